@@ -1,0 +1,1 @@
+"""The command line `selfsurf`, benchmarks and setup: thin, the work is done by the packages."""

@@ -1,0 +1,33 @@
+"""`selfsurf envs`: the environments that are registered, by id."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import gymnasium
+import typer
+
+OURS = ("browser_env", "envs_registry", "tasks")
+"""The packages whose environments are listed."""
+
+
+def main(
+    match: Annotated[str, typer.Option(help="Only ids that contain this, whatever the case.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> int:
+    """Print one line an environment; 1 is returned if there is none."""
+    import envs_registry  # noqa: F401  (importing it registers the ids)
+
+    rows = [
+        {"id": spec.id, "suite": spec.namespace or "", "max_episode_steps": spec.max_episode_steps}
+        for spec in gymnasium.registry.values()
+        if str(spec.entry_point).split(".")[0] in OURS and match.lower() in spec.id.lower()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            typer.echo(row["id"])
+        typer.echo(f"{len(rows)} environments" + (f" with {match!r} in their id" if match else ""), err=True)
+    return 0 if rows else 1

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# From a fresh checkout to a checked one: sets up what is missing, then runs ruff, mypy and pytest.
+#
+#   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+bash scripts/setup.sh train server dev
+.venv/bin/python -m scripts.cli models pull smollm2
+.venv/bin/python -m ruff check .
+.venv/bin/python -m ruff format --check .
+.venv/bin/python -m mypy
+exec .venv/bin/python -m pytest "$@"
