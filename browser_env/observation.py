@@ -28,6 +28,8 @@ class Element(TypedDict):
     in_viewport: bool
     frame: str
     """URL of the frame that holds it; empty for the top frame."""
+    options: tuple[str, ...]
+    """Labels of a `<select>`'s options; empty elsewhere."""
 
 
 class Tab(TypedDict):

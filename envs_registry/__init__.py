@@ -1,0 +1,34 @@
+"""The Gymnasium ids. Importing it registers them; `gym.make("envs_registry:Browser-v0")` does both in one line."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+import browser_env  # noqa: F401  (registers Browser-v0)
+from tasks.miniwob import MiniWobTask, names
+
+
+def make_miniwob(name: str, **options: object) -> browser_env.BrowserEnv:
+    """Make the environment of a MiniWoB++ task; `options` as `browser_env.env.make_core`."""
+    return browser_env.BrowserEnv(task=MiniWobTask(name, **_task_options(options)), **options)
+
+
+def make_miniwob_vector(name: str, num_envs: int = 1, **options: object) -> browser_env.VectorBrowserEnv:
+    """Make the native vector environment of a MiniWoB++ task."""
+    return browser_env.VectorBrowserEnv(num_envs, task=MiniWobTask(name, **_task_options(options)), **options)
+
+
+def _task_options(options: dict[str, object]) -> dict[str, object]:
+    """Take the options that are the task's out of `options`."""
+    return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}
+
+
+for _name in names():
+    if f"MiniWoB/{_name}-v0" not in gym.registry:
+        gym.register(
+            id=f"MiniWoB/{_name}-v0",
+            entry_point="envs_registry:make_miniwob",
+            vector_entry_point="envs_registry:make_miniwob_vector",
+            kwargs={"name": _name},
+            max_episode_steps=MiniWobTask.max_steps,
+        )

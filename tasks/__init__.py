@@ -1,0 +1,1 @@
+"""What is to be done and how it is scored: task sets, their oracles, and nothing about browsers or models."""

@@ -1,0 +1,300 @@
+"""The environment itself, asynchronous: reset, step, close, all on the runtime's loop.
+
+`BrowserEnv`, `AsyncBrowserEnv` and `VectorBrowserEnv` are faces of this one class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from browser_env.act import Hands
+from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.errors import ActionError, BrowserNotFound, EnvError
+from browser_env.observation import ChatMessage, Info, Observation
+from browser_env.observe import View, ViewOptions, look
+from browser_env.outcome import Outcome
+from browser_env.runtime import BrowserSpec
+from browser_env.session import DialogPolicy, Session
+from browser_env.settle import Bounds, settle
+from browser_env.task import EpisodeState, Score, Task, Viewport
+from browser_env.timing import Timing
+
+StepResult = tuple[Observation, float, bool, bool, Info]
+
+RESET_ATTEMPTS = 2
+"""Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an environment behaves, whatever its task."""
+
+    browser: BrowserSpec = field(default_factory=BrowserSpec)
+    view: ViewOptions = field(default_factory=ViewOptions)
+    bounds: Bounds = field(default_factory=Bounds)
+    dialogs: DialogPolicy = "accept"
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
+    user: Callable[[str], str] | None = None
+    """Answers `ask_user`; None: nobody is there."""
+    step_timeout: float = 30.0
+    """Seconds after which a step counts as hung and the episode ends as `env_error`."""
+    reset_timeout: float = 60.0
+    """Seconds after which an attempt to reset counts as hung."""
+
+
+class EnvCore:
+    """One environment: a session, a task, the episode's state. Its coroutines run on the runtime's loop."""
+
+    def __init__(self, task: Task, settings: Settings, viewport: Viewport) -> None:
+        self.task = task
+        self.settings = settings
+        self.viewport = viewport
+        self.max_steps: int | None = None
+        """Step limit of the episode; reaching it is the outcome `timeout`."""
+        self.session: Session | None = None
+        self.episode = EpisodeState()
+        self.observation: Observation | None = None
+        self._ended: StepResult | None = None
+        self._foreign: dict[int, Any] = {}
+
+    async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
+        """Start an episode.
+
+        Raises:
+            EnvError: the task could not be brought to its start, twice.
+        """
+        start = time.perf_counter()
+        state = rng.bit_generator.state
+        self._ended = None
+        for attempt in range(RESET_ATTEMPTS):
+            rng.bit_generator.state = state  # a second try must set up the same episode
+            try:
+                async with asyncio.timeout(self.settings.reset_timeout):
+                    return await self._reset(rng, seed, start)
+            except BrowserNotFound:
+                raise
+            except Exception as error:
+                await self._abandon()
+                if attempt == RESET_ATTEMPTS - 1:
+                    raise EnvError(f"Task {self.task.id} could not be set up: {_first_line(error)}") from error
+        raise AssertionError("unreachable")
+
+    async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
+        session = await self._fresh_session()
+        session.take_events()
+        goal = await self.task.setup(session.active.page, rng)
+        if self.task.restarts_in_page:
+            await session.active.call("forget")
+        session.next_id = 1
+        self.episode = EpisodeState(goal=goal, seed=seed)
+        if goal:
+            self.episode.messages.append(ChatMessage(role="user", text=goal))
+        acted = time.perf_counter()
+        await settle(session.active, self.settings.bounds)
+        settled = time.perf_counter()
+        observation = await self._observe(session, last_action="", last_error="")
+        now = time.perf_counter()
+        timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)
+        return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
+
+    async def _fresh_session(self) -> Session:
+        session = self.session
+        if session is not None:
+            reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
+            if reusable and not session.active.crashed:
+                return session
+            self.session = None
+            await self._teardown(session)
+            await session.close()
+        self.session = await Session.open(
+            self.settings.browser,
+            self.viewport,
+            dialogs=self.settings.dialogs,
+            sites=self.task.sites,
+            options=self.settings.context,
+        )
+        return self.session
+
+    async def step(self, raw: Any) -> StepResult:
+        """Carry out one action. Never raises for what a page, a browser or an agent does."""
+        if self._ended is not None and self._ended[4]["outcome"] == Outcome.ENV_ERROR:
+            return self._ended
+        if self.observation is None or self.session is None:
+            raise EnvError("Call reset() before step().")
+        start = time.perf_counter()
+        self.episode.steps += 1
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                result = await self._step(self.session, raw, start)
+        except Exception as error:
+            if isinstance(error, TimeoutError):
+                why = f"no answer within {self.settings.step_timeout:g} s: the page or the browser hangs"
+            else:
+                why = _first_line(error)
+            result = self._env_error(raw, why, start)
+            await self._abandon()
+        if result[2] or result[3]:
+            self._ended = result
+        return result
+
+    async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
+        before = frozenset(session.active.requests)
+        last_error, path, last_action = "", "", ""
+        try:
+            action = parse_action(raw)
+            self.episode.last_action = action
+            last_action = action.to_json()
+            path = await self._do(session, action)
+        except ActionError as error:
+            last_error = str(error)
+            last_action = last_action or _as_text(raw)
+        acted = time.perf_counter()
+        await session.attached()
+        await settle(session.active, self.settings.bounds, before)
+        settled = time.perf_counter()
+        score = await self.task.score(session.active.page, self.episode)
+        scored = time.perf_counter()
+        observation = await self._observe(session, last_action=last_action, last_error=last_error)
+        now = time.perf_counter()
+        outcome = self._judge(score)
+        detail = last_error
+        terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
+        timing = Timing(
+            act=acted - start, settle=settled - acted, score=scored - settled, observe=now - scored, total=now - start
+        )
+        info = self._info(outcome, detail, score, timing, path)
+        return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
+
+    async def _do(self, session: Session, action: Any) -> str:
+        episode = self.episode
+        match action:
+            case Finish():
+                episode.finished, episode.answer = True, action.answer
+                episode.messages.append(ChatMessage(role="assistant", text=action.answer))
+            case Infeasible():
+                episode.finished, episode.infeasible = True, True
+                episode.messages.append(ChatMessage(role="assistant", text=action.reason))
+            case Message():
+                episode.messages.append(ChatMessage(role="assistant", text=action.text))
+            case AskUser():
+                episode.messages.append(ChatMessage(role="assistant", text=action.question))
+                if self.settings.user is None:
+                    raise ActionError("Nobody is there to answer; decide yourself.")
+                answer = await asyncio.to_thread(self.settings.user, action.question)
+                episode.messages.append(ChatMessage(role="user", text=answer))
+            case _:
+                return await Hands(session, self._foreign).perform(action)
+        return "chat"
+
+    def _judge(self, score: Score) -> Outcome:
+        if score.done or self.episode.finished:
+            if not score.judged:
+                return Outcome.INFEASIBLE if self.episode.infeasible else Outcome.STOPPED
+            if score.reward >= 1:
+                return Outcome.SOLVED
+            return Outcome.INFEASIBLE if self.episode.infeasible else Outcome.FAILED
+        if self.max_steps is not None and self.episode.steps >= self.max_steps:
+            return Outcome.TIMEOUT
+        return Outcome.RUNNING
+
+    async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
+        view: View = await look(session, self.settings.view, self.viewport)
+        self._foreign = view.foreign
+        observation = Observation(
+            goal=self.episode.goal,
+            url=view.url,
+            title=view.title,
+            tabs=view.tabs,
+            elements=view.elements,
+            dom=view.dom,
+            page_text=view.page_text,
+            events=session.take_events(),
+            messages=tuple(message.copy() for message in self.episode.messages),
+            last_action=last_action,
+            last_error=last_error,
+        )
+        if view.screenshot is not None:
+            observation["screenshot"] = view.screenshot
+        self.observation = observation
+        return observation
+
+    def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
+        assert self.observation is not None
+        observation = copy.deepcopy(self.observation)
+        observation["last_action"] = _as_text(raw)
+        observation["last_error"] = f"The environment failed: {why}."
+        observation["events"] = ()
+        timing = Timing(total=time.perf_counter() - start)
+        info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
+        return observation, 0.0, False, True, info
+
+    def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
+        return {
+            "outcome": str(outcome),
+            "outcome_detail": detail,
+            "trainable": outcome.trainable,
+            "score": dict(score.details),
+            "timing": timing,
+            "action_path": path,
+        }
+
+    def privileged(self) -> dict[str, Any] | None:
+        """Return what the task's oracle would do here, and why: `{"action", "reason"}`, or None."""
+        if self.observation is None or self._ended is not None:
+            return None
+        action = self.task.oracle(self.observation)
+        return None if action is None else {"action": action.to_dict(), "reason": action.reason}
+
+    async def screenshot(self) -> Any:
+        """Return the active tab as an RGB array, from the last observation or newly taken; None before a reset."""
+        if self.observation is None:
+            return None
+        if "screenshot" in self.observation:
+            return self.observation["screenshot"]
+        if self.session is None:
+            return None
+        view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
+        return view.screenshot
+
+    async def _teardown(self, session: Session) -> None:
+        with contextlib.suppress(Exception):  # the page may be gone; nothing the next episode needs depends on it
+            async with asyncio.timeout(5):
+                await self.task.teardown(session.active.page)
+
+    async def _abandon(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            await session.close(broken=True)
+
+    async def close(self) -> None:
+        """Close the session. Closing twice is fine."""
+        session, self.session = self.session, None
+        self.observation = None
+        if session is not None:
+            await self._teardown(session)
+            await session.close()
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _as_text(raw: Any) -> str:
+    import json
+
+    if isinstance(raw, str):
+        return raw[:1000]
+    try:
+        return raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw)[:1000]
+    except (TypeError, ValueError):
+        return repr(raw)[:1000]

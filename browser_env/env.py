@@ -1,0 +1,205 @@
+"""The environment's two faces for one page at a time: `BrowserEnv` (Gymnasium) and `AsyncBrowserEnv` (awaited)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import gymnasium as gym
+import numpy as np
+
+from browser_env.core import EnvCore, Settings, StepResult
+from browser_env.observation import Info, Observation
+from browser_env.observe import ViewOptions
+from browser_env.runtime import BrowserSpec, runtime
+from browser_env.session import DialogPolicy
+from browser_env.settle import Bounds
+from browser_env.spaces import ActionSpace, observation_space
+from browser_env.task import Task, Viewport
+
+T = TypeVar("T")
+
+
+def make_core(
+    start_url: str | None = None,
+    goal: str | None = None,
+    *,
+    task: Task | None = None,
+    viewport: Viewport | None = None,
+    screenshot: bool = True,
+    budget: int | None = None,
+    count: Callable[[str], int] = len,
+    stamp_ids: bool = False,
+    headless: bool = True,
+    executable: str | None = None,
+    switches: tuple[str, ...] = (),
+    dialogs: DialogPolicy = "accept",
+    context: Mapping[str, Any] | None = None,
+    user: Callable[[str], str] | None = None,
+    bounds: Bounds | None = None,
+    step_timeout: float = 30.0,
+    reset_timeout: float = 60.0,
+) -> EnvCore:
+    """Make an environment's core.
+
+    Args:
+        start_url: where an open-ended episode starts.
+        goal: what the user wants, for an open-ended episode.
+        task: a Task object, instead of the two above.
+        viewport: width and height in CSS pixels; the task's own by default.
+        screenshot: put a screenshot into observations.
+        budget: the most that `obs["dom"]` may measure; None for no limit.
+        count: how the budget is measured: characters, or a tokenizer's count.
+        stamp_ids: write element ids into the page as `data-agent-id`.
+        headless: without a window.
+        executable: path of the browser; None looks for one.
+        switches: further command-line switches of the browser.
+        dialogs: `"accept"` or `"dismiss"` alerts, confirmations and prompts.
+        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"locale": "de-DE"}`.
+        user: answers the action `ask_user`.
+        bounds: what waiting for the page may cost.
+        step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
+        reset_timeout: the same for an attempt to reset.
+
+    Raises:
+        ValueError: both a task and a start URL or goal were given.
+    """
+    if task is not None and (start_url is not None or goal is not None):
+        raise ValueError("Give either task=, or start_url= and goal=, not both.")
+    task = task or Task(start_url=start_url, goal=goal)
+    settings = Settings(
+        browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
+        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, budget=budget, count=count),
+        bounds=bounds or Bounds(),
+        dialogs=dialogs,
+        context=dict(context or {}),
+        user=user,
+        step_timeout=step_timeout,
+        reset_timeout=reset_timeout,
+    )
+    width, height = viewport or task.viewport
+    return EnvCore(task, settings, (int(width), int(height)))
+
+
+class BrowserEnv(gym.Env[Observation, Any]):
+    """A browser as a Gymnasium environment. `make_core` lists what can be set.
+
+    Example:
+        >>> import gymnasium, browser_env
+        >>> env = gymnasium.make("Browser-v0", start_url="data:text/html,<button>Go</button>", goal="Press Go.")
+        >>> obs, info = env.reset(seed=0)
+        >>> print(obs["dom"])
+        [1] button "Go"
+        >>> obs, reward, terminated, truncated, info = env.step({"action": "click", "id": 1})
+        >>> obs["last_error"], info["outcome"]
+        ('', 'running')
+        >>> env.close()
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}
+
+    def __init__(self, *args: Any, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
+        if render_mode == "human":
+            options["headless"] = False
+        self.render_mode = render_mode
+        self.core = make_core(*args, **options)
+        self.observation_space = observation_space(self.core.viewport, self.core.settings.view.screenshot)
+        self.action_space = ActionSpace(self.core.viewport)
+
+    @property
+    def task(self) -> Task:
+        """The task of this environment."""
+        return self.core.task
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
+        """Start an episode. `options` may give `start_url` and `goal` for an open-ended task.
+
+        Raises:
+            EnvError: the task could not be brought to its start.
+            ValueError: unknown options.
+        """
+        super().reset(seed=seed)
+        configure(self.core, options)
+        self.core.max_steps = self.spec.max_episode_steps if self.spec is not None else None
+        return runtime().run(self.core.reset(self.np_random, seed))
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Carry out an action in any accepted form. A malformed one costs a step and becomes `last_error`."""
+        return runtime().run(self.core.step(action))
+
+    def privileged(self) -> dict[str, Any] | None:
+        """Return what the task's oracle would do now, and why; None where there is no oracle."""
+        return self.core.privileged()
+
+    def render(self) -> Any:
+        """Return the page as an RGB array in mode `rgb_array`; in mode `human` the window is there already."""
+        return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the environment's context. The browser stays for other environments of the process."""
+        if runtime_is_needed(self.core):
+            runtime().run(self.core.close(), timeout=30)
+
+
+class AsyncBrowserEnv:
+    """The same environment, awaited. It may be used from any event loop.
+
+    Args:
+        max_episode_steps: step limit, since no Gymnasium wrapper counts steps here.
+        options: as `make_core`.
+    """
+
+    def __init__(self, *args: Any, max_episode_steps: int | None = None, **options: Any) -> None:
+        self.core = make_core(*args, **options)
+        self.core.max_steps = max_episode_steps or self.core.task.max_steps
+        self.observation_space = observation_space(self.core.viewport, self.core.settings.view.screenshot)
+        self.action_space = ActionSpace(self.core.viewport)
+        self._rng = np.random.default_rng()
+
+    @property
+    def task(self) -> Task:
+        """The task of this environment."""
+        return self.core.task
+
+    async def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, Info]:
+        """As `BrowserEnv.reset`."""
+        if seed is not None:
+            self._rng, _ = gym.utils.seeding.np_random(seed)
+        configure(self.core, options)
+        return await _on_runtime(self.core.reset(self._rng, seed))
+
+    async def step(self, action: Any) -> StepResult:
+        """As `BrowserEnv.step`."""
+        return await _on_runtime(self.core.step(action))
+
+    def privileged(self) -> dict[str, Any] | None:
+        """As `BrowserEnv.privileged`."""
+        return self.core.privileged()
+
+    async def close(self) -> None:
+        """As `BrowserEnv.close`."""
+        if runtime_is_needed(self.core):
+            await _on_runtime(self.core.close())
+
+
+def configure(core: EnvCore, options: Mapping[str, Any] | None) -> None:
+    """Apply the `options` of a reset: `start_url` and `goal` of an open-ended task."""
+    unknown = set(options or {}) - {"start_url", "goal"}
+    if unknown:
+        raise ValueError(f"Unknown reset options {sorted(unknown)}; known are start_url and goal.")
+    for name, value in (options or {}).items():
+        setattr(core.task, name, value)
+
+
+def runtime_is_needed(core: EnvCore) -> bool:
+    """Is there anything to close? An environment that never ran must not start a loop thread for it."""
+    return core.session is not None or core.observation is not None
+
+
+async def _on_runtime(work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, runtime().loop))

@@ -1,0 +1,176 @@
+"""One background event loop and one browser a process, shared by every environment in it.
+
+Knows nothing about pages: it starts browsers, hands out contexts and stops everything at the end. Safe to use
+from several threads, from inside a running asyncio loop, and after a fork (the child starts its own).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from browser_env.browsers import SWITCHES, find_browser
+from browser_env.errors import EnvError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Playwright
+
+T = TypeVar("T")
+
+LAUNCH_TIMEOUT = 60.0
+"""Seconds for a browser to start; a cold disk takes some."""
+
+
+@dataclass(frozen=True)
+class BrowserSpec:
+    """Which browser: environments with equal specs share one."""
+
+    headless: bool = True
+    executable: str | None = None
+    """Path of the browser; None looks for one (`browser_env.browsers.find_browser`)."""
+    switches: tuple[str, ...] = ()
+    """Further command-line switches."""
+
+
+@dataclass
+class _Slot:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    browser: Browser | None = None
+
+
+class Runtime:
+    """The process's event loop thread and its browsers. Get it with `runtime()`."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._playwright: Playwright | None = None
+        self._playwright_lock: asyncio.Lock | None = None
+        self._slots: dict[BrowserSpec, _Slot] = {}
+        self._thread = threading.Thread(target=self._serve, name="browser-env", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine on the loop and wait for it, from any other thread.
+
+        Raises:
+            EnvError: called from the loop itself, the loop has stopped, or `timeout` seconds went by.
+        """
+        if threading.current_thread() is self._thread or not self._thread.is_alive():
+            work.close()
+            raise EnvError("The environment's own loop can't wait for itself, or it has been shut down.")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout)
+        except FutureTimeout:
+            if future.done():
+                raise
+            future.cancel()
+            raise EnvError(f"No answer within {timeout:g} s.") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def playwright(self) -> Playwright:
+        """Return Playwright's driver, started on first use. Call it on the loop."""
+        self._playwright_lock = self._playwright_lock or asyncio.Lock()
+        async with self._playwright_lock:
+            if self._playwright is None:
+                from playwright.async_api import async_playwright
+
+                self._playwright = await async_playwright().start()
+            return self._playwright
+
+    async def browser(self, spec: BrowserSpec) -> Browser:
+        """Return the running browser for `spec`, starting or restarting it when there is none. Call it on the loop."""
+        slot = self._slots.setdefault(spec, _Slot())
+        async with slot.lock:
+            if slot.browser is None or not slot.browser.is_connected():
+                slot.browser = await self._launch(spec)
+            return slot.browser
+
+    async def _launch(self, spec: BrowserSpec) -> Browser:
+        from playwright.async_api import Error
+
+        driver = await self.playwright()
+        path = spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        failure: Exception | None = None
+        # Root can't have Chromium's sandbox at all; elsewhere it may be missing (containers without user namespaces).
+        for sandbox in (False,) if root else (True, False):
+            try:
+                return await driver.chromium.launch(
+                    executable_path=path,
+                    headless=spec.headless,
+                    chromium_sandbox=sandbox,
+                    args=[*SWITCHES, *spec.switches],
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                    timeout=LAUNCH_TIMEOUT * 1000,
+                )
+            except Error as error:
+                failure = error
+        raise EnvError(f"The browser {path} did not start: {str(failure).strip().splitlines()[0]}") from failure
+
+    async def discard(self, spec: BrowserSpec) -> None:
+        """Close the browser for `spec`, whatever state it is in; the next use starts another."""
+        slot = self._slots.setdefault(spec, _Slot())
+        async with slot.lock:
+            browser, slot.browser = slot.browser, None
+            if browser is not None:
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(browser.close(), 5)
+
+    async def _stop(self) -> None:
+        for spec in list(self._slots):
+            await self.discard(spec)
+        if self._playwright is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._playwright.stop(), 5)
+            self._playwright = None
+
+    def shutdown(self) -> None:
+        """Close all browsers and stop the loop."""
+        if self.pid != os.getpid() or not self._thread.is_alive():
+            return
+        with contextlib.suppress(Exception):
+            self.run(self._stop(), timeout=15)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=5)
+
+
+_runtime: Runtime | None = None
+_guard = threading.Lock()
+
+
+def runtime() -> Runtime:
+    """Return this process's runtime, starting it on first use (and anew after a fork)."""
+    global _runtime
+    with _guard:
+        if _runtime is None or _runtime.pid != os.getpid() or not _runtime._thread.is_alive():
+            _runtime = Runtime()
+        return _runtime
+
+
+def shutdown() -> None:
+    """Close every browser of this process. Environments made before can't be used any more."""
+    global _runtime
+    with _guard:
+        old, _runtime = _runtime, None
+    if old is not None:
+        old.shutdown()
+
+
+atexit.register(shutdown)

@@ -1,0 +1,197 @@
+"""A browser context with its tabs: one session an environment, alone with its cookies and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mimetypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from browser_env.runtime import BrowserSpec, runtime
+from browser_env.tab import Tab
+from browser_env.task import Viewport
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Route
+
+DialogPolicy = Literal["accept", "dismiss"]
+
+MAX_EVENTS = 50
+"""Events kept a step; a page that makes more is reported as such."""
+
+
+class Session:
+    """Tabs of one context, the active one, and the events that happened since they were last taken."""
+
+    def __init__(self, context: BrowserContext, spec: BrowserSpec, dialogs: DialogPolicy) -> None:
+        self.context = context
+        self.spec = spec
+        self.tabs: list[Tab] = []
+        self.active: Tab
+        self.next_id = 1
+        """First element id that no document of this episode has used yet."""
+        self.closed = False
+        self._dialogs = dialogs
+        self._events: list[str] = []
+        self._attaching: set[asyncio.Task[None]] = set()
+        self._downloads = 0
+
+    @classmethod
+    async def open(
+        cls,
+        spec: BrowserSpec,
+        viewport: Viewport,
+        *,
+        dialogs: DialogPolicy = "accept",
+        sites: Mapping[str, Path] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """Open a context with one blank tab.
+
+        Args:
+            spec: which browser.
+            viewport: size of the page in CSS pixels.
+            dialogs: how alerts, confirmations and prompts are answered.
+            sites: origins served from folders (`Task.sites`).
+            options: further arguments of Playwright's `Browser.new_context`.
+        """
+        browser = await runtime().browser(spec)
+        context = await browser.new_context(
+            viewport={"width": viewport[0], "height": viewport[1]}, **{"accept_downloads": True, **(options or {})}
+        )
+        session = cls(context, spec, dialogs)
+        try:
+            for origin, folder in (sites or {}).items():
+                await context.route(f"{origin}/**", _serve(folder))
+            session.active = await session._attach(await context.new_page())
+        except BaseException:
+            await session.close()
+            raise
+        context.on("page", session._new_page)
+        return session
+
+    async def _attach(self, page: Page) -> Tab:
+        page.on("dialog", self._dialog)
+        page.on("download", self._download)
+        page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("framenavigated", self._navigated)
+        page.on("close", lambda _: self._tab_closed(page))
+        tab = await Tab.open(page)
+        self.tabs.append(tab)
+        return tab
+
+    def _new_page(self, page: Page) -> None:
+        task = asyncio.ensure_future(self._adopt(page))
+        self._attaching.add(task)
+        task.add_done_callback(self._attaching.discard)
+
+    async def _adopt(self, page: Page) -> None:
+        with contextlib.suppress(Exception):  # a popup that is closed again before it could be looked at
+            self.active = await self._attach(page)
+            self._note(f"new tab: {page.url}")
+
+    def _tab_closed(self, page: Page) -> None:
+        closed = next((tab for tab in self.tabs if tab.page is page), None)
+        if closed is None or self.closed:
+            return
+        self.tabs.remove(closed)
+        closed.changed.set()
+        if closed is self.active and self.tabs:
+            self.active = self.tabs[-1]
+        self._note("tab closed")
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        accept = self._dialogs == "accept"
+        self._note(f"{dialog.type} dialog {'accepted' if accept else 'dismissed'}: {_line(dialog.message)}")
+        with contextlib.suppress(Exception):  # the page may be gone by now
+            await (dialog.accept() if accept else dialog.dismiss())
+
+    def _download(self, download: Download) -> None:
+        self._downloads += 1
+        self._note(f"download: {download.suggested_filename}")
+
+    def _navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None and frame.url != "about:blank":
+            self._note(f"navigated: {frame.url}")
+
+    def _note(self, event: str) -> None:
+        if len(self._events) < MAX_EVENTS:
+            self._events.append(event)
+        elif len(self._events) == MAX_EVENTS:
+            self._events.append("more events, left out")
+
+    def take_events(self) -> tuple[str, ...]:
+        """Return the events since the last call."""
+        events, self._events = tuple(self._events), []
+        return events
+
+    async def attached(self) -> None:
+        """Wait until tabs that are being opened are there."""
+        while self._attaching:
+            await asyncio.wait(set(self._attaching))
+
+    async def new_tab(self, url: str = "") -> None:
+        """Open a tab and make it active."""
+        page = await self.context.new_page()  # announced through the "page" event, which attaches to it
+        await asyncio.sleep(0)
+        await self.attached()
+        self.active = next(tab for tab in self.tabs if tab.page is page)
+        if url:
+            await page.goto(url, wait_until="commit")
+
+    async def close_tab(self) -> None:
+        """Close the active tab; when it was the last, a blank one takes its place."""
+        tab = self.active
+        if len(self.tabs) == 1:
+            await self.new_tab()
+            self.active = self.tabs[-1]
+        await tab.page.close()
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if self.active is tab:
+            self.active = self.tabs[-1]
+
+    async def focus_tab(self, index: int) -> None:
+        """Make the tab with this index active."""
+        self.active = self.tabs[index]
+        await self.active.page.bring_to_front()
+
+    async def close(self, *, broken: bool = False) -> None:
+        """Close the context. A context that does not close in time takes its browser with it.
+
+        Args:
+            broken: the session is known to hang; it is given less time.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            await asyncio.wait_for(self.context.close(), 2 if broken else 10)
+        except Exception:
+            browser = self.context.browser
+            if isinstance(browser, object) and browser is not None and browser.is_connected():
+                await runtime().discard(self.spec)
+
+
+def _serve(folder: Path) -> Any:
+    root = folder.resolve()
+
+    async def handler(route: Route) -> None:
+        path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
+        if not path.is_relative_to(root) or not path.is_file():
+            await route.fulfill(status=404, body="not found")
+            return
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
+
+    return handler
+
+
+def _line(text: str, limit: int = 200) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+

@@ -1,0 +1,163 @@
+"""Gymnasium spaces that really contain what the environment takes and returns."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from browser_env.actions import parse_action
+from browser_env.errors import ActionError
+from browser_env.task import Viewport
+
+_LETTERS = np.array(list(string.ascii_lowercase + " "))
+
+
+class Value(spaces.Space[Any]):
+    """All values of one plain Python type: `str`, `int`, `float` or `bool`."""
+
+    def __init__(self, kind: type, seed: int | np.random.Generator | None = None) -> None:
+        self.kind = kind
+        super().__init__(None, None, seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> Any:
+        """Return a random value: a short text, a small number, or a truth value."""
+        if self.kind is str:
+            return "".join(self.np_random.choice(_LETTERS, size=self.np_random.integers(0, 20)))
+        if self.kind is bool:
+            return bool(self.np_random.integers(2))
+        return self.kind(self.np_random.integers(1000))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` of the type? A truth value is no number."""
+        return isinstance(x, self.kind) and (self.kind is bool or not isinstance(x, bool))
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Text has no fixed size."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"Value({self.kind.__name__})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and other.kind is self.kind
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+
+class ActionSpace(spaces.Space[Any]):
+    """Every action in every accepted form: typed, dict, JSON text, call string. Samples are dicts."""
+
+    def __init__(self, viewport: Viewport = (1280, 720), seed: int | np.random.Generator | None = None) -> None:
+        self.viewport = viewport
+        super().__init__(None, None, seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> dict[str, Any]:
+        """Return a random action that needs no knowledge of the page: point, key, text or scroll."""
+        rng = self.np_random
+        x, y = (float(rng.integers(side)) for side in self.viewport)
+        choices: list[dict[str, Any]] = [
+            {"action": "click", "x": x, "y": y},
+            {"action": "hover", "x": x, "y": y},
+            {"action": "press", "key": str(rng.choice(["Tab", "Enter", "Escape", "ArrowDown", "a"]))},
+            {"action": "type", "text": "".join(rng.choice(_LETTERS, size=5))},
+            {"action": "scroll", "dy": float(rng.integers(-300, 300))},
+        ]
+        return choices[int(rng.integers(len(choices)))]
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a well-formed action?"""
+        try:
+            parse_action(x)
+        except ActionError:
+            return False
+        return True
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Actions have no fixed size."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"ActionSpace(viewport={self.viewport})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActionSpace) and other.viewport == self.viewport
+
+    def __hash__(self) -> int:
+        return hash(self.viewport)
+
+
+def observation_space(viewport: Viewport, screenshot: bool) -> spaces.Dict:
+    """Return the space of observations (`browser_env.observation.Observation`)."""
+    text = Value(str)
+    element = spaces.Dict(
+        {
+            "id": Value(int),
+            "role": text,
+            "name": text,
+            "tag": text,
+            "value": text,
+            "states": TupleOf(text),
+            "bbox": spaces.Tuple([Value(float)] * 4),
+            "in_viewport": Value(bool),
+            "frame": text,
+            "options": TupleOf(text),
+        }
+    )
+    parts: dict[str, spaces.Space[Any]] = {
+        "goal": text,
+        "url": text,
+        "title": text,
+        "tabs": TupleOf(spaces.Dict({"url": text, "title": text, "active": Value(bool)})),
+        "elements": TupleOf(element),
+        "dom": text,
+        "page_text": text,
+        "events": TupleOf(text),
+        "messages": TupleOf(spaces.Dict({"role": text, "text": text})),
+        "last_action": text,
+        "last_error": text,
+    }
+    if screenshot:
+        parts["screenshot"] = spaces.Box(0, 255, (viewport[1], viewport[0], 3), np.uint8)
+    return spaces.Dict(parts)
+
+
+class TupleOf(spaces.Space[Any]):
+    """Tuples of any length whose items are all in `item`."""
+
+    def __init__(self, item: spaces.Space[Any], seed: int | np.random.Generator | None = None) -> None:
+        self.item = item
+        super().__init__(None, None, seed)
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed this space and its items."""
+        self.item.seed(seed)
+        return super().seed(seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> tuple[Any, ...]:
+        """Return up to three random items."""
+        return tuple(self.item.sample() for _ in range(int(self.np_random.integers(4))))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a tuple of items?"""
+        return isinstance(x, tuple) and all(item in self.item for item in x)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """The length varies."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"TupleOf({self.item!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TupleOf) and other.item == self.item
+
+    def __hash__(self) -> int:
+        return hash(("TupleOf", repr(self.item)))
+

@@ -1,0 +1,173 @@
+"""One open tab: its page, its protocol session, the in-page script, and what is still going on in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from browser_env.errors import EnvError
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Frame, JSHandle, Page, Request
+
+_WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
+"""Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
+
+_GONE = (
+    "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
+    "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
+    "context with specified id", "Argument should belong to the same JavaScript world",
+)  # fmt: skip
+
+
+@cache
+def page_script() -> str:
+    """Return the source of the in-page script: a function expression."""
+    text = resources.files("browser_env").joinpath("page.js").read_text(encoding="utf8")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+
+
+def page_went_away(error: Exception) -> bool:
+    """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
+    return any(text in str(error) for text in _GONE)
+
+
+class Tab:
+    """A page with everything needed to look at it and act in it. Made by `Tab.open`."""
+
+    def __init__(self, page: Page, protocol: CDPSession) -> None:
+        self.page = page
+        self.protocol = protocol
+        self.crashed = False
+        self.busy: set[str] = set()
+        """Frames with a navigation or a load under way."""
+        self.requests: set[Request] = set()
+        """Watched requests under way."""
+        self.changed = asyncio.Event()
+        """Set whenever `busy` or `requests` shrinks."""
+        self._script: str | None = None
+        self._frames: dict[Frame, JSHandle] = {}
+
+    @classmethod
+    async def open(cls, page: Page) -> Tab:
+        """Attach to a page."""
+        tab = cls(page, await page.context.new_cdp_session(page))
+        on = tab.protocol.on
+        on("Page.frameRequestedNavigation", lambda e: tab._begin(e))
+        on("Page.frameStartedLoading", lambda e: tab._begin(e))
+        on("Page.frameStoppedLoading", lambda e: tab._end(e))
+        on("Page.frameDetached", lambda e: tab._end(e))
+        on("Page.navigatedWithinDocument", lambda e: tab._end(e))
+        on("Page.downloadWillBegin", lambda e: tab._end(e))
+        page.on("request", tab._request)
+        page.on("requestfinished", tab._answered)
+        page.on("requestfailed", tab._answered)
+        page.on("crash", lambda _: tab._crash())
+        await tab.protocol.send("Page.enable")
+        return tab
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        self.busy.add(event["frameId"])
+
+    def _end(self, event: dict[str, Any]) -> None:
+        self.busy.discard(event["frameId"])
+        self.changed.set()
+
+    def _request(self, request: Request) -> None:
+        if request.resource_type in _WATCHED:
+            self.requests.add(request)
+
+    def _answered(self, request: Request) -> None:
+        self.requests.discard(request)
+        self.changed.set()
+
+    def _crash(self) -> None:
+        self.crashed = True
+        self.changed.set()
+
+    async def call(self, method: str, **arguments: Any) -> Any:
+        """Call a method of the in-page script in the main frame; the script is installed when it is not there.
+
+        Raises:
+            EnvError: the script threw, which is a defect of the script.
+        """
+        for attempt in range(4):
+            if self.crashed:
+                raise EnvError("The page crashed.")
+            try:
+                if self._script is None:
+                    self._script = await self._install()
+                answer = await self.protocol.send(
+                    "Runtime.callFunctionOn",
+                    {
+                        "objectId": self._script,
+                        "functionDeclaration": f"function(a){{return this.{method}(a)}}",
+                        "arguments": [{"value": arguments}],
+                        "returnByValue": method != "node",
+                        "awaitPromise": method == "settle",
+                    },
+                )
+            except Exception as error:
+                if attempt == 3 or not page_went_away(error):
+                    raise
+                self._script = None
+                continue
+            if "exceptionDetails" in answer:
+                raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")
+            return answer["result"] if method == "node" else answer["result"].get("value")
+        raise AssertionError("unreachable")
+
+    async def _install(self) -> str:
+        answer = await self.protocol.send(
+            "Runtime.evaluate",
+            {
+                "expression": f"({page_script()})(typeof getEventListeners === 'function' ? getEventListeners : null)",
+                "includeCommandLineAPI": True,
+                "objectGroup": "selfsurf",
+            },
+        )
+        if "exceptionDetails" in answer:
+            raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")
+        return str(answer["result"]["objectId"])
+
+    async def call_in_frame(self, frame: Frame, method: str, **arguments: Any) -> Any:
+        """Call a method of the in-page script in a frame of another origin."""
+        for attempt in range(2):
+            try:
+                if frame not in self._frames:
+                    self._frames[frame] = await frame.evaluate_handle(f"({page_script()})(null)")
+                return await self._frames[frame].evaluate(f"(script, a) => script.{method}(a)", arguments)
+            except Exception as error:
+                self._frames.pop(frame, None)
+                if attempt or not page_went_away(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    async def frame_node(self, frame: Frame, id: int) -> Any:
+        """Return a handle on element `id` of another origin's frame, or None."""
+        handle = await self._frames[frame].evaluate_handle("(script, a) => script.node(a)", {"id": id})
+        return handle.as_element()
+
+    async def observe(self, **arguments: Any) -> dict[str, Any]:
+        """Run the observation pass in the main frame."""
+        return dict(json.loads(await self.call("observe", **arguments)))
+
+    def forget_frames(self) -> None:
+        """Drop the handles of frames that are gone."""
+        for frame in [frame for frame in self._frames if frame.is_detached()]:
+            del self._frames[frame]
+
+    async def close(self) -> None:
+        """Close the tab, whatever state it is in."""
+        with contextlib.suppress(Exception):
+            await self.page.close()
+
+
+def _thrown(answer: dict[str, Any]) -> str:
+    details = answer["exceptionDetails"]
+    text = details.get("exception", {}).get("description") or details.get("text", "")
+    return str(text).strip().splitlines()[0] if text else "no details"

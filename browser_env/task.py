@@ -1,0 +1,87 @@
+"""What the environment asks of a task. Task sets are in `tasks/`; this is the contract that they fulfil."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from browser_env.actions import Action
+from browser_env.observation import ChatMessage, Observation
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+Viewport = tuple[int, int]
+"""Width and height in CSS pixels."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A task's verdict after a step."""
+
+    reward: float = 0.0
+    """In [0, 1]; 1 is full success."""
+    done: bool = False
+    details: dict[str, Any] = field(default_factory=dict)
+    """The task's own numbers, shown as `info["score"]`."""
+    judged: bool = True
+    """False when there is nothing to judge by: the episode then ends as `stopped`, not as `failed`."""
+
+
+@dataclass
+class EpisodeState:
+    """What a task may look at to score an episode, besides the page."""
+
+    goal: str = ""
+    seed: int | None = None
+    steps: int = 0
+    last_action: Action | None = None
+    finished: bool = False
+    """The agent said `finish` or `infeasible`."""
+    answer: str = ""
+    infeasible: bool = False
+    messages: list[ChatMessage] = field(default_factory=list)
+
+
+class Task:
+    """What is to be done and how it is scored. Subclass it and override what differs.
+
+    As it is, it is the open-ended task: a page, a goal, nobody to judge.
+    """
+
+    id: str = "open"
+    goal: str | None = None
+    start_url: str | None = None
+    viewport: Viewport = (1280, 720)
+    max_steps: int | None = None
+    restarts_in_page: bool = False
+    """True: `setup` puts a used page back to its start by itself, so context and tab are kept over resets."""
+    sites: Mapping[str, Path] = {}
+    """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
+
+    def __init__(self, *, goal: str | None = None, start_url: str | None = None) -> None:
+        if goal is not None:
+            self.goal = goal
+        if start_url is not None:
+            self.start_url = start_url
+
+    async def setup(self, page: Page, rng: np.random.Generator) -> str:
+        """Bring the page to the start of an episode and return the goal."""
+        if self.start_url and page.url != self.start_url:
+            await page.goto(self.start_url, wait_until="load")
+        return self.goal or ""
+
+    async def score(self, page: Page, episode: EpisodeState) -> Score:
+        """Judge the episode as it stands."""
+        return Score(done=episode.finished, judged=False)
+
+    def oracle(self, obs: Observation) -> Action | None:
+        """Return an expert's next action with its `reason`, or None where there is no expert."""
+        return None
+
+    async def teardown(self, page: Page) -> None:
+        """Undo what `setup` did outside the page."""

@@ -1,0 +1,152 @@
+"""The native vector environment: N contexts of one browser, stepped at the same time on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from browser_env.core import StepResult
+from browser_env.env import configure, make_core, runtime_is_needed
+from browser_env.observation import Info, Observation
+from browser_env.runtime import runtime
+from browser_env.spaces import ActionSpace, observation_space
+
+
+class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
+    """N environments stepped together.
+
+    Observations are a dict: `screenshot` stacked to (N, height, width, 3), every other key a tuple of N values.
+    `observations` holds the same as a list of single observations, which is what agents take. An episode that
+    has ended is reset by the next `step` (Gymnasium's next-step autoreset), whose action for it is ignored.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "render_modes": ["rgb_array"],
+        "render_fps": 4,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *args: Any,
+        max_episode_steps: int | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        task = options.pop("task", None)
+        self.cores = [make_core(*args, task=copy.deepcopy(task), **options) for _ in range(num_envs)]
+        for core in self.cores:
+            core.max_steps = max_episode_steps or core.task.max_steps
+        core = self.cores[0]
+        self.single_observation_space = observation_space(core.viewport, core.settings.view.screenshot)
+        self.single_action_space = ActionSpace(core.viewport)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observations: list[Observation] = []
+        self._rngs = [np.random.default_rng() for _ in range(num_envs)]
+        self._over = np.zeros(num_envs, dtype=bool)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start an episode in every environment. A single seed counts up: `seed`, `seed + 1`, ..."""
+        seeds: list[int | None] = (
+            [None if seed is None else seed + i for i in range(self.num_envs)]
+            if seed is None or isinstance(seed, int)
+            else list(seed)
+        )
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{len(seeds)} seeds were given for {self.num_envs} environments.")
+        for index, (core, one) in enumerate(zip(self.cores, seeds, strict=True)):
+            configure(core, options)
+            if one is not None:
+                self._rngs[index], _ = gym.utils.seeding.np_random(one)
+
+        async def all_of_them() -> list[tuple[Observation, Info]]:
+            return await asyncio.gather(
+                *(core.reset(rng, one) for core, rng, one in zip(self.cores, self._rngs, seeds, strict=True))
+            )
+
+        results = runtime().run(all_of_them())
+        self._over[:] = False
+        return self._batch([obs for obs, _ in results]), self._infos([info for _, info in results])
+
+    def step(
+        self, actions: Sequence[Any]
+    ) -> tuple[dict[str, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
+        """Carry out one action in every environment, all at the same time."""
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} actions were given for {self.num_envs} environments.")
+
+        async def one(index: int) -> StepResult:
+            core = self.cores[index]
+            if self._over[index]:
+                observation, info = await core.reset(self._rngs[index], None)
+                return observation, 0.0, False, False, info
+            return await core.step(actions[index])
+
+        async def all_of_them() -> list[StepResult]:
+            return await asyncio.gather(*(one(index) for index in range(self.num_envs)))
+
+        results = runtime().run(all_of_them())
+        terminated = np.array([result[2] for result in results])
+        truncated = np.array([result[3] for result in results])
+        self._over = terminated | truncated
+        rewards = np.array([result[1] for result in results], dtype=np.float64)
+        return (
+            self._batch([result[0] for result in results]),
+            rewards,
+            terminated,
+            truncated,
+            self._infos([result[4] for result in results]),
+        )
+
+    def privileged(self) -> list[dict[str, Any] | None]:
+        """Return every environment's privileged view."""
+        return [core.privileged() for core in self.cores]
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return every page as an RGB array in mode `rgb_array`."""
+        if self.render_mode != "rgb_array":
+            return None
+
+        async def all_of_them() -> list[Any]:
+            return await asyncio.gather(*(core.screenshot() for core in self.cores))
+
+        return tuple(runtime().run(all_of_them()))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close every context."""
+        used = [core for core in self.cores if runtime_is_needed(core)]
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*(core.close() for core in used))
+
+        if used:
+            runtime().run(all_of_them(), timeout=60)
+
+    def _batch(self, observations: list[Observation]) -> dict[str, Any]:
+        self.observations = observations
+        batch: dict[str, Any] = {
+            key: tuple(observation[key] for observation in observations)  # type: ignore[literal-required]
+            for key in observations[0]
+        }
+        if "screenshot" in batch:
+            batch["screenshot"] = np.stack(batch["screenshot"])
+        return batch
+
+    def _infos(self, infos: list[Info]) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for index, info in enumerate(infos):
+            merged = self._add_info(merged, info, index)
+        return merged

@@ -1,0 +1,5 @@
+"""MiniWoB++: small synthetic web tasks, from the `miniwob` package (https://miniwob.farama.org)."""
+
+from tasks.miniwob.task import MiniWobTask, names
+
+__all__ = ["MiniWobTask", "names"]

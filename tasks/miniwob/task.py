@@ -1,0 +1,109 @@
+"""A MiniWoB++ task: loads its page once, starts every episode in the page, reads the page's own score."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from browser_env.actions import Action
+from browser_env.errors import EnvError
+from browser_env.observation import Observation
+from browser_env.task import EpisodeState, Score, Task
+from tasks.miniwob import oracles
+from tasks.miniwob.names import NAMES
+
+ORIGIN = "http://miniwob.test"
+"""The pages are served under this address from the `miniwob` package's folder, without a server."""
+
+LIFTED_LIMIT = 1_000_000
+"""Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
+default is 10,000, which a language model can't keep."""
+
+# Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js.
+_START = """async ([seed, mode, limit]) => {
+  document.activeElement?.blur();
+  if (core.EP_TIMER !== null) core.endEpisode(0);
+  Math.seedrandom(seed);
+  core.setDataMode?.(mode);
+  core.EPISODE_MAX_TIME = limit;
+  core.startEpisodeReal();
+  core.hideDisplay();
+  const end = performance.now() + 10000;
+  while (!WOB_TASK_READY && performance.now() < end) await new Promise((done) => setTimeout(done, 1));
+  const goal = core.getUtterance();
+  return [typeof goal === 'string' ? goal : goal.utterance, WOB_TASK_READY];
+}"""
+
+_SCORE = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_GLOBAL, WOB_REWARD_REASON]"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all tasks, e.g. `"click-test"`."""
+    return NAMES
+
+
+@cache
+def html_root() -> Path:
+    """Return the folder with the pages.
+
+    Raises:
+        EnvError: the `miniwob` package isn't installed.
+    """
+    spec = importlib.util.find_spec("miniwob")
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvError("MiniWoB++ is not installed; `pip install miniwob` brings its pages.")
+    return Path(next(iter(spec.submodule_search_locations))) / "html"
+
+
+class MiniWobTask(Task):
+    """One of the MiniWoB++ tasks.
+
+    Args:
+        name: such as `"click-test"`.
+        data_mode: which data the five tasks that have a split draw from.
+        time_limit: milliseconds that the page gives an episode.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+
+    viewport = (332, 214)
+    max_steps = 10
+    restarts_in_page = True
+
+    def __init__(
+        self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int = LIFTED_LIMIT
+    ) -> None:
+        if name not in NAMES:
+            raise ValueError(f"There is no MiniWoB++ task {name!r}; `selfsurf envs --match MiniWoB` lists them.")
+        super().__init__(start_url=f"{ORIGIN}/miniwob/{name}.html")
+        self.name = name
+        self.id = f"MiniWoB/{name}-v0"
+        self.data_mode = data_mode
+        self.time_limit = time_limit
+        self.sites = {ORIGIN: html_root()}
+        self._oracle = oracles.ORACLES.get(name)
+
+    async def setup(self, page: Any, rng: np.random.Generator) -> str:
+        """Load the page unless it is there, and start an episode in it."""
+        if page.url != self.start_url:
+            await page.goto(self.start_url, wait_until="load")
+        seed = str(rng.integers(2**31))
+        goal, ready = await page.evaluate(_START, [seed, self.data_mode, self.time_limit])
+        if not ready:
+            raise EnvError(f"The page of {self.id} did not become ready.")
+        return str(goal)
+
+    async def score(self, page: Any, episode: EpisodeState) -> Score:
+        """Read the page's verdict: reward is its raw reward, not scaled by time, and 0 where that is negative."""
+        done, raw, scaled, reason = await page.evaluate(_SCORE)
+        details = {"raw_reward": raw, "reward": scaled, "reason": reason}
+        return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
+
+    def oracle(self, obs: Observation) -> Action | None:
+        """Return an expert's next action, for the tasks that have an oracle."""
+        return self._oracle(obs) if self._oracle else None
