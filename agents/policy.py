@@ -1,0 +1,86 @@
+"""What a policy is: it turns conversations into completions. Knows nothing about web pages or actions.
+
+Backends live in `agents.policies`, one file each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+FinishReason: TypeAlias = Literal["eos", "grammar", "length"]
+"""Why sampling ended: the model ended its turn, the grammar allows nothing more, or `max_new_tokens` was reached."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str
+    """`system`, `user` or `assistant`."""
+    text: str
+    images: tuple[Any, ...] = ()
+    """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
+
+
+Conversation: TypeAlias = Sequence[Message]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled reply, with the tokens exactly as they were sampled. Training never re-tokenises `text`."""
+
+    text: str
+    """The whole reply: the prefill and the decoded sampled tokens, without special tokens."""
+    prompt_token_ids: list[int]
+    """What the model was given, the prefill's tokens included."""
+    token_ids: list[int]
+    """What was sampled, an end-of-turn token included when one was sampled."""
+    logprobs: list[float]
+    """Natural log-probability of each sampled token under the distribution it was drawn from, i.e. after the
+    grammar's mask and the temperature. Greedy decoding is no draw; it reports the values of temperature 1."""
+    grammar: str | None
+    """The llguidance Lark grammar of the whole reply that it was sampled under, or None."""
+    finish_reason: FinishReason
+    prefill_token_ids: list[int] = field(default_factory=list)
+    """The last tokens of `prompt_token_ids` that already belong to the reply."""
+
+
+class Policy(Protocol):
+    """A language model that completes conversations, many at a time."""
+
+    @property
+    def parameter_count(self) -> int | None:
+        """Number of weights, or None if unknown (a remote model)."""
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and reply together, or None if unknown."""
+
+    def complete(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        grammars: Sequence[str | None] | None = None,
+        prefill: str = "",
+        temperature: float = 0.0,
+        max_new_tokens: int = 64,
+        seed: int | None = None,
+    ) -> list[Completion]:
+        """Sample one reply for each conversation.
+
+        Args:
+            conversations: the messages, each ending with the user's.
+            grammars: a Lark grammar of the whole reply (the prefill included) for each conversation, or None.
+            prefill: the reply's first characters, given to the model and not sampled.
+            temperature: 0 takes the most likely token.
+            max_new_tokens: most tokens sampled for each reply, the prefill not counted.
+            seed: makes the call reproducible by itself; None continues the policy's own random stream.
+        """
+
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of `text` alone, without special tokens."""
+
+    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
+        """Number of tokens of the whole prompt, chat template and prefill included."""
