@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,15 +81,14 @@ def grammar(
     elements: Sequence[Element],
     kinds: Sequence[str] = DEFAULT_KINDS,
     *,
-    options: Mapping[int, Sequence[str]] | None = None,
     max_text: int = MAX_TEXT,
 ) -> str:
     """Build the Lark grammar of one action in compact JSON.
 
     Args:
-        elements: the elements that the model can see; no other id can be written.
+        elements: the elements that the model can see; no other id can be written, and no other option of a
+            `<select>` than the element's own.
         kinds: the actions to offer, those of them that the page allows.
-        options: labels of the options of a `<select>` by element id; a select that isn't there takes any text.
         max_text: most characters of a text.
     """
     alternatives = []
@@ -105,8 +104,8 @@ def grammar(
             middle, end = _quote(',"text":"'), _quote('"')
             alternatives.append(f"{_quote(head)} FIELD {middle} TEXT {end}")
         elif kind == "select":
-            selects = [element["id"] for element in elements if element["tag"] == "select"]
-            alternatives += [_select(number, (options or {}).get(number), terminals, max_text) for number in selects]
+            selects = [element for element in elements if element["tag"] == "select"]
+            alternatives += [_select(element, terminals, max_text) for element in selects]
         elif kind == "press":
             terminals["KEY"] = "/" + "|".join(key.replace("+", "\\+") for key in KEYS) + "/"
             alternatives.append(f"{_quote(head + chr(34))} KEY {_quote(chr(34))}")
@@ -159,7 +158,7 @@ class Matcher:
 
         self._matcher: LLMatcher = LLMatcher(tokenizer, text, log_level=0)
         self._vocabulary = tokenizer.vocab_size
-        self._bits = np.zeros((self._vocabulary + 31) // 32, dtype=np.int32)
+        self._bits: NDArray[np.int32] = np.zeros((self._vocabulary + 31) // 32, dtype=np.int32)
         if self._matcher.is_error():
             raise ValueError(f"The grammar is malformed: {self._matcher.get_error()}")
         if prefill_ids and self._matcher.try_consume_tokens(list(prefill_ids)) != len(prefill_ids):
@@ -187,12 +186,12 @@ class Matcher:
         """
         ending: list[int] = []
         while not self.done:
-            choices = np.flatnonzero(self.allowed()) if len(ending) < longest else ()
-            if len(choices) != 1 or not self._matcher.consume_token(int(choices[0])):
+            choices = np.flatnonzero(self.allowed()).tolist() if len(ending) < longest else []
+            if len(choices) != 1 or not self._matcher.consume_token(choices[0]):
                 if ending:
                     self._matcher.rollback(len(ending))
                 return None
-            ending.append(int(choices[0]))
+            ending += choices
         return ending
 
     def step(self, token_id: int) -> None:
@@ -244,16 +243,16 @@ def token_masks(
     return masks
 
 
-def _select(element_id: int, labels: Sequence[str] | None, terminals: dict[str, str], max_text: int) -> str:
-    head = _quote(f'select":{element_id},"option":')
-    usable = [label for label in dict.fromkeys(labels or ()) if label and label.isprintable()]
+def _select(element: Element, terminals: dict[str, str], max_text: int) -> str:
+    head = _quote(f'select":{element["id"]},"option":')
+    usable = [label for label in dict.fromkeys(element.get("options", ())) if label and label.isprintable()]
     if usable:
         return f"{head} ({' | '.join(_quote(json.dumps(label, ensure_ascii=False)) for label in usable)})"
     terminals["TEXT"] = _text(max_text)
     return f'{head} "\\"" TEXT "\\""'
 
 
-def _ids(ids: Any) -> str:
+def _ids(ids: Iterable[int]) -> str:
     return "/" + "|".join(str(number) for number in sorted(set(ids))) + "/"
 
 

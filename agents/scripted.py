@@ -1,0 +1,100 @@
+"""Agents without a model: a fixed script, chance, and the task's own oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Act, Privileged
+from agents.constraint import is_editable
+from browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
+from browser_env.observation import Observation
+
+
+class _PerSlot:
+    """`act_batch` as a loop, for agents that gain nothing from batching."""
+
+    def act(self, obs: Observation) -> Act:
+        """Choose the next action of slot 0."""
+        return self._act(obs, 0)
+
+    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
+        """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
+        slots = range(len(observations)) if slots is None else slots
+        return [self._act(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+
+    def _act(self, obs: Observation, slot: int) -> Act:
+        raise NotImplementedError
+
+
+class ScriptedAgent(_PerSlot):
+    """Plays the same actions in every episode, then gives up.
+
+    Args:
+        actions: in any form that the environment accepts.
+
+    Raises:
+        browser_env.errors.ActionError: one of them is malformed.
+    """
+
+    def __init__(self, actions: Sequence[Action | dict[str, Any] | str]) -> None:
+        self.actions = [parse_action(action) for action in actions]
+        self._next: dict[int, int] = {}
+
+    def reset(self, goal: str = "", slot: int = 0) -> None:
+        """Go back to the script's first line."""
+        self._next[slot] = 0
+
+    def _act(self, obs: Observation, slot: int) -> Act:
+        number = self._next.get(slot, 0)
+        self._next[slot] = number + 1
+        return self.actions[number] if number < len(self.actions) else Infeasible(reason="The script has ended.")
+
+
+class RandomAgent(_PerSlot):
+    """Clicks or fills a random element in the viewport: the floor that every policy must beat.
+
+    Args:
+        seed: each slot has its own stream, so episodes are reproducible whatever runs beside them.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self._random: dict[int, np.random.Generator] = {}
+        self._goal: dict[int, str] = {}
+
+    def reset(self, goal: str = "", slot: int = 0) -> None:
+        """Begin an episode; the random stream goes on."""
+        self._goal[slot] = goal
+
+    def _act(self, obs: Observation, slot: int) -> Act:
+        random = self._random.setdefault(slot, np.random.default_rng([self.seed, slot]))
+        usable = [element for element in obs["elements"] if "disabled" not in element["states"]]
+        visible = [element for element in usable if element["in_viewport"]] or usable
+        if not visible:
+            return Wait(ms=100)
+        element = visible[int(random.integers(len(visible)))]
+        if is_editable(element) and random.random() < 0.5:
+            words = (self._goal.get(slot) or obs["goal"]).split() or ["a"]
+            return Fill(id=element["id"], text=words[int(random.integers(len(words)))].strip("\"'.,"))
+        return Click(id=element["id"])
+
+
+class OracleAgent(_PerSlot):
+    """Does what the task's oracle would do.
+
+    Args:
+        privileged: gives the privileged view of a slot, e.g. `lambda slot: env.unwrapped.privileged()`.
+    """
+
+    def __init__(self, privileged: Callable[[int], Privileged | None]) -> None:
+        self._privileged = privileged
+
+    def reset(self, goal: str = "", slot: int = 0) -> None:
+        """Nothing to forget."""
+
+    def _act(self, obs: Observation, slot: int) -> Act:
+        view = self._privileged(slot)
+        return Infeasible(reason="The task has no oracle here.") if view is None else parse_action(view["action"])
