@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from browser_env.actions import (
@@ -22,6 +24,8 @@ NAVIGATION_TIMEOUT = 15.0
 TYPE_LIMIT = 5000
 """Characters that one `type` action may have; `fill` takes any amount at once."""
 
+_MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
+
 _KEYS = {
     "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
     "option": "Alt", "shift": "Shift", "controlormeta": "ControlOrMeta", "enter": "Enter", "return": "Enter",
@@ -34,7 +38,12 @@ _KEYS = {
 
 
 class Hands:
-    """Carries out actions in a session. `where_of` tells which frame of another origin holds an element, if any."""
+    """Carries out actions in a session.
+
+    Args:
+        session: where to act; the active tab is meant.
+        foreign: elements in frames of another origin, with the frame and its offset in the top frame.
+    """
 
     def __init__(self, session: Session, foreign: dict[int, tuple[Frame, tuple[float, float]]]) -> None:
         self.session = session
@@ -105,7 +114,7 @@ class Hands:
         return where["x"], where["y"]
 
     async def _click(self, action: Click) -> str:
-        mouse, keyboard = self.tab.page.mouse, self.tab.page.keyboard
+        keyboard = self.tab.page.keyboard
         x, y = action.x, action.y
         if action.id is not None:
             where = await self._locate(action.id)
@@ -121,11 +130,23 @@ class Hands:
         for key in action.modifiers:
             await keyboard.down(key)
         try:
-            await mouse.click(float(x or 0), float(y or 0), button=action.button, click_count=action.count)
+            await self._press_mouse(float(x or 0), float(y or 0), action)
         finally:
             for key in action.modifiers:
                 await keyboard.up(key)
         return "mouse"
+
+    async def _press_mouse(self, x: float, y: float, action: Click) -> None:
+        """Move, press and release without waiting between: a lone move is held back until the next frame (17 ms)."""
+        mask = sum({_MODIFIER_BITS[key] for key in action.modifiers})
+        at = {"x": x, "y": y, "modifiers": mask}
+        held = {"left": 1, "right": 2, "middle": 4}[action.button]
+        events: list[dict[str, Any]] = [{"type": "mouseMoved", "button": "none", **at}]
+        for count in range(1, action.count + 1):
+            pressed = {"button": action.button, "clickCount": count, **at}
+            events.append({"type": "mousePressed", "buttons": held, **pressed})
+            events.append({"type": "mouseReleased", **pressed})
+        await asyncio.gather(*(self.tab.protocol.send("Input.dispatchMouseEvent", event) for event in events))
 
     async def _fill(self, action: Fill) -> str:
         ready = await self._ask("prepareFill", action.id, text=action.text)

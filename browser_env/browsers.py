@@ -29,6 +29,8 @@ SWITCHES = (
     "--disable-frame-rate-limit",
     "--disable-gpu-vsync",
     "--disable-gpu",
+    # Without it a pixel at the edge of a repainted part differs from the same pixel of a full repaint.
+    "--disable-partial-raster",
     "--hide-scrollbars",
     "--font-render-hinting=none",
     "--disable-quic",

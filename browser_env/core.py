@@ -101,6 +101,8 @@ class EnvCore:
         acted = time.perf_counter()
         await settle(session.active, self.settings.bounds)
         settled = time.perf_counter()
+        if self.task.restarts_in_page:
+            session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
         observation = await self._observe(session, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)

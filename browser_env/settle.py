@@ -21,7 +21,7 @@ class Bounds:
     """For requests that the action started."""
     quiet: float = 1.0
     """For the DOM to stop changing."""
-    frames: int = 2
+    frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
 
