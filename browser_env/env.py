@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -123,7 +124,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
         """
         super().reset(seed=seed)
         configure(self.core, options)
-        self.core.max_steps = self.spec.max_episode_steps if self.spec is not None else None
+        self.core.max_steps = _step_limit()
         return runtime().run(self.core.reset(self.np_random, seed))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -142,6 +143,22 @@ class BrowserEnv(gym.Env[Observation, Any]):
         """Close the environment's context. The browser stays for other environments of the process."""
         if runtime_is_needed(self.core):
             runtime().run(self.core.close(), timeout=30)
+
+
+def _step_limit() -> int | None:
+    """Return the limit of the `TimeLimit` wrapper through which `reset` was called, if there is one.
+
+    Gymnasium keeps `max_episode_steps` in that wrapper and tells the environment nothing of it, nor can a wrapper
+    of ours stand outside of it (Gymnasium refuses those together with a native vector environment). But whoever
+    calls through it stands on the call stack, and `info["outcome"]` has to tell a timeout from a running episode.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, gym.wrappers.TimeLimit):
+            return int(caller._max_episode_steps)
+        frame = frame.f_back
+    return None
 
 
 class AsyncBrowserEnv:

@@ -352,7 +352,8 @@
       }
       if (block) flush(depth);
       const mute = !visible && !el.childElementCount;
-      if (!mute) walk(el, depth, ox, oy, frame, quiet || !visible, hasPointer);
+      const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el));
+      if (!mute) walk(el, depth, ox, oy, frame, quiet || !visible || said, hasPointer);
       else if (text) text += ' ';
       if (block) flush(depth); else if (tag === 'br') text += ' ';
     }

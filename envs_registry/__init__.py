@@ -6,6 +6,7 @@ import gymnasium as gym
 
 import browser_env  # noqa: F401  (registers Browser-v0)
 from tasks.miniwob import MiniWobTask, names
+from tasks.miniwob.task import MORE_STEPS
 
 
 def make_miniwob(name: str, **options: object) -> browser_env.BrowserEnv:
@@ -30,5 +31,5 @@ for _name in names():
             entry_point="envs_registry:make_miniwob",
             vector_entry_point="envs_registry:make_miniwob_vector",
             kwargs={"name": _name},
-            max_episode_steps=MiniWobTask.max_steps,
+            max_episode_steps=MORE_STEPS.get(_name, MiniWobTask.max_steps),
         )

@@ -1,12 +1,214 @@
-"""Experts for MiniWoB++ tasks: from what the agent sees to its best next action, and one sentence why."""
+"""Experts for MiniWoB++ tasks: from what the agent sees to its best next action, and one sentence why.
+
+An oracle looks at the observation alone, as an agent does: no page, no hidden state, no memory. So every state
+that it can meet must show in the observation what is left to do.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from browser_env.actions import Action
-from browser_env.observation import Observation
+from browser_env.actions import Action, Click, Fill, Select
+from browser_env.observation import Element, Observation
 
 Oracle = Callable[[Observation], Action | None]
 
 ORACLES: dict[str, Oracle] = {}
+"""Oracles by task name."""
+
+
+def oracle(*names: str) -> Callable[[Oracle], Oracle]:
+    """Register a function as the oracle of these tasks."""
+
+    def register(function: Oracle) -> Oracle:
+        ORACLES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def elements(obs: Observation, role: str = "", name: str | None = None) -> list[Element]:
+    """Return the elements of a role and name, in the page's order (which their ids follow)."""
+    found = [e for e in obs["elements"] if role in ("", e["role"]) and (name is None or same(e["name"], name))]
+    return sorted(found, key=lambda e: e["id"])
+
+
+def same(a: str, b: str) -> bool:
+    """Are two labels the same, whatever their case and blanks?"""
+    return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
+
+
+def quoted(goal: str) -> list[str]:
+    """Return the texts in double quotes."""
+    return re.findall(r'"(.*?)"', goal)
+
+
+def click(found: list[Element], reason: str) -> Action | None:
+    """Click the first of the elements; None when there is none."""
+    return Click(id=found[0]["id"], reason=reason) if found else None
+
+
+def fill_then_press(obs: Observation, texts: list[str], button: str) -> Action | None:
+    """Fill the text fields in order, each unless it holds its text, then press the button."""
+    for field, text in zip(elements(obs, "textbox"), texts, strict=False):
+        shown = "•" * len(text) if field["value"].startswith("•") else text
+        if field["value"] != shown:
+            return Fill(id=field["id"], text=text, reason=f'The field {field["id"]} must hold "{text}".')
+    return click(elements(obs, "button", button), f'The fields are filled, so "{button}" comes next.')
+
+
+@oracle("click-button")
+def click_button(obs: Observation) -> Action | None:
+    """Click the named button."""
+    name = quoted(obs["goal"])[0]
+    return click(elements(obs, "button", name), f'The goal names the button "{name}".')
+
+
+@oracle("click-test", "click-test-2")
+def click_test(obs: Observation) -> Action | None:
+    """Click the only button, or the one called ONE."""
+    return click(elements(obs, "button", "ONE") or elements(obs, "button"), "This is the button that the goal means.")
+
+
+@oracle("click-link")
+def click_link(obs: Observation) -> Action | None:
+    """Click the link with the quoted text."""
+    name = quoted(obs["goal"])[0]
+    return click(elements(obs, name=name), f'The goal names the link "{name}".')
+
+
+@oracle("click-dialog")
+def click_dialog(obs: Observation) -> Action | None:
+    """Close the dialog by its x."""
+    return click(elements(obs, "button", "Close"), "The x of a dialog is its Close button.")
+
+
+@oracle("click-dialog-2")
+def click_dialog_2(obs: Observation) -> Action | None:
+    """Press the quoted button of the dialog; its x is called Close."""
+    name = quoted(obs["goal"])[0]
+    name = "Close" if name == "x" else name
+    return click(elements(obs, "button", name), f'The goal asks for "{name}" in the dialog.')
+
+
+@oracle("click-tab")
+def click_tab(obs: Observation) -> Action | None:
+    """Click the numbered tab's link."""
+    match = re.search(r"Tab #\d+", obs["goal"])
+    name = match.group() if match else ""
+    return click(elements(obs, "link", name), f'The goal names "{name}".')
+
+
+@oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium")
+def click_tab_2(obs: Observation) -> Action | None:
+    """Look for the link on the open tab, else open the next tab to the right, from the last back to the first."""
+    name = quoted(obs["goal"])[0]
+    target = [e for e in elements(obs, "generic", name) if "covered" not in e["states"]]
+    if target:
+        return click(target, f'The link "{name}" is on this tab.')
+    tabs = elements(obs, "tab")
+    selected = next((i for i, tab in enumerate(tabs) if "selected" in tab["states"]), -1)
+    following = tabs[(selected + 1) % len(tabs)] if tabs else None
+    links = elements(obs, "link", following["name"]) if following else []
+    return click(links, f'The link "{name}" is not on this tab, so the next tab is worth a look.')
+
+
+@oracle("click-option")
+def click_option(obs: Observation) -> Action | None:
+    """Choose the radio button, then submit."""
+    match = re.match(r"Select (.*) and click Submit", obs["goal"])
+    name = match.group(1) if match else ""
+    wanted = elements(obs, "radio", name)
+    if wanted and "checked" not in wanted[0]["states"]:
+        return click(wanted, f'"{name}" must be selected first.')
+    return click(elements(obs, "button", "Submit"), f'"{name}" is selected, so Submit comes next.')
+
+
+@oracle("click-checkboxes", "click-checkboxes-large", "click-checkboxes-transfer")
+def click_checkboxes(obs: Observation) -> Action | None:
+    """Tick the named boxes and no others, then submit."""
+    match = re.match(r"Select (.*) and click Submit", obs["goal"])
+    listed = match.group(1) if match else ""
+    wanted = set() if listed == "nothing" else {name.strip().casefold() for name in listed.split(",")}
+    for box in elements(obs, "checkbox"):
+        should = box["name"].casefold() in wanted
+        if should != ("checked" in box["states"]):
+            verb = "must be ticked" if should else "must not be ticked"
+            return Click(id=box["id"], reason=f'"{box["name"]}" {verb}.')
+    return click(elements(obs, "button", "Submit"), "All boxes are as the goal wants them, so Submit comes next.")
+
+
+@oracle("enter-text", "enter-text-dynamic")
+def enter_text(obs: Observation) -> Action | None:
+    """Fill the text in, then submit."""
+    return fill_then_press(obs, quoted(obs["goal"])[:1], "Submit")
+
+
+@oracle("enter-password")
+def enter_password(obs: Observation) -> Action | None:
+    """Fill the password into both fields, then submit."""
+    return fill_then_press(obs, quoted(obs["goal"])[:1] * 2, "Submit")
+
+
+@oracle("login-user")
+def login_user(obs: Observation) -> Action | None:
+    """Fill user name and password in, then log in."""
+    return fill_then_press(obs, quoted(obs["goal"])[:2], "Login")
+
+
+@oracle("focus-text")
+def focus_text(obs: Observation) -> Action | None:
+    """Click into the only text field."""
+    return click(elements(obs, "textbox"), "A click puts the focus into the text field.")
+
+
+@oracle("focus-text-2")
+def focus_text_2(obs: Observation) -> Action | None:
+    """Click into the text field with the given number."""
+    match = re.search(r"(\d+)(st|nd|rd|th)", obs["goal"])
+    number = int(match.group(1)) if match else 1
+    return click(elements(obs, "textbox")[number - 1 : number], f"This is text field number {number}.")
+
+
+@oracle("choose-list")
+def choose_list(obs: Observation) -> Action | None:
+    """Choose the option, then submit."""
+    match = re.match(r"Select (.*) from the list and click Submit", obs["goal"])
+    name = match.group(1) if match else ""
+    for box in elements(obs, "combobox"):
+        if not same(box["value"], name):
+            return Select(id=box["id"], options=(name,), reason=f'"{name}" must be chosen in the list first.')
+    return click(elements(obs, "button", "Submit"), f'"{name}" is chosen, so Submit comes next.')
+
+
+@oracle("click-widget")
+def click_widget(obs: Observation) -> Action | None:
+    """Click any widget of the kind."""
+    kind = quoted(obs["goal"])[0]
+    wanted = {
+        "text": lambda e: e["role"] == "textbox" and e["tag"] == "input",
+        "textarea": lambda e: e["tag"] == "textarea",
+        "radio": lambda e: e["role"] == "radio",
+        "checkbox": lambda e: e["role"] == "checkbox",
+        "button": lambda e: e["role"] == "button",
+    }[kind]
+    return click([e for e in elements(obs) if wanted(e)], f'This is a "{kind}" widget.')
+
+
+@oracle("click-button-sequence")
+def click_button_sequence(obs: Observation) -> Action | None:
+    """Click ONE, then TWO; the focus tells which was clicked last."""
+    one = elements(obs, "button", "ONE")
+    if one and "focused" in one[0]["states"]:
+        return click(elements(obs, "button", "TWO"), "ONE is clicked, so TWO comes next.")
+    return click(one, "ONE comes first.")
+
+
+@oracle("click-collapsible")
+def click_collapsible(obs: Observation) -> Action | None:
+    """Expand the section, then submit."""
+    section = elements(obs, "tab")
+    if section and "expanded" not in section[0]["states"]:
+        return click(section, "The section must be expanded first.")
+    return click(elements(obs, "button", "Submit"), "The section is expanded, so Submit comes next.")

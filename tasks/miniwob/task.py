@@ -23,6 +23,9 @@ LIFTED_LIMIT = 1_000_000
 """Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
 default is 10,000, which a language model can't keep."""
 
+MORE_STEPS = {"click-checkboxes-large": 20}
+"""Step limits of the tasks that can't be done in the usual 10."""
+
 # Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js.
 _START = """async ([seed, mode, limit]) => {
   document.activeElement?.blur();
@@ -72,7 +75,7 @@ class MiniWobTask(Task):
     """
 
     viewport = (332, 214)
-    max_steps = 10
+    max_steps: int | None = 10
     restarts_in_page = True
 
     def __init__(
@@ -83,6 +86,7 @@ class MiniWobTask(Task):
         super().__init__(start_url=f"{ORIGIN}/miniwob/{name}.html")
         self.name = name
         self.id = f"MiniWoB/{name}-v0"
+        self.max_steps = MORE_STEPS.get(name, self.max_steps)
         self.data_mode = data_mode
         self.time_limit = time_limit
         self.sites = {ORIGIN: html_root()}
