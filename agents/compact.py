@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from browser_env.actions import Action, parse_action
-from browser_env.errors import ActionError
 
 SCROLL_STEP = 400
 """CSS pixels that `{"scroll":"down"}` moves."""
@@ -46,16 +45,13 @@ def expand(data: dict[str, Any]) -> dict[str, Any] | None:
     if name == "scroll":
         if isinstance(value, str) and value.lower() in _SCROLLS:
             return {"action": name, **_SCROLLS[value.lower()], **rest}
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not isinstance(value, dict):
             return {"action": name, "dy": value, **rest}
-        if isinstance(value, dict):
-            return {"action": name, **value, **rest}
-        return {"action": name, "dy": value, **rest}
     if name == "select" and "option" in rest:
         option = rest.pop("option")
         rest["options"] = [option] if isinstance(option, str) else option
     if isinstance(value, dict):
-        return {"action": name, **value, **rest}
+        return {**value, **rest, "action": name}
     if name == "type" and isinstance(value, str) and "text" not in rest:
         return {"action": name, "text": value, **rest}
     return {"action": name, MAIN[name]: value, **rest}
@@ -95,17 +91,3 @@ def compact(action: Action | dict[str, Any] | str) -> str:
     if short is None:
         short = {"action": name, **data}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":"))
-
-
-def read(data: dict[str, Any]) -> Action:
-    """Turn a compact or full dict into a typed action.
-
-    Raises:
-        ActionError: it is neither, or its arguments are wrong; one sentence.
-    """
-    full = expand(data)
-    if full is None:
-        full = data
-    if "action" not in full:
-        raise ActionError(f"The reply names no action: {json.dumps(data, ensure_ascii=False, default=str)[:80]}.")
-    return parse_action(full)

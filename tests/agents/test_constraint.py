@@ -1,0 +1,126 @@
+"""Grammars: whatever is sampled under one is a valid action on an element that exists; masks can be recomputed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.constraint import KINDS, Matcher, grammar, ll_tokenizer, offered, token_masks
+from agents.parse import parse
+from browser_env.actions import Fill, Select, Type
+from browser_env.observation import Element, Observation
+
+
+def walk(
+    tokenizer: Any, text: str, random: np.random.Generator, prefill: str = '{"'
+) -> tuple[str, list[int], list[int]]:
+    """Choose tokens at random under the grammar until it is complete."""
+    prefill_ids = tokenizer.encode(prefill, add_special_tokens=False) if prefill else []
+    matcher = Matcher(ll_tokenizer(tokenizer), text, prefill_ids)
+    ids: list[int] = []
+    while not matcher.done:
+        ids.append(int(random.choice(np.flatnonzero(matcher.allowed()))))
+        matcher.step(ids[-1])
+    return prefill + tokenizer.decode(ids), ids, prefill_ids
+
+
+def test_every_sample_is_an_action_on_a_visible_element(tokenizer: Any, form: Observation) -> None:
+    random = np.random.default_rng(0)
+    shown = form["elements"][:3]
+    text = grammar(shown, KINDS, max_text=20)
+    seen = set()
+    for _ in range(150):
+        reply, ids, prefill_ids = walk(tokenizer, text, random)
+        parsed = parse(reply, {element["id"] for element in shown})
+        assert parsed.action is not None, (reply, parsed.error)
+        assert parsed.how == "json"
+        seen.add(parsed.action.name)
+        if isinstance(parsed.action, (Fill, Type)):
+            assert parsed.action.id == 3
+            assert len(parsed.action.text) <= 20
+        if isinstance(parsed.action, Select):
+            assert parsed.action.id == 5
+            assert parsed.action.options[0] in shown[1]["options"]
+        masks = token_masks(tokenizer, text, ids, prefill_ids)
+        assert masks.shape == (len(ids), len(tokenizer))
+        assert masks[np.arange(len(ids)), ids].all()
+    assert len(seen) > 8
+
+
+@pytest.mark.parametrize("label", ['a"b', "back\\slash", "né ✓ 漢字", "it's", "a/b#c", " x ", "}{", "%s {0}"])
+def test_option_labels_survive(tokenizer: Any, element: Callable[..., Element], label: str) -> None:
+    text = grammar([element(5, "combobox", "List", options=(label,))], ("select",))
+    reply, _, _ = walk(tokenizer, text, np.random.default_rng(1))
+    assert parse(reply, {5}).action == Select(id=5, options=(label,))
+
+
+def test_fill_only_where_text_goes(element: Callable[..., Element]) -> None:
+    button, box = element(1), element(2, "checkbox", tag="input")
+    assert offered(("click", "fill", "select"), [button, box]) == ("click",)
+    assert offered(("fill",), [element(3, "textbox", states=("disabled",))]) == ("wait",)
+    assert offered(("fill",), [element(3, "searchbox")]) == ("fill",)
+    assert offered(("click",), []) == ("wait",)
+
+
+def test_a_page_without_elements_has_an_action(tokenizer: Any) -> None:
+    reply, _, _ = walk(tokenizer, grammar([], ("click",)), np.random.default_rng(0))
+    assert parse(reply, ()).action is not None
+
+
+def test_without_prefill(tokenizer: Any, form: Observation) -> None:
+    reply, _ids, prefill_ids = walk(tokenizer, grammar(form["elements"], ("click",)), np.random.default_rng(0), "")
+    assert prefill_ids == []
+    assert parse(reply, {3, 5, 7, 12, 71}).action is not None
+
+
+def test_a_token_outside_is_refused(tokenizer: Any, form: Observation) -> None:
+    text = grammar(form["elements"], ("click",))
+    prefill_ids = tokenizer.encode('{"', add_special_tokens=False)
+    good = tokenizer.encode('click":7}', add_special_tokens=False)
+    assert token_masks(tokenizer, text, good, prefill_ids).any(axis=1).all()
+    bad = tokenizer.encode('click":8}', add_special_tokens=False)
+    with pytest.raises(ValueError, match="position 2 was not allowed"):
+        token_masks(tokenizer, text, bad, prefill_ids)
+    with pytest.raises(ValueError, match="does not begin with the prefill"):
+        token_masks(tokenizer, text, good, tokenizer.encode("Hello"))
+    with pytest.raises(ValueError, match="malformed"):
+        token_masks(tokenizer, "start: nothing", good)
+
+
+def test_masks_can_be_wider_than_the_tokenizer(tokenizer: Any, form: Observation) -> None:
+    _, ids, prefill_ids = walk(tokenizer, grammar(form["elements"]), np.random.default_rng(3))
+    masks = token_masks(tokenizer, grammar(form["elements"]), ids, prefill_ids, vocabulary=len(tokenizer) + 64)
+    assert masks.shape[1] == len(tokenizer) + 64
+    assert not masks[:, -64:].any()
+
+
+def test_forced_ending(tokenizer: Any, form: Observation) -> None:
+    prefill_ids = tokenizer.encode('{"', add_special_tokens=False)
+    matcher = Matcher(ll_tokenizer(tokenizer), grammar(form["elements"], ("click",)), prefill_ids)
+    assert matcher.forced_ending(10) is None  # the id is still open
+    for token in tokenizer.encode('click":1', add_special_tokens=False):
+        matcher.step(token)
+    assert matcher.forced_ending(0) is None  # no room, and no step made
+    assert tokenizer.decode(matcher.forced_ending(10)) == "2}"
+    assert matcher.done
+    assert matcher.forced_ending(10) == []
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(ValueError, match="fly"):
+        grammar([], ("fly",))
+
+
+def test_compiling_takes_milliseconds(tokenizer: Any, element: Callable[..., Element]) -> None:
+    elements = [element(number, "textbox" if number % 9 == 0 else "link") for number in range(1, 101)]
+    wrapped = ll_tokenizer(tokenizer)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        Matcher(wrapped, grammar(elements), tokenizer.encode('{"', add_special_tokens=False))
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.05

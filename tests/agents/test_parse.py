@@ -1,0 +1,179 @@
+"""Replies of every kind: what is understood, what is refused, and that nothing raises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agents.compact import compact
+from agents.parse import ALIASES, parse
+from browser_env.actions import ACTION_TYPES, Action, Click, Fill, Finish, Press, Scroll, Select, parse_action
+
+IDS = {3, 4, 5, 41}
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "how"),
+    [
+        ('{"click":4}', Click(id=4), "json"),
+        ('{"action": "click", "id": 4}', Click(id=4), "json"),
+        ('{"action": "click", "id": 4, "reason": "it is the one"}', Click(id=4, reason="it is the one"), "json"),
+        ('Sure! ```json\n{"action": "fill", "id": 3, "text": "a } b"}\n``` done', Fill(id=3, text="a } b"), "json"),
+        ('{"fill":3,"text":"abc"}', Fill(id=3, text="abc"), "json"),
+        ('{"fill":3,"text":42}', Fill(id=3, text="42"), "json"),
+        ('{"select":5,"option":"Red"}', Select(id=5, options=("Red",)), "json"),
+        ('{"select":5,"options":["a","b"]}', Select(id=5, options=("a", "b")), "json"),
+        ('{"press":"Enter"}', Press(key="Enter"), "json"),
+        ('{"scroll":"down"}', Scroll(dy=400), "json"),
+        ('{"scroll":"UP"}', Scroll(dy=-400), "json"),
+        ('{"action":"scroll","direction":"up"}', Scroll(dy=-400), "json"),
+        ('{"finish":"42"}', Finish(answer="42"), "json"),
+        ('{"thought":"hm","action":{"action":"click","id":5}}', Click(id=5), "json"),
+        ('{"actions":[{"click":4},{"click":5}]}', Click(id=4), "json"),
+        ('{"name":"click","arguments":{}} {"click":41}', Click(id=41), "json"),
+        ('{"action":"click","params":{"element_id":"4"}}', Click(id=4), "json"),
+        ('{"click":99} or {"click":4}', Click(id=4), "json"),
+        ('{"Click": "4"}', Click(id=4), "json"),
+        ('{"ACTION":"CLICK","ID":"[4]"}', Click(id=4), "json"),
+        ('{"tap":4}', Click(id=4), "json"),
+        ('{"action":"enter_text","element":3,"value":"x"}', Fill(id=3, text="x"), "json"),
+        ('{"click":4,}', Click(id=4), "repaired"),
+        ("{'action': 'fill', 'id': 3, 'text': 'don\\'t'}", Fill(id=3, text="don't"), "repaired"),
+        ("{action: 'click', id: 4}", Click(id=4), "repaired"),
+        ("click(4)", Click(id=4), "call"),
+        ("fill('3', 'x y')", Fill(id=3, text="x y"), "call"),
+        ("I will use click(4) now", Click(id=4), "call"),
+        ("CLICK 4", Click(id=4), "keyword"),
+        ("Action: click [4]", Click(id=4), "keyword"),
+        ("First I look.\n- click on 4.", Click(id=4), "keyword"),
+        ('FILL 3 with "Ada Lovelace"', Fill(id=3, text="Ada Lovelace"), "keyword"),
+        ("PRESS Enter", Press(key="Enter"), "keyword"),
+        ("scroll down", Scroll(dy=400), "keyword"),
+        ("The goal has been achieved.", Finish(), "words"),
+        ("Great, the task is now complete!", Finish(), "words"),
+    ],
+)
+def test_understood(text: str, action: Action, how: str) -> None:
+    parsed = parse(text, IDS)
+    assert parsed.action == action, parsed.error
+    assert parsed.how == how
+    assert parsed.error == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "empty"),
+        ("  \n", "empty"),
+        ('{"click":6}', "no element 6"),
+        ("click(6)", "no element 6"),
+        ("CLICK 6", "no element 6"),
+        ('{"click":true}', "click"),
+        ('{"click":4.5}', "click"),
+        ('{"drag":4,"to":77}', "no element 77"),
+        ('{"fill":3}', "fill"),
+        ("I would click the blue button.", "no action"),
+        ("Click the button to go on.", "no action"),
+        ("The goal is not achieved.", "no action"),
+        ("If the goal is achieved, I will stop.", "no action"),
+        ('{"colour":"red"}', "no action"),
+        ('{"click":', "no action"),
+        ("{" * 3000, "no action"),
+    ],
+)
+def test_refused(text: str, part: str) -> None:
+    parsed = parse(text, IDS)
+    assert parsed.action is None
+    assert part in parsed.error
+    assert "\n" not in parsed.error
+
+
+_PIECES = st.sampled_from(
+    [
+        *"{}\"'[]:,\
+ 46()", "action", "click", "fill", "text", "id", "null", "scroll", "down", "NaN", "1e999",
+        '{"click":', '{"action":"', "goal is achieved", "```json", "CLICK ",
+    ]
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=25).map("".join)))
+@example('{"scroll":1e999}')
+@example('{"wait":NaN}')
+@example('{"click":' + "9" * 5000 + "}")
+@example('{"a":' * 2000 + "1" + "}" * 2000)
+@example("[" * 5000)
+@example('{"action":"click","id":' + "[" * 3000 + "]" * 3000 + "}")
+@example("\ud800")
+def test_any_text_gives_a_result_and_no_invented_element(text: str) -> None:
+    parsed = parse(text, IDS)
+    assert (parsed.action is None) == bool(parsed.error)
+    for key in ("id", "from_", "to"):
+        number = getattr(parsed.action, key, None)
+        assert not isinstance(number, int) or number in IDS
+
+
+_KEYS = st.sampled_from(["action", "id", "text", "options", "key", "dx", "dy", "from", "to", *ACTION_TYPES, *ALIASES])
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(sorted(IDS)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(_JSON)
+@example({"key": {"action": None}})
+def test_any_json_gives_a_result(value: Any) -> None:
+    parsed = parse(json.dumps(value), IDS)
+    assert (parsed.action is None) == bool(parsed.error)
+
+
+_TEXT = st.text(max_size=30).filter(lambda text: "\x00" not in text)
+_TEXTS = st.lists(_TEXT, max_size=3)
+_ACTIONS = st.one_of(
+    st.builds(
+        lambda number, count: {"action": "click", "id": number, "count": count},
+        st.sampled_from(sorted(IDS)), st.sampled_from([1, 2]),
+    ),
+    st.builds(lambda x, y: {"action": "click", "x": x, "y": y}, st.integers(0, 500), st.integers(0, 500)),
+    st.builds(lambda number, text: {"action": "fill", "id": number, "text": text}, st.sampled_from(sorted(IDS)), _TEXT),
+    st.builds(lambda text: {"action": "type", "text": text}, _TEXT),
+    st.builds(lambda number, labels: {"action": "select", "id": number, "options": labels}, st.just(5), _TEXTS),
+    st.builds(lambda answer: {"action": "finish", "answer": answer}, _TEXT),
+    st.builds(lambda reason: {"action": "infeasible", "reason": reason}, _TEXT),
+    st.builds(lambda text: {"action": "message", "text": text}, _TEXT),
+    st.builds(lambda ms: {"action": "wait", "ms": ms}, st.integers(0, 60_000)),
+    st.sampled_from([
+        {"action": "back"}, {"action": "close_tab"}, {"action": "scroll", "dy": -400},
+        {"action": "drag", "from": 3, "to": 4},
+        {"action": "focus_tab", "index": 1}, {"action": "press", "key": "Control+a", "id": 3}, {"action": "new_tab"},
+        {"action": "navigate", "url": "https://a.example/?q={1}"}, {"action": "hover", "id": 4},
+        {"action": "drag", "from": [1, 2], "to": [3, 4]}, {"action": "upload", "id": 3, "files": ["a.txt"]},
+    ]),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(_ACTIONS, st.sampled_from(["{}", "I do this: {} because", "```json\n{}\n```", "{{}} {}"]))
+def test_what_is_written_is_read(data: dict[str, Any], around: str) -> None:
+    action = parse_action(data)
+    for text in (compact(action), action.to_json()):
+        parsed = parse(around.replace("{}", text) if "{{}}" not in around else "{} " + text, IDS)
+        assert parsed.action == action, (text, parsed)
+        assert parsed.how == "json"
+
+
+def test_compact_is_short() -> None:
+    assert compact({"action": "click", "id": 4}) == '{"click":4}'
+    assert compact({"action": "fill", "id": 3, "text": "a b"}) == '{"fill":3,"text":"a b"}'
+    assert compact({"action": "select", "id": 5, "options": ["Red"]}) == '{"select":5,"option":"Red"}'
+    assert compact({"action": "scroll", "dy": 250}) == '{"scroll":"down"}'
+    assert compact({"action": "click", "id": 4, "reason": "because"}) == '{"click":4}'
+    assert compact({"action": "back"}) == '{"back":true}'
+    assert compact({"action": "finish"}) == '{"finish":""}'
