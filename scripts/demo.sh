@@ -3,6 +3,7 @@
 #
 #   bash scripts/demo.sh [options of selfsurf demo]
 set -euo pipefail
+unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bash "$root/scripts/setup.sh" train

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import gymnasium
@@ -22,7 +23,7 @@ def main(
     rows = [
         {"id": spec.id, "suite": spec.namespace or "", "max_episode_steps": spec.max_episode_steps}
         for spec in gymnasium.registry.values()
-        if str(spec.entry_point).split(".")[0] in OURS and match.lower() in spec.id.lower()
+        if re.split("[.:]", str(spec.entry_point))[0] in OURS and match.lower() in spec.id.lower()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

@@ -13,8 +13,10 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
+from xml.sax.saxutils import escape
 
 from browser_env.browsers import cache_home, find_browser
 from browser_env.errors import BrowserNotFound
@@ -74,7 +76,7 @@ def broken() -> str:
     return f"{path} does not start: {lines[-1]}" if run.returncode else ""
 
 
-def ways() -> Iterator[object]:
+def ways() -> Iterator[Callable[[], None]]:
     """The ways to a browser that make sense here, the best first."""
     if os.environ.get("PLAYWRIGHT_DOWNLOAD_HOST") or reachable(PLAYWRIGHT_HOST):
         yield playwright_build
@@ -94,7 +96,7 @@ def reachable(url: str) -> bool:
 
 
 def playwright_build() -> None:
-    """playwright install --only-shell chromium."""
+    """Playwright's own build: playwright install --only-shell chromium."""
     command = [sys.executable, "-m", "playwright", "install", "--only-shell", "chromium"]
     if sys.platform == "linux" and os.geteuid() == 0 and shutil.which("apt-get"):
         command.insert(4, "--with-deps")
@@ -107,7 +109,7 @@ def playwright_build() -> None:
 
 
 def debian_package() -> None:
-    """apt-get install chromium-headless-shell."""
+    """Debian's package: apt-get install chromium-headless-shell."""
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "update"])
     run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", PACKAGE])
@@ -136,14 +138,16 @@ def write_launcher(home: Path, root: Path) -> None:
     """Write the script that starts the unpacked browser with its own libraries and fonts."""
     libraries = sorted({str(path.parent) for path in root.rglob("*.so*")})
     fonts = home / "fonts.conf"
-    folders = "".join(f"<dir>{folder}</dir>" for folder in (root / "usr/share/fonts", "/usr/share/fonts", "~/.fonts"))
-    fonts.write_text(f"<fontconfig>{folders}<cachedir>{home / 'fonts'}</cachedir></fontconfig>\n", encoding="utf-8")
+    places = (root / "usr/share/fonts", "/usr/share/fonts", "~/.fonts")
+    folders = "".join(f"<dir>{escape(str(place))}</dir>" for place in places)
+    cache = f"<cachedir>{escape(str(home / 'fonts'))}</cachedir>"
+    fonts.write_text(f"<fontconfig>{folders}{cache}</fontconfig>\n", encoding="utf-8")
     launcher = home / f"{PACKAGE}.new"
     launcher.write_text(
         "#!/bin/sh\n"
-        f"export LD_LIBRARY_PATH='{':'.join(libraries)}'${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\n"
-        f"export FONTCONFIG_FILE=${{FONTCONFIG_FILE:-'{fonts}'}}\n"
-        f"exec '{root}/usr/lib/chromium/{PACKAGE}' \"$@\"\n",
+        f"export LD_LIBRARY_PATH={quote(':'.join(libraries))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\n"
+        f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}\n'
+        f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"\n',
         encoding="utf-8",
     )
     launcher.chmod(0o755)

@@ -6,7 +6,6 @@ import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -58,12 +57,10 @@ def _requirements() -> Iterator[tuple[str, Requirement]]:
     for line in distribution.requires or []:
         requirement = Requirement(line)
         marker = requirement.marker
-        if marker is None or marker.evaluate({**default_environment(), "extra": ""}):
-            yield "", requirement
-            continue
-        for extra in extras:
-            if marker.evaluate({**default_environment(), "extra": extra}):
+        for extra in ["", *extras]:
+            if marker is None or marker.evaluate({"extra": extra}):
                 yield extra, requirement
+                break
 
 
 def _installed(name: str) -> str:

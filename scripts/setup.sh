@@ -2,7 +2,9 @@
 # Make .venv at the project's root hold the package with the extras asked for, and see to it that there is a browser.
 # Safe to run again at any time: does nothing when all is in place, goes on where a broken-off run stopped.
 #
-#   bash scripts/setup.sh [EXTRA ...]        # the extras of pyproject.toml; without any: train
+#   bash scripts/setup.sh [--repair] [EXTRA ...]
+#
+# The extras are those of pyproject.toml; without any: train. --repair looks at every package again.
 #
 # PYTHON names the interpreter to make .venv with, SELFSURF_BROWSER a browser to use; pip's own settings are respected.
 set -euo pipefail
@@ -14,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignor
 
 venv=.venv
 python=$venv/bin/python
-log=$venv/setup.log
+log=$root/$venv/setup.log
 stamp=$venv/setup.stamp         # what was installed: key, extras, browser
 unfinished=$venv/setup.unfinished # there while .venv itself is being made: nobody else's, may be removed
 pip_version=26.3
@@ -51,7 +53,7 @@ step() {
 }
 
 show_log() {
-    say "--- the last lines of $root/$log:" >&2
+    say "--- the last lines of $log:" >&2
     tail -n 25 "$log" >&2 || true
 }
 
@@ -153,10 +155,28 @@ PYTHON
     return 0
 }
 
+# Import the big libraries once: shows that they work here, and leaves their byte code behind, for what pip would
+# have to compile takes as long as the whole installation.
+try_imports() {
+    local modules="gymnasium PIL playwright.async_api pydantic rich typer"
+    case " $extras " in
+        *" train "*) modules="$modules datasets gguf llguidance matplotlib.pyplot peft safetensors.torch torch
+            transformers.models.llama.modeling_llama trl.experimental.sdft" ;;
+    esac
+    # shellcheck disable=SC2086
+    env -u PYTHONDONTWRITEBYTECODE "$python" -c \
+        'import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]' $modules
+}
+
 pip_install() { "$python" -m pip install --no-compile --constraint .ci/constraints.txt "$@"; }
 
 # --- what is wanted, and is it all there already?
 
+repair=
+if [ "${1:-}" = --repair ]; then
+    repair=yes
+    shift
+fi
 [ $# -gt 0 ] || set -- train
 key=$(cat pyproject.toml .ci/constraints.txt scripts/setup.sh | cksum)" $root"
 old_key='' old_extras='' old_browser=''
@@ -171,11 +191,17 @@ for extra in "$@"; do
     esac
 done
 extras=${extras# }
+[ -z "$repair" ] || old_key='' old_browser=''
 if [ "$old_key" = "$key" ] && [ -z "$missing" ]; then
     if [ -n "${SELFSURF_BROWSER:-}" ] || [ -x "$old_browser" ]; then
         exit 0
     fi
 fi
+
+remember() {
+    printf '%s\n' "$key" "$extras" "$1" >"$stamp.new"
+    mv "$stamp.new" "$stamp"
+}
 
 if command -v flock >/dev/null; then
     exec 9<"$root"
@@ -204,15 +230,14 @@ or say where it is: PYTHON=/path/to/python3.11 bash scripts/setup.sh"
         step "apt-get install python3-venv ca-certificates" apt_install python3-venv ca-certificates || true
         step "$("$base" -V) environment in $venv" make_venv "$base" || { show_log; fail "no $venv could be made"; }
     }
-    mv "$log" "$venv/setup.log"
-    log=$venv/setup.log
+    mv "$log" "$root/$venv/setup.log"
+    log=$root/$venv/setup.log
     rm -f "$unfinished"
 fi
 
 # --- packages
 
 if [ "$old_key" != "$key" ] || [ -n "$missing" ]; then
-    : >"$log"
     rm -f "$stamp"
     "$python" -m pip --version >>"$log" 2>&1 || step "pip" fetch_pip || { show_log; fail "pip could not be fetched"; }
     sweep >>"$log" 2>&1
@@ -227,6 +252,8 @@ if [ "$old_key" != "$key" ] || [ -n "$missing" ]; then
         show_log
         fail "the packages could not be installed"
     }
+    step "first import" try_imports || { show_log; fail "the packages do not work here"; }
+    remember ''
 fi
 
 # --- browser
@@ -238,5 +265,4 @@ elif ! browser=$("$python" -m scripts.install_browser --check 2>>"$log"); then
     browser=$("$python" -m scripts.install_browser --check)
 fi
 
-printf '%s\n' "$key" "$extras" "$browser" >"$stamp.new"
-mv "$stamp.new" "$stamp"
+remember "$browser"

@@ -3,6 +3,7 @@
 #
 #   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along
 set -euo pipefail
+unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
