@@ -96,6 +96,10 @@ class LLMAgent:
         if self.constrained and prefill and not '{"'.startswith(prefill):
             raise ValueError(f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {prefill!r}.')
 
+    def reseed(self, seed: int | None) -> None:
+        """Start the agent's random stream anew: the same seed and observations give the same actions again."""
+        self._seed = seed
+
     def reset(self, goal: str = "", slot: int = 0) -> None:
         """Begin a new episode in `slot`. An empty goal means `obs["goal"]`."""
         self._slots[slot] = _Slot(goal, guards=guarding.default_guards() if self.guards else [])
@@ -160,6 +164,7 @@ class LLMAgent:
             history=slot.history,
             error=slot.error,
             kinds=self.actions,
+            spelled=not self.constrained,
             max_tokens=self.max_prompt_tokens,
             count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
         )

@@ -19,6 +19,18 @@ def make_miniwob_vector(name: str, num_envs: int = 1, **options: object) -> brow
     return browser_env.VectorBrowserEnv(num_envs, task=MiniWobTask(name, **_task_options(options)), **options)
 
 
+def task_of(env_id: str, **options: object) -> browser_env.Task:
+    """Make the Task of a registered id, for use without Gymnasium, e.g. with `AsyncBrowserEnv(task=...)`.
+
+    Raises:
+        ValueError: the id is not one of a task.
+    """
+    space, _, rest = env_id.partition("/")
+    if space == "MiniWoB" and rest.endswith("-v0"):
+        return MiniWobTask(rest.removesuffix("-v0"), **options)
+    raise ValueError(f"{env_id!r} is not the id of a task; `selfsurf envs` lists them.")
+
+
 def _task_options(options: dict[str, object]) -> dict[str, object]:
     """Take the options that are the task's out of `options`."""
     return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}

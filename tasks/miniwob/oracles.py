@@ -29,9 +29,14 @@ def oracle(*names: str) -> Callable[[Oracle], Oracle]:
 
 
 def elements(obs: Observation, role: str = "", name: str | None = None) -> list[Element]:
-    """Return the elements of a role and name, in the page's order (which their ids follow)."""
-    found = [e for e in obs["elements"] if role in ("", e["role"]) and (name is None or same(e["name"], name))]
-    return sorted(found, key=lambda e: e["id"])
+    """Return the elements of a role and name, in the page's order (which their ids follow).
+
+    A name matches exactly; only where none does, its case is overlooked.
+    """
+    found = sorted((e for e in obs["elements"] if role in ("", e["role"])), key=lambda e: e["id"])
+    if name is None:
+        return found
+    return [e for e in found if e["name"] == name] or [e for e in found if same(e["name"], name)]
 
 
 def same(a: str, b: str) -> bool:
@@ -130,9 +135,9 @@ def click_checkboxes(obs: Observation) -> Action | None:
     """Tick the named boxes and no others, then submit."""
     match = re.match(r"Select (.*) and click Submit", obs["goal"])
     listed = match.group(1) if match else ""
-    wanted = set() if listed == "nothing" else {name.strip().casefold() for name in listed.split(",")}
+    wanted = set() if listed == "nothing" else {name.strip() for name in listed.split(",")}
     for box in elements(obs, "checkbox"):
-        should = box["name"].casefold() in wanted
+        should = box["name"] in wanted
         if should != ("checked" in box["states"]):
             verb = "must be ticked" if should else "must not be ticked"
             return Click(id=box["id"], reason=f'"{box["name"]}" {verb}.')

@@ -1,0 +1,137 @@
+"""From episodes to training rows: one row a step, with exactly the tokens that the student saw and sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.constraint import token_masks
+from agents.prompt import with_demonstration
+from sdft.rollout import Result
+
+if TYPE_CHECKING:
+    import torch
+
+    from agents.policies.transformers import TransformersPolicy
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One step of an on-policy episode."""
+
+    env_id: str
+    prompt_ids: list[int]
+    """What the student was given, prefill included."""
+    teacher_prompt_ids: list[int]
+    """The same with the privileged context told at its end, prefill included; never cut."""
+    completion_ids: list[int]
+    """What the student sampled, verbatim."""
+    logprobs: list[float]
+    """Its log-probabilities under the distribution that it was sampled from."""
+    prefill_ids: list[int]
+    grammar: str | None
+    right: bool
+    """Did the student do what the privileged view says?"""
+
+
+def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
+    """Return the rows to learn from: every step of a trainable episode for which there is a privileged view."""
+    from agents.compact import compact
+
+    rows = []
+    for result in results:
+        if not result.trainable:
+            continue
+        for step in result.steps:
+            completion = step.decision.completion
+            if step.privileged is None or not completion.token_ids:
+                continue
+            taught = policy.encode(with_demonstration(step.decision.messages, step.privileged))
+            rows.append(
+                Sample(
+                    env_id=result.job.env_id,
+                    prompt_ids=completion.prompt_token_ids,
+                    teacher_prompt_ids=taught + completion.prefill_token_ids,
+                    completion_ids=completion.token_ids,
+                    logprobs=completion.logprobs,
+                    prefill_ids=completion.prefill_token_ids,
+                    grammar=completion.grammar,
+                    right=completion.text == compact(step.privileged["action"]),
+                )
+            )
+    return rows
+
+
+def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:
+    """Return at most `most` rows, evenly over the tasks, so that long episodes don't crowd out short ones."""
+    by_task: dict[str, list[Sample]] = {}
+    for index in rng.permutation(len(samples)):
+        by_task.setdefault(samples[index].env_id, []).append(samples[index])
+    chosen: list[Sample] = []
+    while len(chosen) < min(most, len(samples)):
+        for rows in by_task.values():
+            if rows and len(chosen) < most:
+                chosen.append(rows.pop())
+    return chosen
+
+
+def collate(
+    samples: Sequence[Sample], tokenizer: Any, *, vocabulary: int, eos_token_ids: Sequence[int], pad_id: int
+) -> dict[str, torch.Tensor]:
+    """Pad rows into a batch, in the layout of TRL's trainer: prompts on the left, completions on the right.
+
+    Returns:
+        `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
+        `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
+        (all of them where there was no grammar); `old_per_token_logps` (B, C).
+    """
+    import torch
+
+    width = max(len(sample.completion_ids) for sample in samples)
+    shape = (len(samples), width)
+    completion = torch.full(shape, pad_id, dtype=torch.long)
+    mask = torch.zeros(shape, dtype=torch.long)
+    logprobs = torch.zeros(shape)
+    allowed = torch.ones((*shape, vocabulary), dtype=torch.bool)
+    for row, sample in enumerate(samples):
+        length = len(sample.completion_ids)
+        completion[row, :length] = torch.tensor(sample.completion_ids)
+        mask[row, :length] = 1
+        logprobs[row, :length] = torch.tensor(sample.logprobs)
+        if sample.grammar is not None:
+            masks = token_masks(
+                tokenizer,
+                sample.grammar,
+                sample.completion_ids,
+                sample.prefill_ids,
+                vocabulary=vocabulary,
+                eos_token_ids=eos_token_ids,
+            )
+            allowed[row, :length] = torch.from_numpy(masks)
+    prompt, prompt_mask = _left([sample.prompt_ids for sample in samples], pad_id)
+    teacher, teacher_mask = _left([sample.teacher_prompt_ids for sample in samples], pad_id)
+    return {
+        "prompt_ids": prompt,
+        "prompt_mask": prompt_mask,
+        "completion_ids": completion,
+        "completion_mask": mask,
+        "teacher_input_ids": torch.cat([teacher, completion], dim=1),
+        "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
+        "allowed": allowed,
+        "old_per_token_logps": logprobs,
+    }
+
+
+def _left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    mask = torch.zeros((len(rows), width), dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids[index, width - len(row) :] = torch.tensor(row)
+        mask[index, width - len(row) :] = 1
+    return ids, mask

@@ -1,0 +1,58 @@
+"""Settings of a training run. Every default was measured on MiniWoB++ with a 135M model; see docs/learning.md."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TrainSettings(BaseModel):
+    """What a training run does. Frozen, and saved beside the adapter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "smollm2"
+    """Short name, hub id or folder of the model."""
+    tasks: tuple[str, ...]
+    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`."""
+    steps: int = Field(default=25, ge=1)
+    """Optimizer steps."""
+    episodes_per_step: int = Field(default=8, ge=1)
+    """Episodes that make one batch."""
+    max_rows: int = Field(default=10, ge=1)
+    """Most steps of those episodes that are learned from at once."""
+    max_episode_steps: int = Field(default=4, ge=1)
+    """Length at which a training episode is cut; a beginner repeats itself after that."""
+    seed: int = 0
+    """Of everything random; training episodes have seeds from `first_episode_seed` on."""
+    first_episode_seed: int = 0
+    """Seed of the first training episode; the others count up, task by task."""
+    learning_rate: float = 1.5e-3
+    """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0."""
+    warmup_steps: int = 3
+    """Optimizer steps of linear warm-up."""
+    max_grad_norm: float = 1.0
+    """Gradient norm at which gradients are clipped."""
+    lora_rank: int = 16
+    """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
+    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    """Modules that get an adapter: all linear layers."""
+    teacher: Literal["ema", "base"] = "ema"
+    """Whose weights teach: an average of the student's, or the frozen model's."""
+    teacher_rate: float = 0.005
+    """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
+    divergence: float = Field(default=0.0, ge=0, le=1)
+    """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
+    skip_tokens: int = 0
+    """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; an action has 5."""
+    temperature: float = 1.0
+    """At which the student samples its actions in training."""
+    max_new_tokens: int = 24
+    """Most tokens of an action."""
+    max_prompt_tokens: int = 1024
+    """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
+    actions: tuple[str, ...] = ("click", "fill", "select")
+    """Kinds of actions offered to the agent."""
+    checkpoint_every: int = 10
+    """Optimizer steps between checkpoints."""

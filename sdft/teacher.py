@@ -1,0 +1,75 @@
+"""The teacher's weights: a second LoRA adapter that follows the student's as an exponential moving average."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+if TYPE_CHECKING:
+    import torch
+
+STUDENT = "default"
+TEACHER = "teacher"
+
+
+def add_teacher(model: Any) -> None:
+    """Attach the teacher's adapter as a copy of the student's, unless it is there (a resumed run brings its own).
+
+    TRL starts its own from zero for A as well as B, so that its A lags behind by the share (1 - rate)^n for ever;
+    a copy is the same function at the start and follows from there.
+    """
+    if TEACHER not in model.peft_config:
+        model.add_adapter(TEACHER, model.peft_config[STUDENT])
+        move_teacher(model, 1.0)
+    activate(model, STUDENT)
+
+
+def move_teacher(model: Any, rate: float) -> None:
+    """Move the teacher's weights towards the student's: `teacher = (1 - rate) * teacher + rate * student`."""
+    import torch
+
+    with torch.no_grad():
+        for student, teacher in pairs(model):
+            teacher.lerp_(student.to(teacher.dtype), rate)
+
+
+def pairs(model: Any) -> Iterator[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
+    """Yield the student's adapter parameters with the teacher's counterparts."""
+    parameters = dict(model.named_parameters())
+    for name, student in parameters.items():
+        if f".{STUDENT}." in name and "lora_" in name:
+            yield student, parameters[name.replace(f".{STUDENT}.", f".{TEACHER}.")]
+
+
+def activate(model: Any, adapter: str) -> None:
+    """Put an adapter in force; only the student's is ever trained."""
+    model.set_adapter(adapter)
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.requires_grad_(f".{STUDENT}." in name)
+
+
+@contextlib.contextmanager
+def teaching(model: Any) -> Iterator[None]:
+    """Within this context the model is the teacher."""
+    activate(model, TEACHER)
+    try:
+        yield
+    finally:
+        activate(model, STUDENT)
+
+
+class FollowStudent(TrainerCallback):
+    """Updates the teacher after every `sync_steps` optimizer steps."""
+
+    def __init__(self, rate: float, sync_steps: int) -> None:
+        self.rate = rate
+        self.sync_steps = sync_steps
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Move the teacher."""
+        if state.global_step % self.sync_steps == 0:
+            move_teacher(kwargs["model"], self.rate)

@@ -1,0 +1,192 @@
+"""Runs one SDFT training: model, environments, trainer, checkpoints, adapter."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import TrainerCallback
+from trl.experimental.sdft import SDFTConfig
+
+from agents.llm_agent import LLMAgent
+from agents.policies.transformers import TransformersPolicy
+from sdft.adapter import save_adapter, weights_hash
+from sdft.rollout import Job, Result, Rollouts, versions
+from sdft.settings import TrainSettings
+from sdft.trainer import EpisodeSDFTTrainer
+
+Progress = Callable[[int, dict[str, float]], None]
+
+
+def make_agent(policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True) -> LLMAgent:
+    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
+    return LLMAgent(
+        policy,
+        constrained=constrained,
+        temperature=settings.temperature if sampling else 0.0,
+        max_new_tokens=settings.max_new_tokens,
+        max_prompt_tokens=settings.max_prompt_tokens,
+        actions=settings.actions,
+        guards=False,
+        seed=settings.seed,
+    )
+
+
+def training_jobs(settings: TrainSettings) -> list[Job]:
+    """Return the episodes of a run in order: every batch goes through the tasks in turn."""
+    count = settings.steps * settings.episodes_per_step
+    tasks = settings.tasks
+    return [Job(tasks[i % len(tasks)], settings.first_episode_seed + i // len(tasks)) for i in range(count)]
+
+
+def train(
+    settings: TrainSettings,
+    out: str | Path,
+    *,
+    policy: TransformersPolicy | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train an adapter.
+
+    Args:
+        settings: what to do.
+        out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
+        policy: a loaded model to train, or None to load `settings.model`. Its model is wrapped by PEFT in place.
+        resume: go on from the last checkpoint in `out`, if there is one.
+        progress: called after every optimizer step with its number and metrics.
+
+    Returns:
+        The summary that is also saved beside the adapter, with `adapter` as the folder's path.
+
+    Raises:
+        ValueError: `out` holds another run's adapter and `resume` is off.
+    """
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = Path(out)
+    checkpoints = folder / "checkpoints"
+    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    if not resume and (last or (folder / "adapter").exists()):
+        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.time()
+    policy = policy or TransformersPolicy(settings.model)
+    base_hash = weights_hash(policy.model)
+    jobs = training_jobs(settings)
+    dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
+    log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
+    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
+        trainer = EpisodeSDFTTrainer(
+            agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+            rollouts=rollouts,
+            max_rows=settings.max_rows,
+            on_results=log.note_results,
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=_arguments(settings, checkpoints),
+            train_dataset=dataset,
+            peft_config=LoraConfig(
+                r=settings.lora_rank,
+                lora_alpha=2 * settings.lora_rank,
+                lora_dropout=0.0,
+                target_modules=list(settings.lora_targets),
+                task_type="CAUSAL_LM",
+            ),
+            callbacks=[log],
+        )
+        log.seconds = trainer.seconds
+        trainer.train(resume_from_checkpoint=last if resume else None)
+    summary: dict[str, Any] = {
+        "base_model": settings.model,
+        "base_model_sha256": base_hash,
+        "settings": settings.model_dump(mode="json"),
+        "versions": versions(),
+        "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
+    }
+    save_adapter(trainer.model, folder / "adapter", summary)
+    return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
+
+
+def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
+    return SDFTConfig(
+        output_dir=str(checkpoints),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.episodes_per_step,
+        gradient_accumulation_steps=1,
+        shuffle_dataset=False,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type="linear",
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        seed=settings.seed,
+        temperature=settings.temperature,
+        max_prompt_length=None,
+        max_completion_length=settings.max_new_tokens,
+        num_generations=1,
+        teacher_model_kind=settings.teacher,
+        teacher_update_rate=settings.teacher_rate,
+        teacher_sync_steps=1,
+        distillation_mode="full_logits",
+        distillation_alpha=settings.divergence,
+        distillation_is_clip=None,
+        num_loss_tokens_to_skip=settings.skip_tokens,
+        disable_dropout=True,
+        gradient_checkpointing=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
+        logging_steps=1,
+        save_steps=settings.checkpoint_every,
+        save_total_limit=2,
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+
+
+class _Log(TrainerCallback):
+    """Writes a line of metrics a step and reports progress."""
+
+    def __init__(self, path: Path, progress: Progress | None, resumed_at: int) -> None:
+        self.path = path
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self._by_task: dict[str, list[bool]] = {}
+        kept = []
+        if resumed_at and path.exists():
+            lines = path.read_text(encoding="utf8").splitlines()
+            kept = [line for line in lines if line and json.loads(line)["step"] <= resumed_at]
+        path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
+
+    def note_results(self, step: int, results: list[Result]) -> None:
+        """Keep the success of a batch's episodes, by task, for the next line."""
+        self._by_task = {}
+        for result in results:
+            if result.trainable:
+                self._by_task.setdefault(result.job.env_id, []).append(result.solved)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        """Write the step's metrics."""
+        if not logs or "loss" not in logs:
+            return
+        line = {
+            "step": state.global_step,
+            **logs,
+            "success": {task: sum(solved) / len(solved) for task, solved in self._by_task.items()},
+            "seconds": {key: round(value, 2) for key, value in self.seconds.items()},
+        }
+        with self.path.open("a", encoding="utf8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self.progress:
+            self.progress(state.global_step, logs)
+
+
+def _step_of(checkpoint: str | None) -> int:
+    return int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0

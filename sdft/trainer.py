@@ -1,0 +1,172 @@
+"""SDFT on a web environment: TRL's `SDFTTrainer`, with episodes instead of a dataset of prompts.
+
+What a batch is: the dataset's rows are jobs (environment id, seed). For each batch the student acts in those
+episodes; every step of them becomes a row. The teacher is the same model with the oracle's next action in its
+context and the EMA adapter in force, and scores the student's own tokens.
+
+What differs from TRL's trainer, and why:
+- rows come from episodes, tokens verbatim; nothing is re-tokenised;
+- the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
+- the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
+- student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
+- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from trl.experimental.sdft import SDFTConfig, SDFTTrainer
+from trl.experimental.sdft.sdft_trainer import DistillationLogits
+
+from agents.llm_agent import LLMAgent
+from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.rollout import Job, Result, Rollouts
+from sdft.samples import Sample, choose, collate, samples_of
+from sdft.teacher import FollowStudent, add_teacher, teaching
+
+FORBIDDEN = -1e9
+"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
+
+AgentOf = Callable[[TransformersPolicy], LLMAgent]
+
+
+class EpisodeSDFTTrainer(SDFTTrainer):
+    """SDFT from on-policy episodes.
+
+    Args:
+        agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
+        rollouts: the environments.
+        max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
+        on_results: called with every batch's episodes.
+        options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
+
+    Raises:
+        ValueError: `args` asks for what this trainer does not do.
+    """
+
+    def __init__(
+        self,
+        *,
+        agent_of: AgentOf,
+        rollouts: Rollouts,
+        max_rows: int,
+        args: SDFTConfig,
+        on_results: Callable[[int, list[Result]], None] | None = None,
+        **options: Any,
+    ) -> None:
+        if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
+            raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
+                             "num_generations to 1.")  # fmt: skip
+        self._agent_of = agent_of
+        self._rollouts = rollouts
+        self._max_rows = max_rows
+        self._on_results = on_results
+        super().__init__(args=args, **options)
+        make_lm_head_contiguous(self.model)
+        self.policy = TransformersPolicy(self.model, self._tokenizer)
+        self.agent = agent_of(self.policy)
+        self.seconds = {"rollout": 0.0, "learn": 0.0}
+        """Wall-clock so far, by what it went into."""
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = ["env_id", "seed"]
+
+    def _setup_teacher_model(self) -> None:
+        kind = self.args.teacher_model_kind
+        self.teacher_model = self.model
+        if kind == "ema":
+            add_teacher(self.model)
+            self.add_callback(FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps))
+        elif kind != "base":
+            raise ValueError(f"teacher_model_kind is 'ema' or 'base' (the frozen model), not {kind!r}.")
+
+    def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        start = time.perf_counter()
+        # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
+        rng = np.random.default_rng([self.args.seed, self.state.global_step])
+        self.agent.reseed(int(rng.integers(2**31)))
+        jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
+        results = self._rollouts.run(self.agent, jobs)
+        samples = samples_of(results, self.policy)
+        if not samples:
+            raise RuntimeError(
+                "No step of this batch can be learned from: the environment failed, or the tasks have no oracle. "
+                f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
+            )
+        rows = choose(samples, self._max_rows, rng)
+        batch: dict[str, Any] = collate(
+            rows,
+            self._tokenizer,
+            vocabulary=self.model.get_output_embeddings().weight.shape[0],
+            eos_token_ids=sorted(self.policy.eos_token_ids),
+            pad_id=self._tokenizer.pad_token_id,
+        )
+        self._note(results, samples, rows)
+        if self._on_results is not None:
+            self._on_results(self.state.global_step, results)
+        self.seconds["rollout"] += time.perf_counter() - start
+        return {key: value.to(self.accelerator.device) for key, value in batch.items()}
+
+    def _note(self, results: list[Result], samples: list[Sample], rows: list[Sample]) -> None:
+        metrics = self._metrics["train"]
+        judged = [result for result in results if result.trainable]
+        metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
+        metrics["episodes/masked"].append(len(results) - len(judged))
+        metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))
+        metrics["rows"].append(len(rows))
+        metrics["rows/left_out"].append(len(samples) - len(rows))
+        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One forward and backward pass; the rollout that comes before it is timed apart."""
+        start, rolled = time.perf_counter(), self.seconds["rollout"]
+        loss = super().training_step(*args, **kwargs)
+        self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
+        return loss
+
+    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
+        mask = inputs["completion_mask"]
+        skip = self.num_loss_tokens_to_skip
+        if skip:
+            mask = mask * (torch.arange(mask.size(1), device=mask.device) >= skip).long()
+        length = mask.size(1)
+        teacher_model = self.accelerator.unwrap_model(model)
+        as_teacher = teacher_model.disable_adapter() if self.args.teacher_model_kind == "base" else teaching(teacher_model)
+        # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
+        with torch.no_grad(), as_teacher:
+            teacher = self._forward_logits(
+                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], length
+            )
+        student = self._forward_logits(
+            model,
+            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+            length,
+        )
+        forbidden = ~inputs["allowed"]
+        return DistillationLogits(
+            completion_ids=inputs["completion_ids"],
+            loss_mask=mask,
+            student_logits=student.float().masked_fill(forbidden, FORBIDDEN),
+            teacher_logits=teacher.float().masked_fill(forbidden, FORBIDDEN),
+        )
+
+    def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
+        self._check_first_step(distillation_logits)
+        return super()._compute_self_distillation_loss(model, inputs, distillation_logits)
+
+    def _check_first_step(self, logits: DistillationLogits) -> None:
+        """Record how far the teacher with demonstration is from the student, per token, before anything is learned."""
+        if self.state.global_step > 0 or "step0_divergence" in self._metrics["train"]:
+            return
+        with torch.no_grad():
+            teacher = torch.log_softmax(logits.teacher_logits, -1)
+            student = torch.log_softmax(logits.student_logits, -1)
+            divergence = (teacher.exp() * (teacher - student)).sum(-1)
+            mean = float((divergence * logits.loss_mask).sum() / logits.loss_mask.sum().clamp(min=1))
+        self._metrics["train"]["step0_divergence"].append(mean)
