@@ -2,7 +2,8 @@
 
 `python -m scripts.install_browser` installs one, `--check` only prints the path of one that is there and starts.
 Tried in this order: Playwright's own build; as root on Debian its package; on Debian without root the same package
-and the libraries that the system lacks, unpacked into the cache folder. Which browser is used, and with which
+and the libraries that the system lacks, unpacked into the cache folder. A library that Playwright's own program may
+lack comes first, in the same manner. Which browser is used, and with which
 switches, is not decided here but in `browser_env.browsers`.
 """
 
@@ -23,6 +24,9 @@ from browser_env.errors import BrowserNotFound
 
 PACKAGE = "chromium-headless-shell"
 """Debian's package (since 12), and the name of its executable."""
+
+DRIVER_PACKAGE = "libatomic1"
+"""What Playwright's bundled Node needs and a bare Debian does not have."""
 
 PLAYWRIGHT_HOST = "https://cdn.playwright.dev"
 
@@ -63,25 +67,48 @@ def main(arguments: list[str]) -> int:
 
 
 def broken() -> str:
-    """Say what keeps the browser that would be used from starting; empty when it starts."""
+    """Say what keeps the driver or the browser that would be used from starting; empty when both start."""
     try:
         path = find_browser()
     except BrowserNotFound as error:
         return str(error)
+    return driver_broken() or not_starting([path, "--version"])
+
+
+def found() -> str:
+    """The path of the browser that would be used; empty if there is none."""
     try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        return find_browser()
+    except BrowserNotFound:
+        return ""
+
+
+def driver_broken() -> str:
+    """Say what keeps Playwright's own program from starting; empty when it starts."""
+    return not_starting([sys.executable, "-m", "playwright", "--version"])
+
+
+def not_starting(command: list[str]) -> str:
+    """Say why a command fails; empty when it does not."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        return f"{path} does not start: {error}"
-    lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
-    return f"{path} does not start: {lines[-1]}" if run.returncode else ""
+        return f"{command[0]} does not start: {error}"
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"`{' '.join(command)}` fails: {lines[-1]}" if done.returncode else ""
 
 
 def ways() -> Iterator[Callable[[], None]]:
     """The ways to a browser that make sense here, the best first."""
+    has_apt, is_root = shutil.which("apt-get"), os.geteuid() == 0
+    if driver_broken() and has_apt:
+        yield driver_package if is_root else unpacked_driver_package
+    if not broken() or os.environ.get("SELFSURF_BROWSER"):
+        return
     if os.environ.get("PLAYWRIGHT_DOWNLOAD_HOST") or reachable(PLAYWRIGHT_HOST):
         yield playwright_build
-    if shutil.which("apt-get"):
-        yield debian_package if os.geteuid() == 0 else unpacked_package
+    if has_apt:
+        yield debian_package if is_root else unpacked_package
 
 
 def reachable(url: str) -> bool:
@@ -95,63 +122,98 @@ def reachable(url: str) -> bool:
     return True
 
 
+def driver_package() -> None:
+    """The library that Playwright's own program needs: apt-get install libatomic1."""
+    apt_install(DRIVER_PACKAGE)
+
+
+def unpacked_driver_package() -> None:
+    """The library that Playwright's own program needs, unpacked into the cache folder."""
+    from playwright._impl._driver import compute_driver_executable
+
+    root = cache_home() / "browser" / "driver"
+    unpack(DRIVER_PACKAGE, root)
+    node = Path(compute_driver_executable()[0])
+    real = node.with_name("node.real")
+    with open(node, "rb") as file:
+        wrapped = file.read(2) == b"#!"
+    if not wrapped:
+        real.unlink(missing_ok=True)
+        os.link(node, real)
+    write_script(node, root, [f'exec {quote(str(real))} "$@"'])
+
+
 def playwright_build() -> None:
     """Playwright's own build: playwright install --only-shell chromium."""
     command = [sys.executable, "-m", "playwright", "install", "--only-shell", "chromium"]
     if sys.platform == "linux" and os.geteuid() == 0 and shutil.which("apt-get"):
         command.insert(4, "--with-deps")
+    before = found()
     run(command)
-    path = Path(find_browser())
+    path = found()
     problem = broken()
-    if problem and "ms-playwright" in path.parts:  # the libraries are missing: make way for a build that brings them
-        shutil.rmtree(path.parents[1])
+    if problem and path != before:  # libraries are missing: make way for a build that brings them
+        shutil.rmtree(Path(path).parents[1])
         raise InstallError(problem)
 
 
 def debian_package() -> None:
     """Debian's package: apt-get install chromium-headless-shell."""
-    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
-    run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "update"])
-    run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", PACKAGE])
+    apt_install(PACKAGE)
 
 
 def unpacked_package() -> None:
     """Debian's package and what it lacks here, unpacked into the cache folder."""
     home = cache_home() / "browser"
-    work, root = home / "unpacking", home / "root"
+    root = home / "root"
+    unpack(PACKAGE, root)
+    places = (root / "usr/share/fonts", "/usr/share/fonts", "~/.fonts")
+    folders = "".join(f"<dir>{escape(str(place))}</dir>" for place in places)
+    fonts = home / "fonts.conf"
+    cache = f"<cachedir>{escape(str(home / 'fonts'))}</cachedir>"
+    fonts.write_text(f"<fontconfig>{folders}{cache}</fontconfig>\n", encoding="utf-8")
+    write_script(
+        home / PACKAGE,
+        root,
+        [
+            f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}',
+            f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"',
+        ],
+    )
+
+
+def apt_install(package: str) -> None:
+    """Install a Debian package; wants root."""
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "update"])
+    run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", package])
+
+
+def unpack(package: str, root: Path) -> None:
+    """Unpack a Debian package, and what it depends on and the system lacks, into a folder; wants no rights."""
+    work = root.with_name(f"{root.name}.unpacking")
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("state/lists/partial", "cache/archives/partial", "root"):
         (work / folder).mkdir(parents=True)
     apt = ["apt-get", "-o", f"Dir::State={work}/state", "-o", "Dir::State::status=/var/lib/dpkg/status"]
     apt += ["-o", f"Dir::Cache={work}/cache", "-o", "Debug::NoLocking=1", "-o", "Acquire::Languages=none"]
     run([*apt, "update"])
-    run([*apt, "install", "-y", "--no-install-recommends", "--download-only", PACKAGE])
-    for package in sorted((work / "cache/archives").glob("*.deb")):
-        run(["dpkg-deb", "--extract", str(package), str(work / "root")])
+    run([*apt, "install", "-y", "--no-install-recommends", "--download-only", package])
+    for archive in sorted((work / "cache/archives").glob("*.deb")):
+        run(["dpkg-deb", "--extract", str(archive), str(work / "root")])
     shutil.rmtree(root, ignore_errors=True)
     (work / "root").rename(root)
     shutil.rmtree(work)
-    write_launcher(home, root)
 
 
-def write_launcher(home: Path, root: Path) -> None:
-    """Write the script that starts the unpacked browser with its own libraries and fonts."""
-    libraries = sorted({str(path.parent) for path in root.rglob("*.so*")})
-    fonts = home / "fonts.conf"
-    places = (root / "usr/share/fonts", "/usr/share/fonts", "~/.fonts")
-    folders = "".join(f"<dir>{escape(str(place))}</dir>" for place in places)
-    cache = f"<cachedir>{escape(str(home / 'fonts'))}</cachedir>"
-    fonts.write_text(f"<fontconfig>{folders}{cache}</fontconfig>\n", encoding="utf-8")
-    launcher = home / f"{PACKAGE}.new"
-    launcher.write_text(
-        "#!/bin/sh\n"
-        f"export LD_LIBRARY_PATH={quote(':'.join(libraries))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\n"
-        f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}\n'
-        f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"\n',
-        encoding="utf-8",
-    )
-    launcher.chmod(0o755)
-    launcher.rename(home / PACKAGE)
+def write_script(path: Path, root: Path, lines: list[str]) -> None:
+    """Write a script that finds the libraries below `root`, in one go."""
+    libraries = sorted({str(library.parent) for library in root.rglob("*.so*")})
+    search = f"export LD_LIBRARY_PATH={quote(':'.join(libraries))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+    new = path.with_name(f"{path.name}.new")
+    new.write_text("\n".join(["#!/bin/sh", search, *lines, ""]), encoding="utf-8")
+    new.chmod(0o755)
+    new.replace(path)
 
 
 def run(command: list[str]) -> None:

@@ -193,7 +193,7 @@ done
 extras=${extras# }
 [ -z "$repair" ] || old_key='' old_browser=''
 if [ "$old_key" = "$key" ] && [ -z "$missing" ]; then
-    if [ -n "${SELFSURF_BROWSER:-}" ] || [ -x "$old_browser" ]; then
+    if [ "$old_browser" = "given: ${SELFSURF_BROWSER:-}" ] || { [ -z "${SELFSURF_BROWSER:-}" ] && [ -x "$old_browser" ]; }; then
         exit 0
     fi
 fi
@@ -258,11 +258,10 @@ fi
 
 # --- browser
 
-if [ -n "${SELFSURF_BROWSER:-}" ]; then
-    browser=
-elif ! browser=$("$python" -m scripts.install_browser --check 2>>"$log"); then
+if ! browser=$("$python" -m scripts.install_browser --check 2>>"$log"); then
     step "browser" "$python" -m scripts.install_browser || { show_log; fail "there is no browser; the lines above say what to do"; }
     browser=$("$python" -m scripts.install_browser --check)
 fi
 
+[ -z "${SELFSURF_BROWSER:-}" ] || browser="given: $SELFSURF_BROWSER"
 remember "$browser"

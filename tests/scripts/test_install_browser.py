@@ -43,17 +43,13 @@ def test_when_every_way_fails_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert "apt-get install chromium-headless-shell" in shown
 
 
-def test_the_launcher_starts_the_browser_with_its_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    home = tmp_path / "it's a $folder"
-    root = home / "root"
-    executable(root / "usr/lib/chromium" / install_browser.PACKAGE, 'echo "$LD_LIBRARY_PATH|$FONTCONFIG_FILE|$1"')
+def test_a_script_finds_its_libraries(tmp_path: Path) -> None:
+    root = tmp_path / "it's a $folder"
     library = root / "usr/lib/x86_64-linux-gnu/libnss3.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    install_browser.write_launcher(home, root)
-    launcher = home / install_browser.PACKAGE
-    shown = subprocess.run(
-        [launcher, "a b"], capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=True
-    )
-    assert shown.stdout == f"{library.parent}|{home / 'fonts.conf'}|a b\n"
+    script = tmp_path / "script"
+    install_browser.write_script(script, root, ['echo "$LD_LIBRARY_PATH|$1"'])
+    environment = {"PATH": os.environ["PATH"]}
+    shown = subprocess.run([script, "a b"], capture_output=True, text=True, env=environment, check=True)
+    assert shown.stdout == f"{library.parent}|a b\n"
