@@ -8,6 +8,7 @@ action = agent.act(obs)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ def make(name: str, **options: Any) -> Agent:
     Raises:
         ValueError: there is no agent of that name.
         TypeError: it does not have such an option.
+        ImportError: a package that it needs is not installed.
     """
     if name not in _MAKERS:
         raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(_MAKERS)}.")
@@ -52,6 +54,9 @@ def _transformers(
     seed: int = 0,
     **agent_options: Any,
 ) -> LLMAgent:
+    missing = [package for package in ("torch", "transformers", "llguidance") if find_spec(package) is None]
+    if missing:
+        raise ImportError(f"The agent transformers needs {', '.join(missing)}: pip install 'selfsurf[train]'.")
     from agents.llm_agent import LLMAgent
     from agents.policies.transformers import TransformersPolicy
 

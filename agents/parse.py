@@ -50,7 +50,7 @@ _DONE = re.compile(
 )
 _NEGATED = re.compile(r"\b(?:not|n't|never|until|unless|if|when|once|whether)\b", re.IGNORECASE)
 _WORD = "|".join(sorted({*_NAMES, *ALIASES}, key=len, reverse=True))
-_KEYWORD = re.compile(rf"^[\s*>\-#]*(?:action\s*:\s*)?({_WORD})\b[:\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_KEYWORD = re.compile(rf"^[ \t*>\-#]*(?:action\s*:\s*)?({_WORD})\b[:\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
 _CALL = re.compile(r"\b([a-z_]+)\(([^()\n]{0,500})\)")
 _TARGET = re.compile(r"^(?:on |the |element |id |#|\[|=|:|\s)*(\d{1,9})\b\]?[\s,:]*(.*)$", re.IGNORECASE)
 

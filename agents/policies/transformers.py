@@ -10,7 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +77,13 @@ class TransformersPolicy:
             self._model = model
             self.name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
         else:
-            source = models.resolve(str(model) if isinstance(model, Path) else model)  # type: ignore[arg-type]
+            source = models.resolve(cast("str | Path", model))
             if tokenizer is None:
                 tokenizer = AutoTokenizer.from_pretrained(source)
             where = _best_device() if device == "auto" else torch.device(device)
-            self._model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype).to(where).eval()
+            with models.no_progress_bars():
+                loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+            self._model = loaded.to(where).eval()
             self.name = str(model)
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
@@ -155,6 +157,7 @@ class TransformersPolicy:
             [{"role": message.role, "content": message.text} for message in messages],
             add_generation_prompt=True,
             tokenize=False,
+            enable_thinking=False,  # templates that don't know it ignore it
         )
         return self._encode(text) + self._encode(prefill)
 

