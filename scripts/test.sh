@@ -9,7 +9,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 bash scripts/setup.sh train server dev
 .venv/bin/python -m scripts.cli models pull smollm2
-.venv/bin/python -m ruff check .
-.venv/bin/python -m ruff format --check .
-.venv/bin/python -m mypy
-exec .venv/bin/python -m pytest "$@"
+
+failed=
+.venv/bin/python -m ruff check . || failed="$failed ruff-check"
+.venv/bin/python -m ruff format --check . || failed="$failed ruff-format"
+.venv/bin/python -m mypy || failed="$failed mypy"
+.venv/bin/python -m pytest "$@" || failed="$failed pytest"
+[ -z "$failed" ] || { echo "failed:$failed" >&2 && exit 1; }
