@@ -79,6 +79,11 @@ class Task:
         """Judge the episode as it stands."""
         return Score(done=episode.finished, judged=False)
 
+    @property
+    def has_oracle(self) -> bool:
+        """Is there an expert for this task?"""
+        return type(self).oracle is not Task.oracle
+
     def oracle(self, obs: Observation) -> Action | None:
         """Return an expert's next action with its `reason`, or None where there is no expert."""
         return None

@@ -16,6 +16,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
+    "run": ("scripts.run:main", "Run an agent for one goal, with the episode on disk."),
+    "train": ("scripts.train:main", "Train an adapter by SDFT on tasks with an oracle."),
+    "view": ("scripts.view:main", "Print a readable replay of an episode."),
+    "bench": ("scripts.bench:app", "Measure against a raw limit or a peer."),
     "envs": ("scripts.envs:main", "List the environments that gymnasium.make knows."),
     "models": ("scripts.models:app", "List and fetch the models with a short name."),
     "doctor": ("scripts.doctor:main", "Check what this machine can run, and say how to mend what it can't."),

@@ -48,7 +48,7 @@ class TrainSettings(BaseModel):
     """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; an action has 5."""
     temperature: float = 1.0
     """At which the student samples its actions in training."""
-    max_new_tokens: int = 24
+    max_new_tokens: int = 48
     """Most tokens of an action."""
     max_prompt_tokens: int = 1024
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""

@@ -108,6 +108,11 @@ class MiniWobTask(Task):
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}
         return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
 
+    @property
+    def has_oracle(self) -> bool:
+        """Is there an expert for this task?"""
+        return self._oracle is not None
+
     def oracle(self, obs: Observation) -> Action | None:
         """Return an expert's next action, for the tasks that have an oracle."""
         return self._oracle(obs) if self._oracle else None

@@ -1,0 +1,46 @@
+"""What commands show while they work: progress bars on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+console = Console(stderr=True)
+"""Progress and remarks go to the error stream; results go to the output."""
+
+Update = Callable[..., None]
+"""Called with the number done so far, and optionally `note=`, a few words to show beside the bar."""
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Update]:
+    """Show how far a piece of work is: a bar on a terminal; elsewhere a line every tenth, and one at the end."""
+    start = time.monotonic()
+    if not console.is_terminal:
+        shown = 0
+
+        def line(done: int, note: str = "") -> None:
+            nonlocal shown
+            tenth = 10 * done // max(total, 1)
+            if tenth > shown:
+                shown = tenth
+                print(f"{title}: {done}/{total}, {time.monotonic() - start:.0f} s {note}".rstrip(), file=sys.stderr)
+
+        yield line
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=total, note="")
+
+        def update(done: int, note: str = "") -> None:
+            bar.update(task, completed=done, note=note)
+
+        yield update

@@ -1,0 +1,63 @@
+"""`selfsurf train`: trains an adapter by SDFT on tasks with an oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import gymnasium
+import typer
+
+from scripts.console import console, progress
+
+
+def main(
+    tasks: Annotated[list[str], typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0.")],
+    out: Annotated[Path, typer.Option(help="Folder for adapter, checkpoints and metrics.")] = Path("runs/train"),
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 25,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Another setting, name=JSON value.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> int:
+    """Train an adapter on the tasks' own episodes, taught by their oracles."""
+    import envs_registry
+
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for task in tasks:
+        if task not in gymnasium.registry:
+            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
+        if not envs_registry.task_of(task).has_oracle:
+            raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
+    from pydantic import ValidationError
+
+    from sdft.settings import TrainSettings
+
+    try:
+        more = {name: json.loads(value) for name, _, value in (item.partition("=") for item in set_ or [])}
+        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **more)
+    except (ValidationError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+    import transformers
+
+    from sdft.train import train
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        with progress("Training", steps) as update:
+            summary = train(
+                settings, out, resume=resume,
+                progress=lambda step, logs: update(step, note=f"divergence {logs['loss']:.3f}"),
+            )  # fmt: skip
+    except ValueError as error:
+        console.print(str(error), style="red")
+        return 1
+    del summary["model"]
+    print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
+    return 0

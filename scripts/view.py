@@ -1,0 +1,94 @@
+"""`selfsurf view`: a readable replay of an episode in the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from browser_env.episode import Episode, EpisodeError
+
+COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout": "yellow"}
+
+
+def main(
+    episode: Annotated[Path, typer.Argument(help="Folder of an episode.")],
+    full: Annotated[bool, typer.Option(help="Show the whole page at every step, not its first lines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the episode and its steps as JSON.")] = False,
+) -> int:
+    """Print an episode step by step: what was seen, done, and what came of it."""
+    try:
+        found = Episode(episode)
+        steps = list(found.steps())
+    except EpisodeError as error:
+        hint = _near(episode)
+        print(json.dumps({"error": str(error)}) if as_json else f"{error}{hint}", file=sys.stdout if as_json else sys.stderr)
+        return 1
+    if as_json:
+        print(json.dumps({"episode": found.meta, "steps": steps}, indent=1))
+        return 0
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(_head(found.meta))
+    for step in steps:
+        console.print(_step(step, full))
+    console.print(_end(found.meta))
+    return 0
+
+
+def _near(path: Path) -> str:
+    """Name some episodes below a folder that is none itself."""
+    found = [str(each.parent) for _, each in zip(range(5), sorted(path.glob("**/episode.json")), strict=False)]
+    return "\nBelow it are, for example:\n  " + "\n  ".join(found) if found else ""
+
+
+def _head(meta: dict[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for key in ("episode_id", "env_id", "seed", "goal", "model", "adapter", "arm"):
+        if meta.get(key) is not None:
+            table.add_row(f"[bold]{key.replace('_', ' ')}[/]", escape(str(meta[key])))
+    return table
+
+
+def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
+    page = step["observation"]["dom"].splitlines()
+    shown = page if full else page[:lines]
+    body = [escape(line) for line in shown]
+    if len(page) > len(shown):
+        body.append(f"[dim]... {len(page) - len(shown)} more lines (--full)[/]")
+    body += ["", f"[bold]action[/]   {escape(step['action'])}"]
+    policy = step.get("policy") or {}
+    if policy.get("logprobs"):
+        total = sum(policy["logprobs"])
+        body.append(f"[bold]sampled[/]  {escape(policy['text'])}  [dim]{len(policy['token_ids'])} tokens, "
+                    f"log-probability {total:.2f}[/]")  # fmt: skip
+    for key, label in (("guard", "guard"), ("error", "reply")):
+        if policy.get(key):
+            body.append(f"[yellow]{label}[/]    {escape(policy[key])}")
+    if step.get("privileged"):
+        told = step["privileged"]
+        body.append(f"[dim]expert[/]   {escape(json.dumps(told['action']))}  [dim]{escape(told['reason'])}[/]")
+    if step["error"]:
+        body.append(f"[red]error[/]    {escape(step['error'])}")
+    body += [f"[cyan]event[/]    {escape(event)}" for event in step["events"]]
+    timing = step["timing"]
+    colour = COLOURS.get(step["outcome"], "blue")
+    end = f"reward {step['reward']:g}, [{colour}]{step['outcome']}[/], {timing.get('total', 0):.0f} ms"
+    return Panel("\n".join(body), title=f"step {step['step']}", subtitle=end, title_align="left", subtitle_align="right")
+
+
+def _end(meta: dict[str, Any]) -> str:
+    colour = COLOURS.get(meta["outcome"], "blue")
+    totals = meta.get("totals", {})
+    text = f"[{colour} bold]{meta['outcome']}[/] after {totals.get('steps', '?')} steps, reward {totals.get('reward', 0):g}"
+    if not meta.get("trainable", True):
+        text += "; not the agent's doing, and not to be learned from"
+    if meta["outcome"] == "running":
+        text += "; it was cut off"
+    return text
