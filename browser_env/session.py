@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DialogPolicy = Literal["accept", "dismiss"]
 
+POPUP_BOUND = 3.0
+"""Seconds for a tab that a page opens to appear and to have its document."""
+
 MAX_EVENTS = 50
 """Events kept a step; a page that makes more is reported as such."""
 
@@ -37,7 +40,9 @@ class Session:
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
-        self._downloads = 0
+        self._appeared = asyncio.Event()
+        self._expected = 0
+        """Windows that pages have asked for and that are not there yet."""
 
     @classmethod
     async def open(
@@ -80,18 +85,30 @@ class Session:
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
+        tab.protocol.on("Page.windowOpen", lambda _: self._expect())
         self.tabs.append(tab)
         return tab
+
+    def _expect(self) -> None:
+        self._expected += 1
 
     def _new_page(self, page: Page) -> None:
         task = asyncio.ensure_future(self._adopt(page))
         self._attaching.add(task)
+        self._appeared.set()
         task.add_done_callback(self._attaching.discard)
 
     async def _adopt(self, page: Page) -> None:
-        with contextlib.suppress(Exception):  # a popup that is closed again before it could be looked at
-            self.active = await self._attach(page)
+        try:
+            tab = await self._attach(page)
+            self.active = tab
+            with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
+                await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
             self._note(f"new tab: {page.url}")
+        except Exception:
+            return  # a popup that was closed again before it could be looked at
+        finally:
+            self._expected = max(0, self._expected - 1)
 
     def _tab_closed(self, page: Page) -> None:
         closed = next((tab for tab in self.tabs if tab.page is page), None)
@@ -110,7 +127,6 @@ class Session:
             await (dialog.accept() if accept else dialog.dismiss())
 
     def _download(self, download: Download) -> None:
-        self._downloads += 1
         self._note(f"download: {download.suggested_filename}")
 
     def _navigated(self, frame: Frame) -> None:
@@ -129,9 +145,16 @@ class Session:
         return events
 
     async def attached(self) -> None:
-        """Wait until tabs that are being opened are there."""
-        while self._attaching:
-            await asyncio.wait(set(self._attaching))
+        """Wait until tabs that are being opened are there, within a bound: a popup may have been blocked."""
+        end = asyncio.get_running_loop().time() + POPUP_BOUND
+        while (self._attaching or self._expected) and (left := end - asyncio.get_running_loop().time()) > 0:
+            if self._attaching:
+                await asyncio.wait(set(self._attaching), timeout=left)
+            else:
+                self._appeared.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._appeared.wait(), left)
+        self._expected = 0
 
     async def new_tab(self, url: str = "") -> None:
         """Open a tab and make it active."""

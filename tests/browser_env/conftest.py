@@ -1,0 +1,47 @@
+"""Pages of the tests, served from memory-like folders under fixed addresses, and environments that get closed."""
+
+import gymnasium
+import pytest
+
+import browser_env
+
+ORIGIN = "http://site.test"
+OTHER = "http://other.test"
+
+
+class Site(browser_env.Task):
+    """An open-ended task on pages from a folder; `http://other.test` is a second origin with the same pages."""
+
+    def __init__(self, folder, start="index.html"):
+        super().__init__(start_url=f"{ORIGIN}/{start}", goal="Look around.")
+        self.sites = {ORIGIN: folder, OTHER: folder}
+
+
+@pytest.fixture
+def open_page(tmp_path):
+    """Return a function that opens HTML in an environment: `env, obs = open_page("<p>...", other="...")`."""
+    envs = []
+
+    def open_it(html, *, options=None, seed=0, **pages):
+        for name, text in {"index": html, **pages}.items():
+            (tmp_path / f"{name}.html").write_text(f"<!doctype html><title>{name}</title>{text}", encoding="utf8")
+        env = gymnasium.make("Browser-v0", task=Site(tmp_path), **{"viewport": (800, 600), **(options or {})})
+        envs.append(env)
+        obs, _ = env.reset(seed=seed)
+        return env, obs
+
+    yield open_it
+    for env in envs:
+        env.close()
+
+
+@pytest.fixture
+def by_name():
+    """Return a function that finds the one element with a name."""
+
+    def find(obs, name):
+        found = [element for element in obs["elements"] if element["name"] == name]
+        assert len(found) == 1, (name, obs["dom"])
+        return found[0]
+
+    return find
