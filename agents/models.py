@@ -185,6 +185,7 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
         from huggingface_hub import HfApi, errors, snapshot_download
     except ImportError:
         raise _Unreachable("the package huggingface_hub is not installed.") from None
+    unreachable: tuple[type[Exception], ...] = (OSError, errors.HfHubHTTPError, *_transport_errors(errors))
     say(f"hub: asking for {known.hub}")
     try:
         revision = HfApi().model_info(known.hub, timeout=HUB_TIMEOUT).sha
@@ -196,7 +197,7 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
             allow_patterns=["*.json", "*.safetensors", "*.txt", "*.jinja"],
             etag_timeout=HUB_TIMEOUT,
         )
-    except (OSError, errors.HfHubHTTPError, *_transport_errors(errors)) as error:
+    except unreachable as error:
         raise _Unreachable(f"{known.hub} can't be reached ({type(error).__name__}).") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     hashes = {file.name: _sha256(file) for file in sorted(folder.glob("*.safetensors"))}

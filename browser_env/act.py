@@ -258,6 +258,7 @@ class Hands:
                     await page.wait_for_timeout(action.ms)
         except Error as error:
             if "net::" in str(error) or "invalid URL" in str(error) or "Timeout" in str(error):
+                await self.tab.protocol.send("Page.stopLoading")
                 raise ActionError(f"The page did not load: {str(error).splitlines()[0]}") from None
             raise
 

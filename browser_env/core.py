@@ -91,7 +91,7 @@ class EnvCore:
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
         session = await self._fresh_session()
         session.take_events()
-        goal = await self.task.setup(session.active.page, rng)
+        _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
@@ -129,7 +129,7 @@ class EnvCore:
     async def step(self, raw: Any) -> StepResult:
         """Carry out one action. Never raises for what a page, a browser or an agent does."""
         if self._ended is not None and self._ended[4]["outcome"] == Outcome.ENV_ERROR:
-            return self._ended
+            return copy.deepcopy(self._ended)
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before step().")
         start = time.perf_counter()

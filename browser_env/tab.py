@@ -156,6 +156,10 @@ class Tab:
         """Run the observation pass in the main frame."""
         return dict(json.loads(await self.call("observe", **arguments)))
 
+    async def rest_mouse(self) -> None:
+        """Take the mouse off the page, so that nothing is hovered over because of an episode that is past."""
+        await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
+
     def forget_frames(self) -> None:
         """Drop the handles of frames that are gone."""
         for frame in [frame for frame in self._frames if frame.is_detached()]:

@@ -227,7 +227,7 @@ class TransformersPolicy:
             rows.append(_Row(prompt, matcher, seed + index))
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
-            with self._generating():
+            with self.reading():
                 self._generate(unfinished, temperature, max_new_tokens)
         return [
             Completion(
@@ -300,7 +300,7 @@ class TransformersPolicy:
             row.add(token_id, float(logprobs[choice]), self.eos_token_ids)
 
     @contextlib.contextmanager
-    def _generating(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Evaluation mode, no gradients and the right adapter, and everything put back afterwards."""
         import torch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,14 @@ def tokenizer(model_folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(model_folder)
 
 
-@pytest.fixture(scope="session")
-def policy(model_folder: Path) -> Any:
+@pytest.fixture(scope="package")
+def policy(model_folder: Path) -> Iterator[Any]:
+    """The policy, on one thread: where other work shares the cores, more threads wait for each other."""
+    import torch
+
     from agents.policies.transformers import TransformersPolicy
 
-    return TransformersPolicy(model_folder, dtype="float32", device="cpu")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield TransformersPolicy(model_folder, dtype="float32", device="cpu")
+    torch.set_num_threads(threads)

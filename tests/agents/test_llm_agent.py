@@ -45,7 +45,7 @@ def test_a_batch_equals_one_by_one(
     policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:
     observations = pages(observation, element)
-    agent = LLMAgent(policy, max_new_tokens=26)
+    agent = LLMAgent(policy, actions=("click", "press", "scroll"))
     assert agent.constrained
     together = agent.act_batch(observations)
     decisions = agent.decisions

@@ -220,6 +220,7 @@ def test_a_model_in_training_is_left_as_it_was(small: Any, tokenizer: Any) -> No
 
     model = get_peft_model(small, LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.5)).train()
     model.base_model.model.model.layers[0].eval()  # one part is frozen by its trainer
+    model.gradient_checkpointing_enable()
     modes = [module.training for module in model.modules()]
     dtypes = [(parameter.dtype, parameter.device, parameter.requires_grad) for parameter in model.parameters()]
     policy = TransformersPolicy(model, tokenizer)

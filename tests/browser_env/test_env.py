@@ -1,0 +1,203 @@
+import asyncio
+import subprocess
+import sys
+import threading
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import browser_env
+from browser_env import AsyncBrowserEnv
+
+PAGE = "data:text/html,<title>t</title><button onclick=\"this.textContent = 'done'\">Go</button>"
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("env_id", ["Browser-v0", "envs_registry:MiniWoB/click-option-v0"])
+def test_check_env_passes(env_id):
+    options = {"start_url": PAGE, "goal": "Press Go."} if env_id == "Browser-v0" else {}
+    env = gymnasium.make(env_id, render_mode="rgb_array", **options)
+    check_env(env.unwrapped)
+    env.close()
+
+
+def test_import_is_quick_and_light():
+    code = """
+import sys, time
+start = time.perf_counter()
+import browser_env
+seconds = time.perf_counter() - start
+heavy = {"torch", "transformers", "playwright", "ray", "trl", "mlx"} & set(sys.modules)
+assert not heavy, heavy
+print(seconds)
+"""
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(times) < 1
+
+
+def test_time_is_in_info_and_not_in_the_observation():
+    env = gymnasium.make("Browser-v0", start_url=PAGE)
+    first, info = env.reset(seed=0)
+    assert set(info["timing"]) == {"act", "settle", "observe", "score", "total"}
+    assert info["timing"]["total"] >= info["timing"]["observe"] > 0
+    second, _ = env.reset(seed=0)
+    first.pop("screenshot"), second.pop("screenshot")
+    assert first == second
+    env.close()
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_step_limit_is_a_timeout_whatever_it_is(limit):
+    env = gymnasium.make("envs_registry:MiniWoB/click-option-v0", max_episode_steps=limit, screenshot=False)
+    env.reset(seed=0)
+    for step in range(1, limit + 1):
+        _, _, terminated, truncated, info = env.step({"action": "wait", "ms": 0})
+        assert (terminated, truncated) == (False, step == limit)
+        assert info["outcome"] == ("timeout" if step == limit else "running")
+    env.close()
+
+
+def test_it_works_inside_a_running_loop():
+    async def notebook():
+        env = gymnasium.make("Browser-v0", start_url=PAGE)
+        env.reset(seed=0)
+        obs, *_ = env.step({"action": "click", "id": 1})
+        env.close()
+        return obs["elements"][0]["name"]
+
+    assert asyncio.run(notebook()) == "done"
+
+
+def test_it_can_be_awaited_from_any_loop():
+    async def use():
+        env = AsyncBrowserEnv(PAGE, "Press Go.", max_episode_steps=2)
+        obs, _ = await env.reset(seed=0)
+        first = await env.step({"action": "click", "id": obs["elements"][0]["id"]})
+        second = await env.step({"action": "wait", "ms": 0})
+        await env.close()
+        await env.close()
+        return first, second
+
+    first, second = asyncio.run(use())
+    assert first[0]["elements"][0]["name"] == "done"
+    assert (second[3], second[4]["outcome"]) == (True, "timeout")
+
+
+def test_many_environments_in_threads_closed_in_any_order_twice():
+    envs = [gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False) for _ in range(4)]
+    seen = []
+
+    def use(env):
+        env.reset(seed=0)
+        obs, *_ = env.step({"action": "click", "id": 1})
+        seen.append(obs["elements"][0]["name"])
+
+    threads = [threading.Thread(target=use, args=(env,)) for env in envs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == ["done"] * 4
+    for env in [envs[2], envs[0], envs[3], envs[1], envs[2]]:
+        env.close()
+
+
+def test_contexts_do_not_share_cookies_and_a_reset_forgets_them():
+    env = gymnasium.make("Browser-v0", task=_Cookies())
+    for _ in range(2):
+        obs, _ = env.reset(seed=0)
+        assert obs["page_text"] == "none"
+        obs, *_ = env.step({"action": "navigate", "url": "http://cookie.test/set.html"})
+        obs, *_ = env.step({"action": "navigate", "url": "http://cookie.test/index.html"})
+        assert obs["page_text"] == "a=1"
+    env.close()
+
+
+class _Cookies(browser_env.Task):
+    start_url = "http://cookie.test/index.html"
+
+    @property
+    def sites(self):
+        import pathlib
+        import tempfile
+
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "index.html").write_text("<script>document.write(document.cookie || 'none')</script>")
+        (folder / "set.html").write_text("<script>document.cookie = 'a=1'</script>set")
+        return {"http://cookie.test": folder}
+
+
+def test_wrong_use_says_what_to_do(open_page):
+    with pytest.raises(ValueError, match="not both"):
+        gymnasium.make("Browser-v0", task=browser_env.Task(), start_url="x")
+    with pytest.raises(ValueError, match="render_mode is one of"):
+        browser_env.BrowserEnv(render_mode="ansi")
+    env, _ = open_page("<p>x")
+    with pytest.raises(ValueError, match="Unknown reset options"):
+        env.reset(options={"urls": 1})
+    with pytest.raises(browser_env.EnvError, match="Call reset"):
+        browser_env.BrowserEnv(PAGE).step({"action": "back"})
+
+
+def test_an_address_that_does_not_answer_fails_the_reset_clearly():
+    env = gymnasium.make("Browser-v0", start_url="http://127.0.0.1:9/")
+    with pytest.raises(browser_env.EnvError, match="could not be set up.*ERR"):
+        env.reset(seed=0)
+    env.reset(seed=0, options={"start_url": PAGE})
+    env.close()
+
+
+def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
+    from browser_env.browsers import find_browser
+
+    monkeypatch.setenv("SELFSURF_BROWSER", str(tmp_path / "none"))
+    with pytest.raises(browser_env.BrowserNotFound, match="SELFSURF_BROWSER"):
+        find_browser()
+    monkeypatch.delenv("SELFSURF_BROWSER")
+    for name, value in {"PATH": str(tmp_path), "HOME": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
+    with pytest.raises(browser_env.BrowserNotFound, match="playwright install chromium"):
+        find_browser()
+    monkeypatch.setattr("browser_env.browsers._MAC_APPS", ())
+    browser = tmp_path / "chromium"
+    browser.write_text("#!/bin/sh")
+    browser.chmod(0o755)
+    assert find_browser() == str(browser)
+
+
+def test_no_browser_is_left_behind():
+    code = f"""
+import gymnasium, browser_env, os
+env = gymnasium.make("Browser-v0", start_url={PAGE!r})
+env.reset(seed=0)
+from browser_env.runtime import runtime
+print(os.getpid())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    pid = ended.stdout.strip()
+    left = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in left.splitlines() if line.split()[0] == pid]
+
+
+def test_a_fork_starts_its_own_browser():
+    code = f"""
+import gymnasium, browser_env, multiprocessing
+def use(_):
+    env = gymnasium.make("Browser-v0", start_url={PAGE!r}, screenshot=False)
+    env.reset(seed=0)
+    name = env.step({{"action": "click", "id": 1}})[0]["elements"][0]["name"]
+    env.close()
+    browser_env.shutdown()
+    return name
+env = gymnasium.make("Browser-v0", start_url={PAGE!r}, screenshot=False)
+env.reset(seed=0)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    assert pool.map(use, [0]) == ["done"]
+assert use(0) == "done"
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)

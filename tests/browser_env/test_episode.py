@@ -1,0 +1,62 @@
+import json
+
+import pytest
+from PIL import Image
+
+from browser_env.episode import Episode, EpisodeError, EpisodeWriter
+
+
+def write(open_page, folder, **options):
+    env, obs = open_page("<button>Go</button>")
+    writer = EpisodeWriter(folder, {"episode_id": "e", "seed": 0, "goal": obs["goal"]}, **options)
+    after, reward, _, _, info = env.step({"action": "click", "id": 1})
+    writer.step(obs, {"action": "click", "id": 1}, reward=reward, info=info, after=after, privileged=None)
+    writer.finish("failed", trainable=True, after=after)
+    return obs
+
+
+def test_what_is_written_is_read_back(open_page, tmp_path):
+    obs = write(open_page, tmp_path / "e")
+    episode = Episode(tmp_path / "e")
+    assert episode.meta["outcome"] == "failed"
+    assert episode.meta["totals"] == {"steps": 1, "reward": 0.0}
+    (step,) = episode.steps()
+    assert json.loads(step["action"]) == {"action": "click", "id": 1}
+    assert step["observation"]["dom"] == obs["dom"]
+    assert step["timing"]["total"] > 0
+    assert Image.open(tmp_path / "e" / step["screenshot"]).size == (800, 600)
+
+
+def test_a_torn_last_line_is_left_out_and_a_damaged_one_reported(open_page, tmp_path):
+    write(open_page, tmp_path / "e")
+    lines = tmp_path / "e" / "steps.jsonl"
+    whole = lines.read_text()
+    lines.write_text(whole + whole[:50])
+    assert len(list(Episode(tmp_path / "e").steps())) == 1
+    lines.write_text(whole[:50] + "\n" + whole)
+    with pytest.raises(EpisodeError, match="line 1 is damaged"):
+        list(Episode(tmp_path / "e").steps())
+
+
+def test_what_is_no_episode_is_said(open_page, tmp_path):
+    with pytest.raises(EpisodeError, match="no episode"):
+        Episode(tmp_path)
+    (tmp_path / "episode.json").write_text('{"format": 99}')
+    with pytest.raises(EpisodeError, match="not an episode of format"):
+        Episode(tmp_path)
+    (tmp_path / "episode.json").write_text("{")
+    with pytest.raises(EpisodeError, match="damaged"):
+        Episode(tmp_path)
+    write(open_page, tmp_path / "e")
+    with pytest.raises(EpisodeError, match="already holds an episode"):
+        EpisodeWriter(tmp_path / "e", {})
+
+
+def test_redaction_comes_before_writing(open_page, tmp_path):
+    def redact(record):
+        return json.loads(json.dumps(record, default=str).replace("Go", "***"))
+
+    write(open_page, tmp_path / "e", redact=redact)
+    text = "".join(path.read_text() for path in (tmp_path / "e").glob("*.json*"))
+    assert "Go" not in text
+    assert "***" in text

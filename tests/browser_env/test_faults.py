@@ -1,0 +1,153 @@
+"""The environment under faults, with the real thing: killed browsers, crashed and hung pages."""
+
+import os
+import signal
+import time
+
+import gymnasium
+import pytest
+
+import browser_env
+from browser_env import Bounds
+
+PAGE = "data:text/html,<button>Go</button>"
+
+
+@pytest.fixture
+def env():
+    env = gymnasium.make("Browser-v0", start_url=PAGE, step_timeout=3.0, screenshot=False)
+    env.reset(seed=0)
+    yield env
+    env.close()
+    browser_env.shutdown()
+
+
+def assert_env_error(result, env):
+    obs, reward, terminated, truncated, info = result
+    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert info["outcome"] == "env_error"
+    assert info["trainable"] is False
+    assert info["outcome_detail"]
+    assert obs["last_error"].startswith("The environment failed")
+    obs, info = env.reset(seed=0)
+    assert info["outcome"] == "running"
+    assert obs["elements"][0]["name"] == "Go"
+    *_, info = env.step({"action": "click", "id": 1})
+    assert info["outcome"] == "running"
+
+
+def test_a_killed_browser(env):
+    from browser_env.runtime import runtime
+
+    browser = env.unwrapped.core.session.context.browser
+
+    async def processes():
+        protocol = await browser.new_browser_cdp_session()
+        return (await protocol.send("SystemInfo.getProcessInfo"))["processInfo"]
+
+    (pid,) = [process["id"] for process in runtime().run(processes()) if process["type"] == "browser"]
+    os.kill(pid, signal.SIGKILL)
+    assert_env_error(env.step({"action": "click", "id": 1}), env)
+    assert not browser.is_connected()
+
+
+def test_a_crashed_page(env):
+    from browser_env.runtime import runtime
+
+    session = env.unwrapped.core.session
+
+    async def crash():
+        import asyncio
+
+        asyncio.ensure_future(session.active.protocol.send("Page.crash")).add_done_callback(lambda f: f.exception())
+        await asyncio.sleep(0.5)
+
+    runtime().run(crash())
+    assert_env_error(env.step({"action": "click", "id": 1}), env)
+
+
+def test_an_endless_loop_ends_within_the_deadline(env):
+    env.reset(seed=0, options={"start_url": "data:text/html,<button onclick='for(;;);'>Hang</button>"})
+    start = time.monotonic()
+    result = env.step({"action": "click", "id": 1})
+    assert time.monotonic() - start < 3 + 4
+    env.unwrapped.core.task.start_url = PAGE
+    assert_env_error(result, env)
+
+
+def test_another_environment_of_the_process_survives_a_hung_one(env):
+    other = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False)
+    other.reset(seed=0)
+    env.reset(seed=0, options={"start_url": "data:text/html,<button onclick='for(;;);'>Hang</button>"})
+    *_, info = env.step({"action": "click", "id": 1})
+    assert info["outcome"] == "env_error"
+    *_, info = other.step({"action": "click", "id": 1})
+    assert info["outcome"] == "running"
+    other.close()
+
+
+def test_a_step_after_an_env_error_repeats_it(env):
+    env.reset(seed=0, options={"start_url": "data:text/html,<button onclick='for(;;);'>Hang</button>"})
+    first = env.step({"action": "click", "id": 1})
+    second = env.step({"action": "click", "id": 1})
+    assert first[4]["outcome"] == second[4]["outcome"] == "env_error"
+    assert second[3]
+
+
+def test_a_server_that_never_answers_is_the_agents_error_not_ours():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        env = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False)
+        env.reset(seed=0)
+        import browser_env.act as act
+
+        before, act.NAVIGATION_TIMEOUT = act.NAVIGATION_TIMEOUT, 1.0
+        try:
+            obs, *_, info = env.step({"action": "navigate", "url": f"http://127.0.0.1:{port}/"})
+        finally:
+            act.NAVIGATION_TIMEOUT = before
+        assert info["outcome"] == "running"
+        assert "did not load" in obs["last_error"]
+        env.close()
+
+
+def test_a_page_that_changes_for_ever_costs_no_more_than_the_bound():
+    html = "data:text/html,<button>Go</button><p id=p></p><script>setInterval(() => p.textContent = Math.random(), 1)</script>"
+    env = gymnasium.make("Browser-v0", start_url=html, bounds=Bounds(quiet=0.4), screenshot=False)
+    env.reset(seed=0)
+    *_, info = env.step({"action": "click", "id": 1})
+    assert info["outcome"] == "running"
+    assert info["timing"]["settle"] < 700
+    env.close()
+
+
+def test_what_a_request_brings_is_in_the_next_observation():
+    import http.server
+    import threading
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path == "/slow":
+                time.sleep(1.2)
+                body = b"arrived"
+            else:
+                body = b"<input aria-label=q onkeydown=\"fetch('/slow').then(r => r.text()).then(t => document.title = t)\">"
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    env = gymnasium.make("Browser-v0", start_url=f"http://127.0.0.1:{server.server_port}/", screenshot=False)
+    env.reset(seed=0)
+    obs, *_, info = env.step({"action": "press", "key": "Enter", "id": 1})
+    assert obs["title"] == "arrived"
+    assert 1000 < info["timing"]["settle"] < 2500
+    env.close()
+    server.shutdown()

@@ -1,0 +1,137 @@
+import gymnasium
+import numpy as np
+import pytest
+
+import envs_registry
+from tasks.miniwob import MiniWobTask, names
+from tasks.miniwob.oracles import ORACLES
+
+TYPING = ("enter-text", "enter-text-dynamic", "enter-password", "login-user")
+SEVERAL_STEPS = ("click-option", "click-checkboxes", "choose-list", "click-collapsible", "click-tab-2", *TYPING)
+
+
+def solve(env, seed):
+    """Let the oracle run one episode; return its last info and the number of steps."""
+    env.reset(seed=seed)
+    for step in range(1, 30):
+        told = env.unwrapped.privileged()
+        assert told is not None
+        assert told["reason"].endswith(".")
+        _, reward, terminated, truncated, info = env.step(told["action"])
+        if terminated or truncated:
+            return reward, info, step
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_oracle_solves_its_task(name):
+    env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
+    for seed in range(3):
+        reward, info, steps = solve(env, seed)
+        assert (reward, info["outcome"], info["score"]["raw_reward"]) == (1.0, "solved", 1)
+        assert steps > 1 or name not in (*TYPING, "click-option", "click-collapsible")
+    env.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ORACLES)
+def test_oracle_solves_fifty_seeds(name):
+    env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
+    lost = [seed for seed in range(50) if solve(env, seed)[1]["score"]["raw_reward"] != 1]
+    env.close()
+    assert not lost
+
+
+def test_all_registered_tasks_of_the_package_are_there():
+    import miniwob  # noqa: F401  (registers its own ids)
+
+    theirs = {
+        spec.id.removeprefix("miniwob/").removesuffix("-v1")
+        for spec in gymnasium.registry.values()
+        if spec.namespace == "miniwob" and "flight." not in spec.id
+    }
+    assert set(names()) == theirs
+    assert len(names()) == 125
+    assert all(f"MiniWoB/{name}-v0" in gymnasium.registry for name in names())
+
+
+SAMPLE = names()[::9]
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_restart_in_the_page_is_as_good_as_a_fresh_one(name):
+    check_restart(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_task_starts_and_restarts_alike():
+    wrong = []
+    for name in names():
+        try:
+            check_restart(name)
+        except AssertionError as error:
+            wrong.append((name, str(error)[:200]))
+    assert not wrong
+
+
+def check_restart(name):
+    fresh = gymnasium.make(f"MiniWoB/{name}-v0")
+    expected, _ = fresh.reset(seed=7)
+    fresh.close()
+    used = gymnasium.make(f"MiniWoB/{name}-v0")
+    used.reset(seed=3)
+    used.step({"action": "click", "x": 80.0, "y": 120.0})
+    used.step({"action": "press", "key": "Tab"})
+    seen, _ = used.reset(seed=7)
+    used.close()
+    for key in ("goal", "dom", "page_text", "elements", "url"):
+        assert seen[key] == expected[key], key
+    assert np.array_equal(seen["screenshot"], expected["screenshot"])
+
+
+def test_reset_does_not_load_the_page_again():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False)
+    env.reset(seed=0)
+    page = env.unwrapped.core.session.active.page
+    env.step({"action": "click", "id": 1})
+    env.reset(seed=1)
+    assert env.unwrapped.core.session.active.page is page
+    env.close()
+
+
+def test_failure_and_score_are_reported():
+    env = gymnasium.make("MiniWoB/click-test-2-v0", screenshot=False)
+    obs, _ = env.reset(seed=0)
+    (two,) = [element for element in obs["elements"] if element["name"] == "TWO"]
+    _, reward, terminated, _, info = env.step({"action": "click", "id": two["id"]})
+    assert terminated
+    assert reward == 0.0
+    assert info["outcome"] == "failed"
+    assert info["score"]["raw_reward"] == -1
+    assert env.unwrapped.privileged() is None
+    env.close()
+
+
+def test_finishing_early_is_a_failure():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False)
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step({"action": "finish", "answer": "done"})
+    assert (reward, terminated, info["outcome"], info["trainable"]) == (0.0, True, "failed", True)
+    env.close()
+
+
+def test_wrong_names_say_so():
+    with pytest.raises(ValueError, match="no MiniWoB"):
+        MiniWobTask("click-everything")
+    with pytest.raises(ValueError, match="not the id of a task"):
+        envs_registry.task_of("CartPole-v1")
+
+
+def test_both_ways_to_make_an_environment():
+    for env_id in ("MiniWoB/click-test-v0", "envs_registry:MiniWoB/click-test-v0", "envs_registry:Browser-v0"):
+        options = {"start_url": "data:text/html,x"} if "Browser" in env_id else {}
+        env = gymnasium.make(env_id, **options)
+        env.reset(seed=0)
+        env.close()
