@@ -1,8 +1,8 @@
 """From an observation to the conversation that a model is given. Knows the model only through token counts.
 
 The goal, the reply's format and the history come first and are never cut; the page comes last and is cut to the
-budget, whole lines at a time. An element's id stands after its label (`link "Eget" id 4`), since small models find
-it there far more often than in front.
+budget, whole lines at a time. An element's id stands after its label, in the form in which it is to be used
+(`link "Eget" {"click":4}`), since small models find it there far more often than in front.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agents.constraint import DEFAULT_KINDS, is_editable, offered
 from agents.policy import Conversation, Message
 from browser_env.observation import Element, Observation
 
-DEMONSTRATION = "The correct action is: {action}. Reply with the correct action."
+DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
 """What turns a student's prompt into the teacher's. The wording decides how well the teacher does."""
 
 MAX_HISTORY = 5
@@ -120,7 +120,7 @@ def build(
     Raises:
         PromptTooLong: everything but the page exceeds the budget.
     """
-    lines = page_lines(obs)
+    lines = page_lines(obs, kinds, goal or obs["goal"])
     shown = {line.element_id for line in lines if line.element_id is not None}
     seen = [element for element in obs["elements"] if element["id"] in shown]
     form = _forms(seen, kinds) if spelled else _words(seen, kinds)
@@ -165,8 +165,8 @@ def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None
     raise ValueError("The conversation has no user message to put the demonstration in.")
 
 
-def page_lines(obs: Observation) -> list[PageLine]:
-    """The page's outline with each element's id moved behind its label.
+def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str = "") -> list[PageLine]:
+    """The page's outline with each element's handle behind its label, and without lines that only repeat the goal.
 
     Text of the page that only looks like an element (`[3] see below`) keeps its form and gives no id.
     """
@@ -177,12 +177,27 @@ def page_lines(obs: Observation) -> list[PageLine]:
         element = by_id.get(int(found[2])) if found else None
         if found and element and element["id"] not in used and found[3].startswith(element["role"]):
             used.add(element["id"])
-            lines.append(PageLine(f"{found[1]}{found[3].rstrip()} id {element['id']}", element["id"]))
-        elif text.strip():
+            lines.append(PageLine(f"{found[1]}{found[3].rstrip()} {handle(element, kinds)}", element["id"]))
+        elif text.strip() and text.strip() != goal.strip():
             lines.append(PageLine(text.rstrip()))
     if not obs["dom"].strip():
-        lines += [PageLine(f"{label(element)} id {element['id']}", element["id"]) for element in obs["elements"]]
+        lines += [PageLine(f"{label(element)} {handle(element, kinds)}", element["id"]) for element in obs["elements"]]
     return lines
+
+
+def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
+    """The element's id in the form of the action that it is there for: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
+
+    What follows a label is what a small model writes once it has found the label: copying is the first thing that it
+    learns, and the bare id (`link "Eget" id 4`) is copied far less often.
+    """
+    if "select" in kinds and element["tag"] == "select":
+        kind = "select"
+    elif "fill" in kinds and is_editable(element):
+        kind = "fill"
+    else:
+        kind = "click"
+    return f'{{"{kind}":{element["id"]}}}'
 
 
 def label(element: Element) -> str:

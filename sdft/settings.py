@@ -16,19 +16,19 @@ class TrainSettings(BaseModel):
     """Short name, hub id or folder of the model."""
     tasks: tuple[str, ...]
     """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`."""
-    steps: int = Field(default=25, ge=1)
+    steps: int = Field(default=28, ge=1)
     """Optimizer steps."""
-    episodes_per_step: int = Field(default=8, ge=1)
+    episodes_per_step: int = Field(default=10, ge=1)
     """Episodes that make one batch."""
     max_rows: int = Field(default=10, ge=1)
     """Most steps of those episodes that are learned from at once."""
-    max_episode_steps: int = Field(default=4, ge=1)
+    max_episode_steps: int = Field(default=3, ge=1)
     """Length at which a training episode is cut; a beginner repeats itself after that."""
     seed: int = 0
     """Of everything random; training episodes have seeds from `first_episode_seed` on."""
     first_episode_seed: int = 0
     """Seed of the first training episode; the others count up, task by task."""
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 1e-3
     """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0."""
     warmup_steps: int = 3
     """Optimizer steps of linear warm-up."""
@@ -42,6 +42,8 @@ class TrainSettings(BaseModel):
     """Whose weights teach: an average of the student's, or the frozen model's."""
     teacher_rate: float = 0.005
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
+    teacher_temperature: float = Field(default=0.5, gt=0)
+    """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)
     """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
     skip_tokens: int = 0

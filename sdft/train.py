@@ -87,6 +87,7 @@ def train(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
             max_rows=settings.max_rows,
+            teacher_temperature=settings.teacher_temperature,
             on_results=log.note_results,
             model=policy.model,
             processing_class=policy.tokenizer,

@@ -42,6 +42,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
         rollouts: the environments.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
+        teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         on_results: called with every batch's episodes.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
 
@@ -56,6 +57,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         rollouts: Rollouts,
         max_rows: int,
         args: SDFTConfig,
+        teacher_temperature: float = 1.0,
         on_results: Callable[[int, list[Result]], None] | None = None,
         **options: Any,
     ) -> None:
@@ -65,6 +67,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self._agent_of = agent_of
         self._rollouts = rollouts
         self._max_rows = max_rows
+        self._teacher_temperature = teacher_temperature
         self._on_results = on_results
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
@@ -153,16 +156,16 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             completion_ids=inputs["completion_ids"],
             loss_mask=mask,
             student_logits=student.float().masked_fill(forbidden, FORBIDDEN),
-            teacher_logits=teacher.float().masked_fill(forbidden, FORBIDDEN),
+            teacher_logits=(teacher.float() / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
         )
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        self._check_first_step(distillation_logits)
+        self._note_first_divergence(distillation_logits)
         return super()._compute_self_distillation_loss(model, inputs, distillation_logits)
 
-    def _check_first_step(self, logits: DistillationLogits) -> None:
+    def _note_first_divergence(self, logits: DistillationLogits) -> None:
         """Record how far the teacher with demonstration is from the student, per token, before anything is learned."""
-        if self.state.global_step > 0 or "step0_divergence" in self._metrics["train"]:
+        if self.state.global_step > 0:
             return
         with torch.no_grad():
             teacher = torch.log_softmax(logits.teacher_logits, -1)

@@ -77,7 +77,7 @@ def test_the_demonstration_is_followed(
     agent = LLMAgent(policy)
     assert agent.act_batch(observations, privileged=told) == [Click(id=view["action"]["id"]) for view in told]
     assert agent.decisions[1].privileged == told[1]
-    assert "The correct action is:" in agent.decisions[1].messages[-1].text
+    assert "Correct action:" in agent.decisions[1].messages[-1].text
     agent.act_batch(observations, privileged=[None, told[1], None])
     assert ["The correct" in d.messages[-1].text for d in agent.decisions] == [False, True, False]
 

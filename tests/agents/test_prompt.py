@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.policy import Message
-from agents.prompt import PromptTooLong, build, page_lines, with_demonstration
+from agents.prompt import PromptTooLong, build, handle, page_lines, with_demonstration
 from browser_env.observation import Element, Observation
 
 
@@ -26,12 +26,27 @@ def test_the_id_stands_behind_the_label(
     )
     assert [line.text for line in page_lines(page)] == [
         "navigation",
-        '  link "Eget" id 4',
+        '  link "Eget" {"click":4}',
         "    inner text",
-        'textbox "A]B" value="x" focused id 9',
+        'textbox "A]B" value="x" focused {"fill":9}',
         "[12] see below",
     ]
     assert build(page).visible_ids == {4, 9}
+
+
+def test_a_handle_shows_what_an_element_is_for(element: Callable[..., Element]) -> None:
+    assert handle(element(4, "button", "OK")) == '{"click":4}'
+    assert handle(element(5, "combobox", "Colour")) == '{"select":5}'
+    assert handle(element(3, "textbox", "Name")) == '{"fill":3}'
+    assert handle(element(3, "textbox", "Name"), kinds=("click",)) == '{"click":3}'
+    assert handle(element(3, "textbox", "Name", states=("readonly",))) == '{"click":3}'
+
+
+def test_the_goal_is_not_repeated_by_the_page(
+    observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    page = observation("Press OK.", [element(4, "button", "OK")], dom='Press OK.\n[4] button "OK"')
+    assert build(page).messages[0].text.count("Press OK.") == 1
 
 
 def test_page_text_cannot_pass_for_an_element(
@@ -46,7 +61,7 @@ def test_order(form: Observation) -> None:
         **{**form, "last_error": "There is no element 9.", "messages": ({"role": "user", "text": "Hi"},)}
     )
     (message,) = build(page, history=['{"click":3}']).messages
-    parts = ["Goal: Enter", "Reply with", "user: Hi", "Done so far: {", "There is no element 9.", "Page:", "id 3"]
+    parts = ["Goal: Enter", "Reply with", "user: Hi", "Done so far: {", "There is no element 9.", "Page:", '{"fill":3}']
     places = [message.text.index(part) for part in parts]
     assert places == sorted(places)
 
@@ -64,7 +79,7 @@ def test_the_page_is_cut_to_the_budget(
     prompt = build(page, max_tokens=budget, count=words)
     text = prompt.messages[0].text
     assert words(prompt.messages) <= budget
-    assert prompt.visible_ids == {number for number in range(1, 200) if f"id {number}\n" in text + "\n"}
+    assert prompt.visible_ids == {number for number in range(1, 200) if f'"click":{number}}}' in text}
     if prompt.lines_left_out:
         assert f"({prompt.lines_left_out} more lines with {prompt.lines_left_out} elements left out)" in text
         bigger = build(page, max_tokens=budget + 10, count=words)
@@ -99,7 +114,7 @@ def test_demonstration() -> None:
     messages = (Message("user", "first"), Message("assistant", "ok"), Message("user", "page"))
     taught = with_demonstration(messages, {"action": {"action": "click", "id": 4}, "reason": "it is asked for"})
     assert taught[:2] == messages[:2]
-    assert taught[2].text == 'page\n\nThe correct action is: {"click":4}. Reply with the correct action.'
+    assert taught[2].text == 'page\n\nCorrect action: {"click":4}\nReply with exactly this: {"click":4}'
     assert with_demonstration(messages, None) == messages
     with pytest.raises(ValueError, match="no user message"):
         with_demonstration((Message("system", "x"),), {"action": {"action": "back"}})

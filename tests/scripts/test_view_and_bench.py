@@ -1,0 +1,54 @@
+import json
+
+import gymnasium
+import pytest
+from typer.testing import CliRunner
+
+import envs_registry  # noqa: F401
+from browser_env.episode import EpisodeWriter
+from scripts.cli import app
+
+
+@pytest.fixture
+def episode(tmp_path):
+    env = gymnasium.make("MiniWoB/click-test-v0")
+    obs, _ = env.reset(seed=0)
+    writer = EpisodeWriter(tmp_path / "e", {"episode_id": "e", "env_id": "MiniWoB/click-test-v0", "goal": obs["goal"]})
+    told = env.unwrapped.privileged()
+    after, reward, _, _, info = env.step(told["action"])
+    writer.step(obs, told["action"], reward=reward, info=info, after=after, privileged=told)
+    writer.finish(info["outcome"], trainable=True, after=after)
+    env.close()
+    return tmp_path / "e"
+
+
+def test_view_shows_what_was_seen_done_and_won(episode):
+    result = CliRunner().invoke(app, ["view", str(episode)])
+    assert result.exit_code == 0
+    for text in ("Click the button.", '[1] button "Click Me!"', '{"action": "click", "id": 1}', "solved", "reward 1"):
+        assert text in result.output
+    data = json.loads(CliRunner().invoke(app, ["view", str(episode), "--json"]).output)
+    assert data["episode"]["outcome"] == "solved"
+    assert len(data["steps"]) == 1
+
+
+def test_view_of_something_else_says_what_is_there(episode):
+    result = CliRunner().invoke(app, ["view", str(episode.parent)])
+    assert result.exit_code == 1
+    assert str(episode) in result.stderr
+
+
+def test_view_of_a_cut_off_episode(episode):
+    meta = json.loads((episode / "episode.json").read_text())
+    (episode / "episode.json").write_text(json.dumps({**meta, "outcome": "running"}))
+    result = CliRunner().invoke(app, ["view", str(episode)])
+    assert "cut off" in result.output
+
+
+def test_bench_env_measures_both_and_keeps_its_bounds():
+    result = CliRunner().invoke(app, ["bench", "env", "--rounds", "6", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["step"]["raw"] > 1
+    assert figures["step"]["ratio"] < 3
+    assert figures["reset"]["ratio"] < 4

@@ -1,0 +1,98 @@
+import math
+
+import pytest
+
+from browser_env import EnvError, Outcome
+from sdft.evaluate import summarise
+from sdft.retention import general_text, perplexity
+from sdft.rollout import Job, Result, Rollouts
+from sdft.statistics import mean_interval, wilson
+from sdft.train import make_agent
+
+
+def test_wilson_agrees_with_the_published_example():
+    # 15 of 20: 0.5313 to 0.8881 (Brown, Cai, DasGupta 2001, formula 4)
+    low, high = wilson(15, 20)
+    assert (round(low, 4), round(high, 4)) == (0.5313, 0.8881)
+    assert wilson(0, 40)[0] == 0.0
+    assert wilson(40, 40)[1] == 1.0
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_the_mean_interval_is_as_wide_as_it_should_be():
+    low, high = mean_interval({"a": [True] * 20 + [False] * 20, "b": [True] * 20 + [False] * 20})
+    half = 1.96 * math.sqrt(0.25 / 40 / 2)
+    assert low == pytest.approx(0.5 - half, abs=0.02)
+    assert high == pytest.approx(0.5 + half, abs=0.02)
+    assert mean_interval({"a": [True] * 5}) == (1.0, 1.0)
+
+
+def test_infrastructure_failures_stand_beside_the_score():
+    results = [
+        Result(Job("a", 0), str(Outcome.SOLVED), trainable=True),
+        Result(Job("a", 1), str(Outcome.FAILED), trainable=True),
+        Result(Job("a", 2), str(Outcome.ENV_ERROR), trainable=False),
+        Result(Job("b", 0), str(Outcome.ENV_ERROR), trainable=False),
+    ]
+    summary = summarise(results, {"only a": ["a"]})
+    assert summary["tasks"]["a"]["success"] == 0.5
+    assert summary["tasks"]["a"]["env_errors"] == 1
+    assert summary["tasks"]["b"]["success"] is None
+    assert summary["groups"]["only a"]["success"] == 0.5
+    assert summary["outcomes"] == {"solved": 1, "failed": 1, "env_error": 2}
+
+
+def test_the_general_text_is_long_enough(tokenizer):
+    assert len(tokenizer.encode(general_text(), add_special_tokens=False)) > 2000
+
+
+def test_perplexity_of_a_uniform_model_is_its_vocabulary(tiny_policy):
+    import torch
+
+    with torch.no_grad():
+        for parameter in tiny_policy.model.parameters():
+            parameter.zero_()
+    found = perplexity(tiny_policy, "a few words of text")
+    assert found["perplexity"] == pytest.approx(tiny_policy.model.config.vocab_size, rel=1e-4)
+
+
+def test_perplexity_is_the_models_own_loss(tiny_policy):
+    import torch
+
+    text = "The harbour town wakes before the light does."
+    ids = torch.tensor([tiny_policy.tokenizer.encode(text, add_special_tokens=False)])
+    with torch.no_grad():
+        loss = float(tiny_policy.model(input_ids=ids, labels=ids).loss)
+    assert perplexity(tiny_policy, text)["perplexity"] == pytest.approx(math.exp(loss), rel=1e-4)
+
+
+def test_an_episode_that_the_infrastructure_failed_is_run_again(tiny_policy, settings, monkeypatch):
+    from browser_env.env import AsyncBrowserEnv
+
+    original, failures = AsyncBrowserEnv.reset, []
+
+    async def flaky(self, *, seed=None, options=None):
+        if seed == 1 and len(failures) < 1:
+            failures.append(seed)
+            raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", flaky)
+    jobs = [Job(settings.tasks[0], seed) for seed in range(3)]
+    with Rollouts(2, max_episode_steps=1) as rollouts:
+        results = rollouts.run(make_agent(tiny_policy, settings, sampling=False), jobs)
+    assert failures == [1]
+    assert [result.job.seed for result in results] == [0, 1, 2]
+    assert all(result.outcome != "env_error" for result in results)
+
+
+def test_one_that_fails_again_is_masked_and_counted(tiny_policy, settings, monkeypatch):
+    from browser_env.env import AsyncBrowserEnv
+
+    async def broken(self, *, seed=None, options=None):
+        raise EnvError("The browser went away.")
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
+    with Rollouts(2) as rollouts:
+        (result,) = rollouts.run(make_agent(tiny_policy, settings, sampling=False), [Job(settings.tasks[0], 0)])
+    assert (result.outcome, result.trainable, result.detail) == ("env_error", False, "The browser went away.")

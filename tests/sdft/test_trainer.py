@@ -1,0 +1,240 @@
+"""The trainer on a tiny model in real episodes, and its objective against a plain reference."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sdft.rollout import Job, Result, Rollouts
+from sdft.samples import Sample, choose, collate, samples_of
+from sdft.train import make_agent, train, training_jobs
+
+
+@pytest.fixture
+def episodes(tiny_policy, settings):
+    with Rollouts(3, max_episode_steps=2) as rollouts:
+        return rollouts.run(make_agent(tiny_policy, settings, sampling=True), training_jobs(settings)[:3])
+
+
+def test_a_row_is_exactly_what_the_student_saw_and_sampled(episodes, tiny_policy):
+    rows = samples_of(episodes, tiny_policy)
+    steps = [step for result in episodes for step in result.steps]
+    assert len(rows) == len(steps) >= 3
+    for row, step in zip(rows, steps, strict=True):
+        assert row.prompt_ids == step.decision.completion.prompt_token_ids
+        assert row.completion_ids == step.decision.completion.token_ids
+        told = tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
+        shown = tiny_policy.tokenizer.decode(row.prompt_ids)
+        assert "Correct action:" in told
+        assert "Correct action:" not in shown
+        assert row.teacher_prompt_ids[: len(row.prompt_ids) // 2] == row.prompt_ids[: len(row.prompt_ids) // 2]
+        assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
+
+
+def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_policy):
+    whole = len(samples_of(episodes, tiny_policy))
+    lost = len(episodes[0].steps)
+    episodes[0].trainable = False
+    assert len(samples_of(episodes, tiny_policy)) == whole - lost
+
+
+def test_rows_are_drawn_evenly_over_tasks():
+    def row(task):
+        return Sample(task, [1], [1], [1], [0.0], [], None, right=False)
+
+    rows = [row("long")] * 20 + [row("short")] * 3
+    chosen = choose(rows, 8, np.random.default_rng(0))
+    assert sorted(sample.env_id for sample in chosen) == ["long"] * 5 + ["short"] * 3
+    assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
+
+
+def reference_divergence(model, rows, tokenizer, eos, teacher):
+    """Forward KL(teacher || student) over the allowed tokens, row by row, without padding, in float64."""
+    from agents.constraint import token_masks
+
+    means = []
+    for row in rows:
+        allowed = torch.from_numpy(
+            token_masks(tokenizer, row.grammar, row.completion_ids, row.prefill_ids, vocabulary=len(tokenizer), eos_token_ids=eos)
+        )
+
+        def logprobs(prompt, row=row, allowed=allowed):
+            ids = torch.tensor([prompt + row.completion_ids])
+            logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].double()
+            return torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
+
+        with torch.no_grad():
+            student = logprobs(row.prompt_ids)
+            with teacher():
+                target = logprobs(row.teacher_prompt_ids)
+        terms = torch.where(allowed, target.exp() * (target - student), torch.zeros(()).double())
+        means.append(terms.nansum(-1).mean())
+    return float(torch.stack(means).mean())
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_objective_is_the_masked_divergence_on_completion_tokens(tiny_policy, settings, episodes, tmp_path, alpha):
+    from sdft.teacher import teaching
+
+    seen = {}
+
+    def spy(trainer_class):
+        original = trainer_class.compute_loss
+
+        def compute_loss(self, model, inputs, *args, **kwargs):
+            loss = original(self, model, inputs, *args, **kwargs)
+            seen.setdefault("loss", float(loss))
+            return loss
+
+        return compute_loss
+
+    import sdft.trainer as module
+
+    rows = samples_of(episodes, tiny_policy)[:5]
+    # One step of training on rows that are known, with the student moved off the teacher beforehand.
+    original = module.samples_of, module.choose
+    before = module.EpisodeSDFTTrainer.compute_loss
+    module.samples_of, module.choose = (lambda *_: rows), (lambda *_: rows)
+    module.EpisodeSDFTTrainer.compute_loss = spy(module.EpisodeSDFTTrainer)
+    try:
+        chosen = settings.model_copy(update={"steps": 1, "divergence": alpha, "learning_rate": 0.0})
+        model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
+    finally:
+        module.samples_of, module.choose = original
+        module.EpisodeSDFTTrainer.compute_loss = before
+    if alpha == 0.0:
+        expected = reference_divergence(
+            model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model)
+        )
+        assert seen["loss"] == pytest.approx(expected, rel=1e-4)
+        assert expected > 1e-6
+    assert seen["loss"] > 0
+
+
+def test_forced_tokens_weigh_nothing(tiny_policy, settings, episodes):
+    rows = samples_of(episodes, tiny_policy)
+    batch = collate(
+        rows, tiny_policy.tokenizer, vocabulary=len(tiny_policy.tokenizer),
+        eos_token_ids=sorted(tiny_policy.eos_token_ids), pad_id=2,
+    )  # fmt: skip
+    choices = batch["allowed"].sum(-1)
+    for row, sample in enumerate(rows):
+        for position, logprob in enumerate(sample.logprobs):
+            assert batch["allowed"][row, position, sample.completion_ids[position]]
+            if choices[row, position] == 1:
+                assert logprob == 0.0
+    assert (choices[batch["completion_mask"].bool()] >= 1).all()
+
+
+def test_the_teacher_starts_as_a_copy_and_follows_as_an_average(tiny_policy):
+    from peft import LoraConfig, get_peft_model
+
+    from sdft.teacher import add_teacher, move_teacher, pairs, teaching
+
+    model = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    add_teacher(model)
+    assert all(torch.equal(student, teacher) for student, teacher in pairs(model))
+    assert any(student.abs().sum() > 0 for student, _ in pairs(model))  # A is not zero
+    start = [teacher.clone() for _, teacher in pairs(model)]
+    with torch.no_grad():
+        for student, _ in pairs(model):
+            student.add_(1.0)
+    move_teacher(model, 0.25)
+    for first, (_, teacher) in zip(start, pairs(model), strict=True):
+        assert torch.allclose(teacher, first + 0.25)
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        student_logits = model(input_ids=ids).logits
+        with teaching(model):
+            teacher_logits = model(input_ids=ids).logits
+    assert not torch.allclose(student_logits, teacher_logits)
+    trainable = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trainable
+    assert all(".default." in name for name in trainable)
+
+
+def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, settings, tmp_path):
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.adapter import read_about
+
+    base = {name: value.clone() for name, value in tiny_policy.model.state_dict().items()}
+    base_model = tiny_policy.model
+    summary = train(settings, tmp_path / "run", policy=tiny_policy)
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert lines[0]["step0_divergence"] > 0
+    assert set(lines[0]["success"]) <= set(settings.tasks)
+    assert all(line["rows"] <= settings.max_rows for line in lines)
+    folder = tmp_path / "run" / "adapter"
+    assert {"adapter_config.json", "adapter_model.safetensors", "selfsurf.json"} <= {p.name for p in folder.iterdir()}
+    assert not (folder / "teacher").exists()
+    about = read_about(folder)
+    assert about["settings"] == settings.model_dump(mode="json")
+    assert len(about["base_model_sha256"]) == 64
+    trained = summary["model"]
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        after = trained(input_ids=ids).logits
+        with trained.disable_adapter():
+            before = trained(input_ids=ids).logits
+    assert not torch.allclose(before, after)
+    for name, value in trained.get_base_model().state_dict().items():
+        if "lora_" not in name:
+            assert torch.equal(value, base[name.replace(".base_layer", "")])
+    fresh = TransformersPolicy(trained.unload(), tiny_policy.tokenizer)
+    fresh.set_adapter(folder)
+    with torch.no_grad():
+        assert torch.allclose(fresh.model(input_ids=ids).logits, after, atol=1e-5)
+    assert base_model is not None
+
+
+def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path, request):
+    from safetensors.torch import load_file
+
+    def new_policy():
+        request.getfixturevalue("tiny_policy")
+        from copy import deepcopy
+
+        from agents.policies.transformers import TransformersPolicy
+
+        return TransformersPolicy(deepcopy(pristine), tokenizer)
+
+    from copy import deepcopy
+
+    pristine = deepcopy(tiny_policy.model)
+    train(settings, tmp_path / "whole", policy=new_policy())
+
+    class Cut(Exception):
+        pass
+
+    def cut(step, _):
+        if step == 3:
+            raise Cut
+
+    with pytest.raises(Cut):
+        train(settings, tmp_path / "cut", policy=new_policy(), progress=cut)
+    with pytest.raises(ValueError, match="already holds a training run"):
+        train(settings, tmp_path / "cut", policy=new_policy())
+    train(settings, tmp_path / "cut", policy=new_policy(), resume=True)
+    whole = load_file(tmp_path / "whole/adapter/adapter_model.safetensors")
+    resumed = load_file(tmp_path / "cut/adapter/adapter_model.safetensors")
+    assert whole.keys() == resumed.keys()
+    for name, value in whole.items():
+        assert torch.allclose(value, resumed[name], atol=1e-6), name
+    steps = [json.loads(line)["step"] for line in (tmp_path / "cut/metrics.jsonl").read_text().splitlines()]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
+    chosen = settings.model_copy(update={"tasks": ("MiniWoB/bisect-angle-v0",), "steps": 1})
+    with pytest.raises(RuntimeError, match="No step of this batch can be learned from"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+
+
+def test_results_are_in_the_order_of_the_jobs(tiny_policy, settings):
+    jobs = [Job(task, seed) for seed in (3, 1, 2) for task in settings.tasks]
+    with Rollouts(4, max_episode_steps=2) as rollouts:
+        results = rollouts.run(make_agent(tiny_policy, settings, sampling=False), jobs)
+    assert [result.job for result in results] == jobs
+    assert all(isinstance(result, Result) and result.outcome != "running" for result in results)
