@@ -8,8 +8,23 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from browser_env.actions import (
-    Action, Back, Click, CloseTab, Drag, Fill, FocusTab, Forward, Hover, Navigate, NewTab, Press, Scroll, Select,
-    Type, Upload, Wait,
+    Action,
+    Back,
+    Click,
+    CloseTab,
+    Drag,
+    Fill,
+    FocusTab,
+    Forward,
+    Hover,
+    Navigate,
+    NewTab,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+    Wait,
 )  # fmt: skip
 from browser_env.errors import ActionError
 from browser_env.session import Session
@@ -209,10 +224,7 @@ class Hands:
         return float(target[0]), float(target[1])
 
     async def _upload(self, action: Upload) -> None:
-        for file in action.files:
-            if not os.path.isfile(file):
-                raise ActionError(f"There is no file {file!r} to upload.")
-        files = [os.path.abspath(file) for file in action.files]
+        files = _existing(action.files)
         if action.id in self.foreign:
             element = await self.tab.frame_node(self.foreign[action.id][0], action.id)
             if element is None:
@@ -264,6 +276,13 @@ class Hands:
 
 
 Point = tuple[float, float]
+
+
+def _existing(files: tuple[str, ...]) -> list[str]:
+    for file in files:
+        if not os.path.isfile(file):
+            raise ActionError(f"There is no file {file!r} to upload.")
+    return [os.path.abspath(file) for file in files]
 
 
 def key_chord(key: str) -> str:

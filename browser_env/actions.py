@@ -239,7 +239,7 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
         ActionError: the action is malformed; the message is one sentence that says what is wrong.
     """
     if isinstance(raw, BaseAction):
-        return cast(Action, raw)
+        return raw
     if isinstance(raw, str):
         text = raw.strip()
         if text.startswith("{"):

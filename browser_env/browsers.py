@@ -84,9 +84,7 @@ def _playwright_builds(headless: bool) -> list[Path]:
     root = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
     if root in (None, "", "0"):
         home = Path.home()
-        root = str(
-            home / "Library/Caches/ms-playwright" if sys.platform == "darwin" else home / ".cache/ms-playwright"
-        )
+        root = str(home / "Library/Caches/ms-playwright" if sys.platform == "darwin" else home / ".cache/ms-playwright")
     shells = "chromium_headless_shell-*/chrom*/*headless[-_]shell"
     full = ("chromium-*/chrome-linux*/chrome", "chromium-*/chrome-mac*/Chromium.app/Contents/MacOS/Chromium")
     patterns = (shells, *full) if headless else full

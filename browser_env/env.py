@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -98,7 +98,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
         >>> env.close()
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}
+    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(self, *args: Any, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -107,7 +107,8 @@ class BrowserEnv(gym.Env[Observation, Any]):
             options["headless"] = False
         self.render_mode = render_mode
         self.core = make_core(*args, **options)
-        self.observation_space = observation_space(self.core.viewport, self.core.settings.view.screenshot)
+        seen: Any = observation_space(self.core.viewport, self.core.settings.view.screenshot)
+        self.observation_space = seen
         self.action_space = ActionSpace(self.core.viewport)
 
     @property

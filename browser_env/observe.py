@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from browser_env.observation import Element, Tab as TabView
+from browser_env.observation import Element
+from browser_env.observation import Tab as TabView
 from browser_env.outline import Line, element_line, render
 from browser_env.session import Session
 from browser_env.tab import Tab
@@ -171,7 +172,7 @@ def decode_png(data: bytes, viewport: Viewport) -> NDArray[np.uint8]:
     """Decode a screenshot to an RGB array of (height, width, 3), at CSS pixel size."""
     from PIL import Image
 
-    image = Image.open(io.BytesIO(data))
+    image: Image.Image = Image.open(io.BytesIO(data))
     if image.size != viewport:
         image = image.resize(viewport)
     return np.asarray(image.convert("RGB"), dtype=np.uint8)

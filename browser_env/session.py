@@ -216,5 +216,3 @@ def _serve(folder: Path) -> Any:
 def _line(text: str, limit: int = 200) -> str:
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-

@@ -160,4 +160,3 @@ class TupleOf(spaces.Space[Any]):
 
     def __hash__(self) -> int:
         return hash(("TupleOf", repr(self.item)))
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -27,7 +27,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     has ended is reset by the next `step` (Gymnasium's next-step autoreset), whose action for it is ignored.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata = {  # noqa: RUF012 (as Gymnasium declares it)
         "render_modes": ["rgb_array"],
         "render_fps": 4,
         "autoreset_mode": AutoresetMode.NEXT_STEP,

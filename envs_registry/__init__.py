@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 
-import browser_env  # noqa: F401  (registers Browser-v0)
+import browser_env
 from tasks.miniwob import MiniWobTask, names
 from tasks.miniwob.task import MORE_STEPS
 
 
-def make_miniwob(name: str, **options: object) -> browser_env.BrowserEnv:
+def make_miniwob(name: str, **options: Any) -> browser_env.BrowserEnv:
     """Make the environment of a MiniWoB++ task; `options` as `browser_env.env.make_core`."""
     return browser_env.BrowserEnv(task=MiniWobTask(name, **_task_options(options)), **options)
 
 
-def make_miniwob_vector(name: str, num_envs: int = 1, **options: object) -> browser_env.VectorBrowserEnv:
+def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
     """Make the native vector environment of a MiniWoB++ task."""
     return browser_env.VectorBrowserEnv(num_envs, task=MiniWobTask(name, **_task_options(options)), **options)
 
 
-def task_of(env_id: str, **options: object) -> browser_env.Task:
+def task_of(env_id: str, **options: Any) -> browser_env.Task:
     """Make the Task of a registered id, for use without Gymnasium, e.g. with `AsyncBrowserEnv(task=...)`.
 
     Raises:
@@ -31,7 +33,7 @@ def task_of(env_id: str, **options: object) -> browser_env.Task:
     raise ValueError(f"{env_id!r} is not the id of a task; `selfsurf envs` lists them.")
 
 
-def _task_options(options: dict[str, object]) -> dict[str, object]:
+def _task_options(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options that are the task's out of `options`."""
     return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}
 

@@ -59,7 +59,9 @@ def main(
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
     seed: Annotated[int, typer.Option(help="Seed of the training run.")] = 0,
     seeds: Annotated[int, typer.Option(help="Evaluation seeds a task.", min=1)] = 40,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps; the measured default if not given.", min=1)] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Optimizer steps; the measured default if not given.", min=1)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
     """Evaluate the base model, train it on its own episodes, evaluate again."""
@@ -123,7 +125,9 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     arms = {
         "base, free": measure("free", "Base model, free", constrained=False, seeds=settings.free_seeds),
         "base, constrained": measure("base", "Base model, constrained", seeds=count),
-        "base with demonstration": measure("demonstration", "Base model with demonstration", demonstrate=True, seeds=count),
+        "base with demonstration": measure(
+            "demonstration", "Base model with demonstration", demonstrate=True, seeds=count
+        ),
     }
 
     def learn() -> Any:
@@ -243,7 +247,11 @@ def draw_curve(out: Path, arms: dict[str, Any]) -> Path:
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 6), sharex=True)
     top.plot(steps, success, ".", color="tab:blue", alpha=0.4, label="a batch's episodes, sampled")
     top.plot(steps, smooth, color="tab:blue", label=f"mean of {window} batches")
-    for arm, colour in (("base, constrained", "tab:gray"), ("base with demonstration", "tab:green"), ("trained", "tab:red")):
+    for arm, colour in (
+        ("base, constrained", "tab:gray"),
+        ("base with demonstration", "tab:green"),
+        ("trained", "tab:red"),
+    ):
         level = arms[arm]["groups"]["trained"]["success"]
         top.axhline(level, color=colour, linestyle="--", linewidth=1, label=f"{arm}, greedy, unseen seeds: {level:.2f}")
     top.set_ylabel("success on trained tasks")
@@ -275,7 +283,9 @@ def show(report: dict[str, Any]) -> None:
     table.add_row("mean of trained tasks", *(_cell(arm["groups"]["trained"]) for arm in arms.values()))
     text = report["perplexity"]
     empty = [""] * (len(arms) - 2)
-    table.add_row("perplexity, general text", f"{text['before']:.2f}", *empty, f"{text['after']:.2f} ({text['rise']:+.1%})")
+    table.add_row(
+        "perplexity, general text", f"{text['before']:.2f}", *empty, f"{text['after']:.2f} ({text['rise']:+.1%})"
+    )
     from rich.console import Console
 
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 150).print(table)

@@ -51,7 +51,8 @@ def main(
     where = {"id": task} if task else {"id": "Browser-v0", "start_url": url, "goal": goal}
     env = gymnasium.make(**where, max_episode_steps=max_steps, headless=not headful)  # type: ignore[arg-type]
     folder = out or Path("runs") / time.strftime("run-%Y%m%d-%H%M%S")
-    outcome, info, trainable = "stopped", {}, False
+    outcome, trainable = "stopped", False
+    info: dict[str, Any] = {}
     try:
         with console.status("Opening the page"):
             obs, info = env.reset(seed=seed)
@@ -69,7 +70,8 @@ def main(
             with console.status("Thinking"):
                 action = agent.act(obs)
             told = env.unwrapped.privileged()  # type: ignore[attr-defined]
-            after, reward, terminated, truncated, info = env.step(action)
+            after, gained, terminated, truncated, info = env.step(action)
+            reward = float(gained)
             writer.step(
                 obs, action, reward=reward, info=info, after=after,
                 privileged=told, policy=policy_record(agent.decisions[0]),

@@ -29,7 +29,10 @@ def main(
         steps = list(found.steps())
     except EpisodeError as error:
         hint = _near(episode)
-        print(json.dumps({"error": str(error)}) if as_json else f"{error}{hint}", file=sys.stdout if as_json else sys.stderr)
+        print(
+            json.dumps({"error": str(error)}) if as_json else f"{error}{hint}",
+            file=sys.stdout if as_json else sys.stderr,
+        )
         return 1
     if as_json:
         print(json.dumps({"episode": found.meta, "steps": steps}, indent=1))
@@ -80,13 +83,16 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     timing = step["timing"]
     colour = COLOURS.get(step["outcome"], "blue")
     end = f"reward {step['reward']:g}, [{colour}]{step['outcome']}[/], {timing.get('total', 0):.0f} ms"
-    return Panel("\n".join(body), title=f"step {step['step']}", subtitle=end, title_align="left", subtitle_align="right")
+    return Panel(
+        "\n".join(body), title=f"step {step['step']}", subtitle=end, title_align="left", subtitle_align="right"
+    )
 
 
 def _end(meta: dict[str, Any]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta.get("totals", {})
-    text = f"[{colour} bold]{meta['outcome']}[/] after {totals.get('steps', '?')} steps, reward {totals.get('reward', 0):g}"
+    text = f"[{colour} bold]{meta['outcome']}[/] after {totals.get('steps', '?')} steps"
+    text += f", reward {totals.get('reward', 0):g}"
     if not meta.get("trainable", True):
         text += "; not the agent's doing, and not to be learned from"
     if meta["outcome"] == "running":

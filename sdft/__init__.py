@@ -1,0 +1,1 @@
+"""Learning: rollouts, samples, teacher, trainer, evaluation, adapters."""

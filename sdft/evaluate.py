@@ -41,9 +41,7 @@ def evaluate(
         See `summarise`.
     """
     jobs = [Job(task, seed) for task in tasks for seed in seeds]
-    results = rollouts.run(
-        agent, jobs, demonstrate=demonstrate, folder=folder, meta=meta, progress=progress
-    )
+    results = rollouts.run(agent, jobs, demonstrate=demonstrate, folder=folder, meta=meta, progress=progress)
     return summarise(results, groups)
 
 

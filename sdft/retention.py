@@ -14,8 +14,10 @@ BLOCK = 512
 
 
 def general_text() -> str:
-    """Return the text: fourteen passages of description, instruction, dialogue, letter and exposition, written for
-    this purpose, so that no model has met them in training."""
+    """Return the text: fourteen passages of description, instruction, dialogue, letter and exposition.
+
+    They were written for this purpose, so that no model has met them in training.
+    """
     return resources.files("sdft").joinpath("data/general.txt").read_text(encoding="utf8")
 
 

@@ -177,9 +177,7 @@ class Rollouts:
             privileged=told if demonstrate else None,
         )
         decisions = agent.decisions
-        steps = runtime().run(
-            _gather(one.env.step(action) for one, action in zip(acting, actions, strict=True))
-        )
+        steps = runtime().run(_gather(one.env.step(action) for one, action in zip(acting, actions, strict=True)))
         for one, decision, privileged, (after, reward, ended, cut, info) in zip(
             acting, decisions, told, steps, strict=True
         ):
@@ -225,7 +223,17 @@ def policy_record(decision: Decision) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on."""
     found = {"python": platform.python_version()}
-    for name in ("selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance"):
+    for name in (
+        "selfsurf",
+        "gymnasium",
+        "playwright",
+        "miniwob",
+        "torch",
+        "transformers",
+        "trl",
+        "peft",
+        "llguidance",
+    ):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

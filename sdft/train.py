@@ -24,7 +24,9 @@ from sdft.trainer import EpisodeSDFTTrainer
 Progress = Callable[[int, dict[str, float]], None]
 
 
-def make_agent(policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True) -> LLMAgent:
+def make_agent(
+    policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True
+) -> LLMAgent:
     """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
     return LLMAgent(
         policy,

@@ -139,7 +139,9 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             mask = mask * (torch.arange(mask.size(1), device=mask.device) >= skip).long()
         length = mask.size(1)
         teacher_model = self.accelerator.unwrap_model(model)
-        as_teacher = teacher_model.disable_adapter() if self.args.teacher_model_kind == "base" else teaching(teacher_model)
+        as_teacher = (
+            teacher_model.disable_adapter() if self.args.teacher_model_kind == "base" else teaching(teacher_model)
+        )
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), as_teacher:
             teacher = self._forward_logits(

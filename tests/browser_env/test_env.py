@@ -145,7 +145,7 @@ def test_wrong_use_says_what_to_do(open_page):
 
 def test_an_address_that_does_not_answer_fails_the_reset_clearly():
     env = gymnasium.make("Browser-v0", start_url="http://127.0.0.1:9/")
-    with pytest.raises(browser_env.EnvError, match="could not be set up.*ERR"):
+    with pytest.raises(browser_env.EnvError, match=r"could not be set up.*ERR"):
         env.reset(seed=0)
     env.reset(seed=0, options={"start_url": PAGE})
     env.close()
@@ -158,7 +158,11 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
     with pytest.raises(browser_env.BrowserNotFound, match="SELFSURF_BROWSER"):
         find_browser()
     monkeypatch.delenv("SELFSURF_BROWSER")
-    for name, value in {"PATH": str(tmp_path), "HOME": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}.items():
+    for name, value in {
+        "PATH": str(tmp_path),
+        "HOME": str(tmp_path),
+        "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path),
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
     with pytest.raises(browser_env.BrowserNotFound, match="playwright install chromium"):

@@ -14,12 +14,12 @@ def test_the_native_vector_environment_steps_all_and_resets_what_ended():
     assert len(obs["goal"]) == 3
     assert list(infos["outcome"]) == ["running"] * 3
     actions = [told["action"] for told in envs.unwrapped.privileged()]
-    obs, rewards, terminated, truncated, infos = envs.step([actions[0], {"action": "wait", "ms": 0}, "nonsense"])
+    obs, rewards, terminated, _, infos = envs.step([actions[0], {"action": "wait", "ms": 0}, "nonsense"])
     assert rewards.tolist() == [1.0, 0.0, 0.0]
     assert terminated.tolist() == [True, False, False]
     assert list(infos["outcome"]) == ["solved", "running", "running"]
     assert obs["last_error"][2].startswith("An action is JSON")
-    obs, rewards, terminated, truncated, infos = envs.step([{"action": "wait", "ms": 0}] * 3)
+    _, _, terminated, _, infos = envs.step([{"action": "wait", "ms": 0}] * 3)
     assert infos["outcome"][0] == "running"
     assert not terminated.any()
     envs.close()

@@ -56,7 +56,14 @@ def reference_divergence(model, rows, tokenizer, eos, teacher):
     means = []
     for row in rows:
         allowed = torch.from_numpy(
-            token_masks(tokenizer, row.grammar, row.completion_ids, row.prefill_ids, vocabulary=len(tokenizer), eos_token_ids=eos)
+            token_masks(
+                tokenizer,
+                row.grammar,
+                row.completion_ids,
+                row.prefill_ids,
+                vocabulary=len(tokenizer),
+                eos_token_ids=eos,
+            )
         )
 
         def logprobs(prompt, row=row, allowed=allowed):
