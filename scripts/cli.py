@@ -80,7 +80,11 @@ class _Lazy(TyperGroup):
             extra = extra_of(str(error.name))
             if not extra:
                 raise
-            typer.echo(f"This needs {error.name}, which is not installed: pip install 'selfsurf[{extra}]'", err=True)
+            typer.echo(
+                f"This needs {error.name}, of the extra {extra}: bash scripts/setup.sh {extra}, "
+                f"or in an environment of your own: pip install -e '.[{extra}]'",
+                err=True,
+            )
             raise typer.Exit(1) from None
 
 

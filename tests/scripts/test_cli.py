@@ -57,7 +57,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
     result = run("needy")
     assert result.exit_code == 1
-    assert "pip install 'selfsurf[train]'" in result.output
+    assert "bash scripts/setup.sh train" in result.output
 
 
 def needy() -> None:
