@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -44,3 +46,14 @@ def progress(title: str, total: int) -> Iterator[Update]:
             bar.update(task, completed=done, note=note)
 
         yield update
+
+
+def quiet_libraries() -> None:
+    """Keep what model libraries say about themselves off the screen: progress bars, deprecations, experiments."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()

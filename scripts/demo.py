@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
 from browser_env.episode import write_atomically
-from scripts.console import console, progress
+from scripts.console import console, progress, quiet_libraries
 from sdft.settings import TrainSettings
 
 TRAINED = ("click-button", "click-link", "click-dialog-2", "click-tab", "click-option")
@@ -36,13 +36,13 @@ class DemoSettings(BaseModel):
     """The training run; its tasks are the trained ones."""
     unseen_tasks: tuple[str, ...]
     """Gymnasium ids of tasks that training never sees."""
-    first_seed: int = 1_000_000
+    first_seed: int = 2_000_000
     """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
     seeds: int = 40
     """Evaluation seeds a task."""
-    free_seeds: int = 10
+    free_seeds: int = 8
     """Evaluation seeds a task for free generation, whose every episode runs into the step limit."""
-    max_episode_steps: int = 5
+    max_episode_steps: int = 3
     """Step limit of evaluation episodes, the same for every arm; no task here needs more than 2."""
     parallel: int = 8
     """Episodes at the same time."""
@@ -83,13 +83,11 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
     A finished run in `out` is moved aside, as is one with other settings; a half-finished one is gone on with.
     """
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    quiet_libraries()
     out = prepare_folder(settings, out)
     stages = Stages(out)
 
     import torch
-    import transformers
 
     from agents.policies.transformers import TransformersPolicy
     from sdft.evaluate import evaluate
@@ -97,8 +95,6 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     from sdft.rollout import Rollouts, versions
     from sdft.train import make_agent, train
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     start = time.time()
     with stages.timed("load"):
         policy = TransformersPolicy(settings.training.model)
@@ -295,7 +291,7 @@ def show(report: dict[str, Any]) -> None:
           f"of which training {seconds['training']:.0f} s")  # fmt: skip
     folder = Path(report["curve"]).parent
     print(f"Curve: {report['curve']}\nReport: {folder / 'report.json'}\nAdapter: {report['training']['adapter']}")
-    print(f"Replay one: selfsurf view {folder}/episodes/trained/{trained[0].replace('/', '_')}_"
+    print(f"Replay one: {sys.argv[0]} view {folder}/episodes/trained/{trained[0].replace('/', '_')}_"
           f"{report['settings']['first_seed']}")  # fmt: skip
 
 

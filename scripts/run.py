@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
-from scripts.console import console
+from scripts.console import console, quiet_libraries
 
 
 def main(
@@ -40,6 +40,7 @@ def main(
         raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
     import agents
 
+    quiet_libraries()
     # An adapter was trained under a prompt; the same prompt is used with it.
     about = read_about(adapter) if adapter else {}
     options: dict[str, Any] = {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import gymnasium
 import typer
 
-from scripts.console import console, progress
+from scripts.console import console, progress, quiet_libraries
 
 
 def main(
@@ -26,8 +25,7 @@ def main(
     """Train an adapter on the tasks' own episodes, taught by their oracles."""
     import envs_registry
 
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    quiet_libraries()
     for task in tasks:
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
@@ -43,12 +41,8 @@ def main(
     except (ValidationError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
 
-    import transformers
-
     from sdft.train import train
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     try:
         with progress("Training", steps) as update:
             summary = train(

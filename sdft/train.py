@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl.experimental.sdft import SDFTConfig
 
 from agents.llm_agent import LLMAgent
@@ -104,6 +104,7 @@ def train(
             ),
             callbacks=[log],
         )
+        trainer.remove_callback(PrinterCallback)
         log.seconds = trainer.seconds
         trainer.train(resume_from_checkpoint=last if resume else None)
     summary: dict[str, Any] = {

@@ -196,21 +196,17 @@ def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, s
     assert base_model is not None
 
 
-def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path, request):
-    from safetensors.torch import load_file
-
-    def new_policy():
-        request.getfixturevalue("tiny_policy")
-        from copy import deepcopy
-
-        from agents.policies.transformers import TransformersPolicy
-
-        return TransformersPolicy(deepcopy(pristine), tokenizer)
-
+def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path):
     from copy import deepcopy
 
+    from safetensors.torch import load_file
+
+    from agents.policies.transformers import TransformersPolicy
+
     pristine = deepcopy(tiny_policy.model)
-    train(settings, tmp_path / "whole", policy=new_policy())
+
+    def new_policy():
+        return TransformersPolicy(deepcopy(pristine), tokenizer)
 
     class Cut(Exception):
         pass
@@ -219,6 +215,7 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, 
         if step == 3:
             raise Cut
 
+    train(settings, tmp_path / "whole", policy=new_policy())
     with pytest.raises(Cut):
         train(settings, tmp_path / "cut", policy=new_policy(), progress=cut)
     with pytest.raises(ValueError, match="already holds a training run"):
