@@ -24,6 +24,8 @@ _MAC_APPS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 
+_DEBIAN = Path("/usr/lib/chromium")
+
 SWITCHES = (
     # Frames are drawn when asked for, not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or 33.
     "--disable-frame-rate-limit",
@@ -65,6 +67,8 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
         return found
     candidates = [playwright_path] if playwright_path else []
     candidates += [str(path) for path in _playwright_builds(headless)]
+    # Debian's launchers on the PATH are shell scripts that don't exec: killing one would orphan its browser.
+    candidates += [str(_DEBIAN / name) for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)[:2]]
     candidates += [shutil.which(name) or "" for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)]
     candidates += list(_MAC_APPS) if sys.platform == "darwin" else []
     if headless:

@@ -92,6 +92,7 @@ class TransformersPolicy:
         self._adapter_count = 0
         self._random = np.random.default_rng(seed)
         base = self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
+        self._dtype = base.get_input_embeddings().weight.dtype
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
         self._parameter_count = sum(parameter.numel() for parameter in base.parameters())
         self.eos_token_ids = _eos_token_ids(base, tokenizer)
@@ -119,6 +120,9 @@ class TransformersPolicy:
     def set_adapter(self, path: str | Path | None) -> None:
         """Put another LoRA adapter in force; None goes back to the base model. The weights are read at every call.
 
+        They take the base model's precision: against float32 over bfloat16 that changes log-probabilities by less than
+        bfloat16 itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
+
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
             ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
@@ -142,6 +146,9 @@ class TransformersPolicy:
             self._model.set_adapter(name, inference_mode=True)
             self._model.delete_adapter(previous)
         self._adapter_count += 1
+        for key, parameter in self._model.named_parameters():
+            if f".{name}." in key:  # PEFT keeps adapters in float32; over a bfloat16 model that takes twice the time
+                parameter.data = parameter.data.to(self._dtype)
         self._model.eval()
         self.adapter = folder
 

@@ -79,7 +79,7 @@ def test_the_demonstration_is_followed(
     assert agent.decisions[1].privileged == told[1]
     assert "Correct action:" in agent.decisions[1].messages[-1].text
     agent.act_batch(observations, privileged=[None, told[1], None])
-    assert ["The correct" in d.messages[-1].text for d in agent.decisions] == [False, True, False]
+    assert ["Correct action:" in d.messages[-1].text for d in agent.decisions] == [False, True, False]
 
 
 def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation) -> None:

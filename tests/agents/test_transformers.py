@@ -215,6 +215,12 @@ def test_adapters_are_swapped(small: Any, tokenizer: Any, tmp_path: Path) -> Non
         policy.set_adapter(tmp_path / "missing")
 
 
+def test_a_loaded_adapter_takes_the_models_precision(small: Any, tokenizer: Any, tmp_path: Path) -> None:
+    path = adapter(small, tmp_path / "a", 1)
+    policy = TransformersPolicy(small.to(torch.bfloat16), tokenizer, adapter=path)
+    assert {parameter.dtype for parameter in policy.model.parameters()} == {torch.bfloat16}
+
+
 def test_a_model_in_training_is_left_as_it_was(small: Any, tokenizer: Any) -> None:
     from peft import LoraConfig, get_peft_model
 

@@ -158,6 +158,7 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
     with pytest.raises(browser_env.BrowserNotFound, match="SELFSURF_BROWSER"):
         find_browser()
     monkeypatch.delenv("SELFSURF_BROWSER")
+    monkeypatch.setattr("browser_env.browsers._DEBIAN", tmp_path)
     for name, value in {
         "PATH": str(tmp_path),
         "HOME": str(tmp_path),
@@ -165,9 +166,9 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
+    monkeypatch.setattr("browser_env.browsers._MAC_APPS", ())
     with pytest.raises(browser_env.BrowserNotFound, match="playwright install chromium"):
         find_browser()
-    monkeypatch.setattr("browser_env.browsers._MAC_APPS", ())
     browser = tmp_path / "chromium"
     browser.write_text("#!/bin/sh")
     browser.chmod(0o755)

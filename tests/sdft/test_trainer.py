@@ -49,8 +49,11 @@ def test_rows_are_drawn_evenly_over_tasks():
     assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
 
 
-def reference_divergence(model, rows, tokenizer, eos, teacher):
-    """Forward KL(teacher || student) over the allowed tokens, row by row, without padding, in float64."""
+def reference_divergence(model, rows, tokenizer, eos, teacher, temperature):
+    """Forward KL(teacher || student) over the allowed tokens, row by row, without padding, in float64.
+
+    The teacher is sharpened by `temperature`.
+    """
     from agents.constraint import token_masks
 
     means = []
@@ -66,15 +69,15 @@ def reference_divergence(model, rows, tokenizer, eos, teacher):
             )
         )
 
-        def logprobs(prompt, row=row, allowed=allowed):
+        def logprobs(prompt, sharpened=1.0, row=row, allowed=allowed):
             ids = torch.tensor([prompt + row.completion_ids])
             logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].double()
-            return torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
+            return torch.log_softmax((logits / sharpened).masked_fill(~allowed, -torch.inf), -1)
 
         with torch.no_grad():
             student = logprobs(row.prompt_ids)
             with teacher():
-                target = logprobs(row.teacher_prompt_ids)
+                target = logprobs(row.teacher_prompt_ids, temperature)
         terms = torch.where(allowed, target.exp() * (target - student), torch.zeros(()).double())
         means.append(terms.nansum(-1).mean())
     return float(torch.stack(means).mean())
@@ -91,7 +94,7 @@ def test_the_objective_is_the_masked_divergence_on_completion_tokens(tiny_policy
 
         def compute_loss(self, model, inputs, *args, **kwargs):
             loss = original(self, model, inputs, *args, **kwargs)
-            seen.setdefault("loss", float(loss))
+            seen.setdefault("loss", float(loss.detach()))
             return loss
 
         return compute_loss
@@ -110,10 +113,11 @@ def test_the_objective_is_the_masked_divergence_on_completion_tokens(tiny_policy
     finally:
         module.samples_of, module.choose = original
         module.EpisodeSDFTTrainer.compute_loss = before
-    if alpha == 0.0:
+    if alpha == 0.0:  # the trainer's default; the divergence itself is TRL's
         expected = reference_divergence(
-            model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model)
-        )
+            model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
+            chosen.teacher_temperature,
+        )  # fmt: skip
         assert seen["loss"] == pytest.approx(expected, rel=1e-4)
         assert expected > 1e-6
     assert seen["loss"] > 0

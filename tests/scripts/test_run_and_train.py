@@ -1,0 +1,41 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from scripts.cli import app
+
+
+def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
+    out = tmp_path / "episode"
+    arguments = ["run", "--task", "MiniWoB/click-test-v0", "--max-steps", "2", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["episode"] == str(out)
+    assert said["outcome"] in ("solved", "failed", "timeout")
+    (first, *_) = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
+    assert first["policy"]["token_ids"]
+    assert len(first["policy"]["logprobs"]) == len(first["policy"]["token_ids"])
+    assert first["privileged"]["action"] == {"action": "click", "id": 1}
+    meta = json.loads((out / "episode.json").read_text())
+    assert meta["outcome"] == said["outcome"]
+    assert meta["versions"]["torch"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run"], "either --task"),
+        (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "either --task"),
+        (["run", "--task", "MiniWoB/no-such-task-v0"], "no environment"),
+        (["train", "MiniWoB/no-such-task-v0"], "no environment"),
+        (["train", "MiniWoB/bisect-angle-v0"], "no oracle"),
+        (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "colour"),
+        (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"], "Expecting value"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments, says):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code != 0
+    assert says in " ".join(result.output.replace("│", " ").split())
