@@ -252,7 +252,7 @@ def draw_curve(out: Path, arms: dict[str, Any]) -> Path:
         top.axhline(level, color=colour, linestyle="--", linewidth=1, label=f"{arm}, greedy, unseen seeds: {level:.2f}")
     top.set_ylabel("success on trained tasks")
     top.set_ylim(-0.03, 1.03)
-    top.legend(fontsize=8, loc="lower right")
+    top.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)  # above the plot, not over its points
     bottom.plot(steps, [row["loss"] for row in rows], color="tab:orange")
     bottom.set_ylabel("divergence (nats a token)")
     bottom.set_xlabel("optimizer step")
