@@ -88,6 +88,15 @@ class EnvCore:
                     raise EnvError(f"Task {self.task.id} could not be set up: {_first_line(error)}") from error
         raise AssertionError("unreachable")
 
+    async def reset_or_fail(self, rng: np.random.Generator) -> StepResult:
+        """Start an episode within a step, for autoreset: what goes wrong is a typed outcome, not an exception."""
+        start = time.perf_counter()
+        try:
+            observation, info = await self.reset(rng, None)
+        except EnvError as error:
+            return self._env_error("", str(error), start)
+        return observation, 0.0, False, False, info
+
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
         session = await self._fresh_session()
         session.take_events()
@@ -149,7 +158,7 @@ class EnvCore:
         return result
 
     async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
-        before = frozenset(session.active.requests)
+        tab, since = session.active, session.active.clock
         last_error, path, last_action = "", "", ""
         try:
             action = parse_action(raw)
@@ -161,7 +170,7 @@ class EnvCore:
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        await settle(session.active, self.settings.bounds, before)
+        await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
         settled = time.perf_counter()
         score = await self.task.score(session.active.page, self.episode)
         scored = time.perf_counter()

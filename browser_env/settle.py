@@ -25,13 +25,13 @@ class Bounds:
     """Frames in a row without a DOM change that count as quiet."""
 
 
-async def settle(tab: Tab, bounds: Bounds, before: frozenset[object] = frozenset()) -> bool:
+async def settle(tab: Tab, bounds: Bounds, since: int = -1) -> bool:
     """Wait until the tab is quiet: no navigation or load under way, the action's requests answered, the DOM still.
 
     Args:
         tab: the tab that was acted on.
         bounds: what waiting may cost at most.
-        before: requests that were already under way before the action; those aren't waited for.
+        since: the tab's clock before the action; what was under way already isn't waited for.
 
     Returns:
         True when all became quiet, False when a bound was reached first.
@@ -39,10 +39,10 @@ async def settle(tab: Tab, bounds: Bounds, before: frozenset[object] = frozenset
     start = time.monotonic()
     load_end, network_end, quiet_end = (start + bound for bound in (bounds.load, bounds.network, bounds.quiet))
     while True:
-        while tab.busy and (left := load_end - time.monotonic()) > 0:
+        while tab.loading(since) and (left := load_end - time.monotonic()) > 0:
             await _change(tab, left)
             quiet_end = time.monotonic() + bounds.quiet
-        while tab.requests - before and not tab.busy and (left := network_end - time.monotonic()) > 0:
+        while tab.fetching(since) and not tab.loading(since) and (left := network_end - time.monotonic()) > 0:
             await _change(tab, left)
             quiet_end = time.monotonic() + bounds.quiet
         if tab.crashed:
@@ -55,10 +55,9 @@ async def settle(tab: Tab, bounds: Bounds, before: frozenset[object] = frozenset
                 raise
             continue
         now = time.monotonic()
-        loading = bool(tab.busy) and now < load_end
-        fetching = bool(tab.requests - before) and now < network_end
-        if not loading and not fetching:
-            return bool(quiet) and not tab.busy and not (tab.requests - before)
+        loading, fetching = tab.loading(since), tab.fetching(since)
+        if not (loading and now < load_end) and not (fetching and now < network_end):
+            return bool(quiet) and not loading and not fetching
 
 
 async def _change(tab: Tab, seconds: float) -> None:

@@ -43,12 +43,12 @@ class Tab:
         self.page = page
         self.protocol = protocol
         self.crashed = False
-        self.busy: set[str] = set()
-        """Frames with a navigation or a load under way."""
-        self.requests: set[Request] = set()
-        """Watched requests under way."""
+        self.clock = 0
+        """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
-        """Set whenever `busy` or `requests` shrinks."""
+        """Set whenever a load or a request ends."""
+        self._loads: dict[str, int] = {}
+        self._requests: dict[Request, int] = {}
         self._script: str | None = None
         self._frames: dict[Frame, JSHandle] = {}
 
@@ -71,23 +71,33 @@ class Tab:
         return tab
 
     def _begin(self, event: dict[str, Any]) -> None:
-        self.busy.add(event["frameId"])
+        self.clock += 1
+        self._loads[event["frameId"]] = self.clock
 
     def _end(self, event: dict[str, Any]) -> None:
-        self.busy.discard(event["frameId"])
+        self._loads.pop(event["frameId"], None)
         self.changed.set()
 
     def _request(self, request: Request) -> None:
         if request.resource_type in _WATCHED:
-            self.requests.add(request)
+            self.clock += 1
+            self._requests[request] = self.clock
 
     def _answered(self, request: Request) -> None:
-        self.requests.discard(request)
+        self._requests.pop(request, None)
         self.changed.set()
 
     def _crash(self) -> None:
         self.crashed = True
         self.changed.set()
+
+    def loading(self, since: int) -> bool:
+        """Is a navigation or a load under way in any frame that began after the clock showed `since`?"""
+        return any(began > since for began in self._loads.values())
+
+    def fetching(self, since: int) -> bool:
+        """Is a watched request under way that began after the clock showed `since`?"""
+        return any(began > since for began in self._requests.values())
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame; the script is installed when it is not there.

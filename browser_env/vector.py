@@ -91,8 +91,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
         async def one(index: int) -> StepResult:
             core = self.cores[index]
             if self._over[index]:
-                observation, info = await core.reset(self._rngs[index], None)
-                return observation, 0.0, False, False, info
+                return await core.reset_or_fail(self._rngs[index])
             return await core.step(actions[index])
 
         async def all_of_them() -> list[StepResult]:

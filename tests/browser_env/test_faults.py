@@ -151,3 +151,66 @@ def test_what_a_request_brings_is_in_the_next_observation():
     assert 1000 < info["timing"]["settle"] < 2500
     env.close()
     server.shutdown()
+
+
+def test_what_was_loading_before_the_action_is_not_waited_for():
+    import http.server
+    import threading
+
+    release = threading.Event()
+
+    class Hanging(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path == "/never":
+                release.wait(20)
+                return
+            body = b"<button onclick=\"document.title = 'clicked'\">Go</button><iframe src=/never></iframe>"
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    class Impatient(browser_env.Task):
+        async def setup(self, page, rng):
+            await page.goto(f"http://127.0.0.1:{server.server_port}/", wait_until="commit")
+            return "Go."
+
+    env = gymnasium.make("Browser-v0", task=Impatient(), bounds=Bounds(load=1.0), screenshot=False)
+    obs, _ = env.reset(seed=0)
+    obs, *_, info = env.step({"action": "click", "id": 1})
+    assert obs["title"] == "clicked"
+    assert info["timing"]["settle"] < 500
+    release.set()
+    env.close()
+    server.shutdown()
+
+
+def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
+    class Flaky(browser_env.Task):
+        broken = False
+
+        async def setup(self, page, rng):
+            if self.broken:
+                raise RuntimeError("the site is down")
+            self.broken = True
+            await page.goto(PAGE)
+            return "Go."
+
+    from browser_env import VectorBrowserEnv
+
+    envs = VectorBrowserEnv(2, task=Flaky(), screenshot=False)
+    envs.reset(seed=0)
+    envs.step([{"action": "finish"}] * 2)
+    _, rewards, terminated, truncated, infos = envs.step([{"action": "wait", "ms": 0}] * 2)
+    assert rewards.tolist() == [0.0, 0.0]
+    assert not terminated.any()
+    assert truncated.all()
+    assert list(infos["outcome"]) == ["env_error"] * 2
+    assert "the site is down" in infos["outcome_detail"][0]
+    envs.close()
