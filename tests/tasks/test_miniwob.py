@@ -2,7 +2,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs_registry
+import envs_registry  # noqa: F401
 from tasks.miniwob import MiniWobTask, names
 from tasks.miniwob.oracles import ORACLES
 
@@ -41,19 +41,6 @@ def test_oracle_solves_fifty_seeds(name):
     lost = [seed for seed in range(50) if solve(env, seed)[1]["score"]["raw_reward"] != 1]
     env.close()
     assert not lost
-
-
-def test_all_registered_tasks_of_the_package_are_there():
-    import miniwob  # noqa: F401  (registers its own ids)
-
-    theirs = {
-        spec.id.removeprefix("miniwob/").removesuffix("-v1")
-        for spec in gymnasium.registry.values()
-        if spec.namespace == "miniwob" and "flight." not in spec.id
-    }
-    assert set(names()) == theirs
-    assert len(names()) == 125
-    assert all(f"MiniWoB/{name}-v0" in gymnasium.registry for name in names())
 
 
 SAMPLE = names()[::9]
@@ -125,13 +112,3 @@ def test_finishing_early_is_a_failure():
 def test_wrong_names_say_so():
     with pytest.raises(ValueError, match="no MiniWoB"):
         MiniWobTask("click-everything")
-    with pytest.raises(ValueError, match="not the id of a task"):
-        envs_registry.task_of("CartPole-v1")
-
-
-def test_both_ways_to_make_an_environment():
-    for env_id in ("MiniWoB/click-test-v0", "envs_registry:MiniWoB/click-test-v0", "envs_registry:Browser-v0"):
-        options = {"start_url": "data:text/html,x"} if "Browser" in env_id else {}
-        env = gymnasium.make(env_id, **options)
-        env.reset(seed=0)
-        env.close()
