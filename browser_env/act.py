@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -270,7 +271,8 @@ class Hands:
                     await page.wait_for_timeout(action.ms)
         except Error as error:
             if "net::" in str(error) or "invalid URL" in str(error) or "Timeout" in str(error):
-                await self.tab.protocol.send("Page.stopLoading")
+                with contextlib.suppress(Error):  # there may be nothing left to stop
+                    await self.tab.protocol.send("Page.stopLoading")
                 raise ActionError(f"The page did not load: {str(error).splitlines()[0]}") from None
             raise
 
