@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,9 +54,9 @@ async def look(session: Session, options: ViewOptions, viewport: Viewport) -> Vi
     """Look at the session's active tab."""
     tab = session.active
     if options.screenshot:
-        seen, image = await asyncio.gather(_see(session, tab, options), _screenshot(tab, viewport))
+        seen, png = await asyncio.gather(_see(session, tab, options), tab.screenshot())
     else:
-        seen, image = await _see(session, tab, options), None
+        seen, png = await _see(session, tab, options), None
     raw, lines, elements, texts, foreign = seen
     titles = await asyncio.gather(*(_title(other, raw) for other in session.tabs))
     tabs = tuple(
@@ -71,7 +70,7 @@ async def look(session: Session, options: ViewOptions, viewport: Viewport) -> Vi
         elements=tuple(sorted(elements, key=lambda element: not element["in_viewport"])),
         dom=render(lines, options.budget, options.count),
         page_text="\n".join(texts),
-        screenshot=image,
+        screenshot=None if png is None else decode_png(png, viewport),
         foreign=foreign,
     )
 
@@ -161,11 +160,6 @@ def _unpack(raw: dict[str, Any]) -> tuple[list[Line], list[Element]]:
         for depth, text, index, distance in raw["lines"]
     ]
     return lines, elements
-
-
-async def _screenshot(tab: Tab, viewport: Viewport) -> NDArray[np.uint8]:
-    answer = await tab.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-    return decode_png(base64.b64decode(answer["data"]), viewport)
 
 
 def decode_png(data: bytes, viewport: Viewport) -> NDArray[np.uint8]:

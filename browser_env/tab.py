@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from functools import cache
@@ -20,7 +21,8 @@ _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 _GONE = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
     "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
-    "context with specified id", "Argument should belong to the same JavaScript world",
+    "context with specified id", "Not attached to an active page",
+    "Argument should belong to the same JavaScript world",
 )  # fmt: skip
 
 
@@ -125,11 +127,30 @@ class Tab:
                 if attempt == 3 or not page_went_away(error):
                     raise
                 self._script = None
+                await self._next_change(0.1 * attempt)
                 continue
             if "exceptionDetails" in answer:
                 raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")
             return answer["result"] if method == "node" else answer["result"].get("value")
         raise AssertionError("unreachable")
+
+    async def screenshot(self) -> bytes:
+        """Return a PNG of the viewport."""
+        for attempt in range(4):
+            try:
+                answer = await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+                return base64.b64decode(answer["data"])
+            except Exception as error:
+                if attempt == 3 or not page_went_away(error):
+                    raise
+                await self._next_change(0.1 * (attempt + 1))
+        raise AssertionError("unreachable")
+
+    async def _next_change(self, seconds: float) -> None:
+        """While one document takes another's place, wait for a load to end, for so long at most."""
+        self.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.changed.wait(), seconds)
 
     async def _install(self) -> str:
         answer = await self.protocol.send(

@@ -98,7 +98,7 @@ class _Raw:
 
     async def _look(self) -> None:
         await self.tab.call("observe", firstId=1, stamp=False, origin=None)
-        await self.tab.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        await self.tab.screenshot()
 
     async def steps(self, boxes: list[tuple[float, float, float, float]]) -> list[float]:
         async def one(index: int) -> None:
