@@ -26,6 +26,18 @@ default is 10,000, which a language model can't keep."""
 MORE_STEPS = {"click-checkboxes-large": 20}
 """Step limits of the tasks that can't be done in the usual 10."""
 
+RELOADED = frozenset(
+    {
+        "book-flight",
+        "book-flight-nodelay",
+        "choose-date",
+        "choose-date-easy",
+        "choose-date-medium",
+        "choose-date-nodelay",
+    }
+)
+"""Tasks whose date picker keeps its month over a restart in the page: these are loaded anew for every episode."""
+
 # Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js.
 _START = """async ([seed, mode, limit]) => {
   document.activeElement?.blur();
@@ -94,7 +106,7 @@ class MiniWobTask(Task):
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
         """Load the page unless it is there, and start an episode in it."""
-        if page.url != self.start_url:
+        if page.url != self.start_url or self.name in RELOADED:
             await page.goto(self.start_url, wait_until="load")
         seed = str(rng.integers(2**31))
         goal, ready = await page.evaluate(_START, [seed, self.data_mode, self.time_limit])

@@ -43,7 +43,8 @@ def test_oracle_solves_fifty_seeds(name):
     assert not lost
 
 
-SAMPLE = names()[::9]
+TIMED = ("click-pie", "stock-market")  # an animation and a ticker: what is seen depends on the clock
+SAMPLE = [name for name in names()[::9] if name not in TIMED]
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -55,7 +56,7 @@ def test_a_restart_in_the_page_is_as_good_as_a_fresh_one(name):
 @pytest.mark.timeout(600)
 def test_every_task_starts_and_restarts_alike():
     wrong = []
-    for name in names():
+    for name in [name for name in names() if name not in TIMED]:
         try:
             check_restart(name)
         except AssertionError as error:
