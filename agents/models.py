@@ -87,6 +87,8 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
         return pull(name, progress)
     path = Path(name).expanduser()
     if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"{path} holds no model (no config.json).")
         return path
     parts = name.split("/")
     if isinstance(name_or_path, Path) or name[:1] in "./~\\" or len(parts) > 2 or path.exists():

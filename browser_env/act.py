@@ -125,14 +125,15 @@ class Hands:
 
     async def _aim(self, id: int | None, x: float | None, y: float | None, *, hover: bool = False) -> Point:
         if id is None:
-            return float(x or 0), float(y or 0)
+            return self._on_page(float(x or 0), float(y or 0))
         where = await self._locate(id, hover=hover)
         return where["x"], where["y"]
 
     async def _click(self, action: Click) -> str:
         keyboard = self.tab.page.keyboard
-        x, y = action.x, action.y
-        if action.id is not None:
+        if action.id is None:
+            x, y = self._on_page(float(action.x or 0), float(action.y or 0))
+        else:
             where = await self._locate(action.id)
             if "covered" in where:
                 # Something may be moving away (an animation, a fading overlay): look once more after two frames.
@@ -146,7 +147,7 @@ class Hands:
         for key in action.modifiers:
             await keyboard.down(key)
         try:
-            await self._press_mouse(float(x or 0), float(y or 0), action)
+            await self._press_mouse(x, y, action)
         finally:
             for key in action.modifiers:
                 await keyboard.up(key)
@@ -222,7 +223,13 @@ class Hands:
         if isinstance(target, int):
             where = await self._locate(target, hover=True)
             return where["x"], where["y"]
-        return float(target[0]), float(target[1])
+        return self._on_page(float(target[0]), float(target[1]))
+
+    def _on_page(self, x: float, y: float) -> Point:
+        size = self.tab.page.viewport_size
+        if size and not (0 <= x < size["width"] and 0 <= y < size["height"]):
+            raise ActionError(f"The point {x:g}, {y:g} is outside of the view, {size['width']} by {size['height']}.")
+        return x, y
 
     async def _upload(self, action: Upload) -> None:
         files = _existing(action.files)
@@ -296,10 +303,10 @@ def key_chord(key: str) -> str:
 
 
 def _full_url(url: str) -> str:
-    if "://" in url or url.startswith(("about:", "data:")):
+    if url.startswith(("http://", "https://", "about:", "data:")):
         return url
-    if ":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit():
-        raise ActionError(f"{url!r} is not an address that can be opened.")
+    if "://" in url or (":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit()):
+        raise ActionError(f"{url!r} is not an address that can be opened; those begin with http:// or https://.")
     return f"https://{url}"
 
 

@@ -8,9 +8,18 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from browser_env.errors import ActionError
+
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("an id is a number, not a truth value")
+    return value
+
+
+ElementId: TypeAlias = Annotated[int, BeforeValidator(_no_truth_value)]
 
 Point: TypeAlias = tuple[float, float]
 """x and y in CSS pixels of the top frame's viewport."""
@@ -22,7 +31,7 @@ Button: TypeAlias = Literal["left", "middle", "right"]
 class BaseAction(BaseModel):
     """What all actions share. Unknown fields are refused, so that a misspelt one is reported and not ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     reason: str = ""
     """Why this action, in one sentence. For people and teachers; the environment ignores it."""
@@ -46,7 +55,7 @@ class BaseAction(BaseModel):
 class _Target(BaseAction):
     """An action at an element (`id`) or at a point (`x`, `y`)."""
 
-    id: int | None = None
+    id: ElementId | None = None
     x: float | None = None
     y: float | None = None
 
@@ -70,7 +79,7 @@ class Fill(BaseAction):
     """Replace the whole value of a field by `text`; an empty text clears it."""
 
     action: Literal["fill"] = "fill"
-    id: int
+    id: ElementId
     text: str
 
 
@@ -78,7 +87,7 @@ class Type(BaseAction):
     """Type `text` key by key, into element `id` or wherever the focus is."""
 
     action: Literal["type"] = "type"
-    id: int | None = None
+    id: ElementId | None = None
     text: str
 
 
@@ -87,14 +96,14 @@ class Press(BaseAction):
 
     action: Literal["press"] = "press"
     key: str = Field(min_length=1)
-    id: int | None = None
+    id: ElementId | None = None
 
 
 class Select(BaseAction):
     """Choose options of a `<select>` by their label or value."""
 
     action: Literal["select"] = "select"
-    id: int
+    id: ElementId
     options: tuple[str, ...]
 
     @model_validator(mode="before")
@@ -117,22 +126,22 @@ class Scroll(BaseAction):
     action: Literal["scroll"] = "scroll"
     dx: float = 0
     dy: float = 0
-    id: int | None = None
+    id: ElementId | None = None
 
 
 class Drag(BaseAction):
     """Press the mouse on one element or point, move to another, release."""
 
     action: Literal["drag"] = "drag"
-    from_: int | Point = Field(alias="from")
-    to: int | Point
+    from_: ElementId | Point = Field(alias="from")
+    to: ElementId | Point
 
 
 class Upload(BaseAction):
     """Choose files for a file input."""
 
     action: Literal["upload"] = "upload"
-    id: int
+    id: ElementId
     files: tuple[str, ...]
 
 

@@ -84,6 +84,16 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
     )
 
 
+def has_window() -> bool:
+    """Can a browser with a window run here? It takes a full Chromium and, on Linux, a display."""
+    try:
+        path = find_browser(headless=False)
+    except BrowserNotFound:
+        return False
+    shown = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(shown) and "headless" not in Path(path).name
+
+
 def _playwright_builds(headless: bool) -> list[Path]:
     root = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
     if root in (None, "", "0"):

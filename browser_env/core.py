@@ -243,7 +243,7 @@ class EnvCore:
         observation = copy.deepcopy(self.observation)
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
-        observation["events"] = ()
+        observation["events"] = self.session.take_events() if self.session is not None else ()
         timing = Timing(total=time.perf_counter() - start)
         info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
         return observation, 0.0, False, True, info

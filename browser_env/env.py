@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from browser_env.browsers import has_window
 from browser_env.core import EnvCore, Settings, StepResult
+from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
@@ -103,6 +105,13 @@ class BrowserEnv(gym.Env[Observation, Any]):
     def __init__(self, *args: Any, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
+        if not has_window():
+            if render_mode == "human":
+                raise BrowserNotFound(
+                    "render_mode='human' needs a browser with a window: a full Chromium "
+                    "(`playwright install chromium`, or `apt-get install chromium`) and a display."
+                )
+            self.metadata = {**self.metadata, "render_modes": ["rgb_array"]}
         if render_mode == "human":
             options["headless"] = False
         self.render_mode = render_mode

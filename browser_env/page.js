@@ -381,7 +381,9 @@
       return limit > 30;
     }
 
-    if (document.body) { visit(document.body, 0, originX, originY, origin ? document.URL : '', false, false); flush(0); }
+    for (const part of document.documentElement?.children || []) {
+      if (!SKIP.has(part.tagName)) { visit(part, 0, originX, originY, origin ? document.URL : '', false, false); flush(0); }
+    }
     return JSON.stringify({
       url: document.URL, title: document.title, elements, lines, opaque, nextId,
       text: document.body ? document.body.innerText : '',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -58,6 +59,17 @@ def _exit_code(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _user_errors() -> list[type[Exception]]:
+    """The errors whose message tells a user what to do, of the modules that a command has imported."""
+    kinds: list[type[Exception]] = [OSError]
+    for module, name in (
+        ("agents.models", "ModelError"), ("browser_env.errors", "EnvError"), ("browser_env.episode", "EpisodeError"),
+    ):  # fmt: skip
+        if module in sys.modules:
+            kinds.append(getattr(sys.modules[module], name))
+    return kinds
+
+
 class _Lazy(TyperGroup):
     """The group of `COMMANDS`, each imported when it is called."""
 
@@ -74,6 +86,9 @@ class _Lazy(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except tuple(_user_errors()) as error:
+            typer.echo(f"{error}", err=True)
+            raise typer.Exit(1) from None
         except ModuleNotFoundError as error:
             from scripts.requirements import extra_of
 

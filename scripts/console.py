@@ -25,6 +25,7 @@ def progress(title: str, total: int) -> Iterator[Update]:
     start = time.monotonic()
     if not console.is_terminal:
         shown = 0
+        print(f"{title} ...", file=sys.stderr, flush=True)
 
         def line(done: int, note: str = "") -> None:
             nonlocal shown

@@ -25,7 +25,11 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Folder of the episode; a new one under runs/ if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> int:
-    """Run an agent for one goal. Ctrl-C ends the episode as `stopped`."""
+    """Run an agent for one goal.
+
+    The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
+    which ends the episode as `stopped`; else 1.
+    """
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
     import envs_registry  # noqa: F401  (registers the ids)
@@ -64,7 +68,7 @@ def main(
     meta = {"episode_id": folder.name, "env_id": where["id"], "seed": seed, "goal": obs["goal"], "model": model}
     writer = EpisodeWriter(folder, {**meta, "adapter": str(adapter) if adapter else None, "versions": versions()})
     agent.reset(obs["goal"])
-    reward = 0.0
+    reward, interrupted = 0.0, False
     try:
         ended = False
         while not ended:
@@ -81,6 +85,7 @@ def main(
             obs, ended = after, terminated or truncated
         outcome, trainable = info["outcome"], info["trainable"]
     except KeyboardInterrupt:
+        interrupted = True
         console.print("Stopped.")
     except PromptTooLong as error:
         console.print(str(error), style="red")
@@ -89,5 +94,8 @@ def main(
         env.close()
     answer = obs["messages"][-1]["text"] if obs["messages"] and obs["messages"][-1]["role"] == "assistant" else ""
     result = {"outcome": outcome, "reward": reward, "answer": answer, "episode": str(folder)}
-    print(json.dumps(result) if as_json else f"{outcome}. {answer}\nEpisode: {folder}".strip())
-    return 0 if outcome in ("solved", "stopped", "failed", "timeout", "infeasible") else 1
+    print(json.dumps(result) if as_json else f"{outcome}. {answer}".strip() + f"\nEpisode: {folder}")
+    if interrupted:
+        return 130
+    finished = outcome == "stopped" and not interrupted  # an open-ended goal: nobody but the user can judge the answer
+    return 0 if outcome == "solved" or finished else 1

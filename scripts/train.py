@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import gymnasium
 import typer
@@ -36,10 +36,11 @@ def main(
     from sdft.settings import TrainSettings
 
     try:
-        more = {name: json.loads(value) for name, _, value in (item.partition("=") for item in set_ or [])}
-        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **more)
-    except (ValidationError, ValueError) as error:
-        raise typer.BadParameter(str(error)) from None
+        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **_more(set_ or []))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        known = ", ".join(TrainSettings.model_fields)
+        raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
 
     from sdft.train import train
 
@@ -55,3 +56,15 @@ def main(
     del summary["model"]
     print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
     return 0
+
+
+def _more(items: list[str]) -> dict[str, Any]:
+    """Read `name=JSON value` settings."""
+    found: dict[str, Any] = {}
+    for item in items:
+        name, _, value = item.partition("=")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
+    return found

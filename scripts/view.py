@@ -88,10 +88,14 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     )
 
 
+def _count(steps: int | None) -> str:
+    return "1 step" if steps == 1 else f"{'?' if steps is None else steps} steps"
+
+
 def _end(meta: dict[str, Any]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta.get("totals", {})
-    text = f"[{colour} bold]{meta['outcome']}[/] after {totals.get('steps', '?')} steps"
+    text = f"[{colour} bold]{meta['outcome']}[/] after {_count(totals.get('steps'))}"
     text += f", reward {totals.get('reward', 0):g}"
     if not meta.get("trainable", True):
         text += "; not the agent's doing, and not to be learned from"

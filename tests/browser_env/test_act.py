@@ -114,6 +114,12 @@ def test_tabs_and_history(open_page, by_name):
         ({"action": "ask_user", "question": "who?"}, "Nobody is there"),
         ({"action": "navigate", "url": "http://site.test:1/"}, "did not load"),
         ("complete nonsense", "An action is JSON"),
+        ({"action": "click", "x": float("nan"), "y": 1}, "finite number"),
+        ('{"action": "scroll", "dx": 1e999}', "finite number"),
+        ({"action": "click", "id": True}, "not a truth value"),
+        ({"action": "click", "x": -5, "y": 1e9}, "outside of the view, 800 by 600"),
+        ({"action": "navigate", "url": "file:///etc/passwd"}, "begin with http"),
+        ({"action": "navigate", "url": "javascript:alert(1)"}, "begin with http"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_costs_a_step(open_page, action, says):
@@ -173,3 +179,11 @@ def test_a_user_who_is_there_answers(open_page):
     env, _ = open_page("<p>x", options={"user": lambda question: question.upper()})
     obs, *_ = env.step({"action": "ask_user", "question": "which?"})
     assert obs["messages"][-1] == {"role": "user", "text": "WHICH?"}
+
+
+def test_failed_navigations_in_a_row_are_the_agents_errors(open_page):
+    env, _ = open_page("<input>")
+    for url in ("http://nope.invalid/", "nope", "http://127.0.0.1:1/", "nope"):
+        obs, *_, info = env.step({"action": "navigate", "url": url})
+        assert info["outcome"] == "running", obs["last_error"]
+        assert "did not load" in obs["last_error"]

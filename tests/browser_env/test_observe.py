@@ -129,3 +129,11 @@ def test_an_observation_is_in_the_space(open_page):
     obs, *_ = env.step({"action": "click", "id": 1})
     assert obs in env.observation_space
     assert isinstance(obs["screenshot"], np.ndarray)
+
+
+def test_what_stands_outside_of_the_body_is_seen_too(open_page):
+    _, obs = open_page(
+        "<button>in</button><script>document.documentElement.append("
+        "Object.assign(document.createElement('button'), {textContent: 'out'}))</script>"
+    )
+    assert [element["name"] for element in obs["elements"]] == ["in", "out"]
