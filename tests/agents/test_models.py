@@ -94,6 +94,9 @@ def test_half_finished_state_is_cleaned(home: Path, tmp_path: Path, monkeypatch:
 
 
 def test_names_folders_and_hub_ids(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(models.ModelError, match="holds no model"):
+        models.resolve(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
     assert models.resolve(tmp_path) == tmp_path
     assert models.resolve(str(tmp_path)) == tmp_path
     assert models.resolve("some/model") == "some/model"
