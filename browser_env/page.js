@@ -347,7 +347,7 @@
         const before = lines.length;
         walk(el, depth + 1, ox, oy, frame, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer);
         flush(depth + 1);
-        fold(before, depth, name);
+        fold(before, depth);
         return;
       }
       if (block) flush(depth);
@@ -359,7 +359,7 @@
     }
 
     // A container with one line of plain text in it, or nothing, is one line.
-    function fold(before, depth, name) {
+    function fold(before, depth) {
       const own = lines[before - 1];
       const added = lines.length - before;
       const bare = /^[a-z]+$/.test(own[1]);
@@ -367,7 +367,7 @@
       else if (added === 1 && bare && lines[before][2] === -1 && lines[before][0] === depth + 1) {
         own[1] += ': ' + lines[before][1];
         lines.pop();
-      } else if (added >= 1 && bare && (own[1] === 'row' || own[1] === 'list' || own[1] === 'group' || own[1] === 'form')) { /* kept: hierarchy */ }
+      }
     }
 
     // Listeners further down take the clicks themselves, so this one only delegates.

@@ -196,11 +196,6 @@ class Tab:
         for frame in [frame for frame in self._frames if frame.is_detached()]:
             del self._frames[frame]
 
-    async def close(self) -> None:
-        """Close the tab, whatever state it is in."""
-        with contextlib.suppress(Exception):
-            await self.page.close()
-
 
 def _thrown(answer: dict[str, Any]) -> str:
     details = answer["exceptionDetails"]

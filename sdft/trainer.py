@@ -64,7 +64,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
             raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
                              "num_generations to 1.")  # fmt: skip
-        self._agent_of = agent_of
         self._rollouts = rollouts
         self._max_rows = max_rows
         self._teacher_temperature = teacher_temperature
