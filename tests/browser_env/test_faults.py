@@ -1,7 +1,9 @@
 """The environment under faults, with the real thing: killed browsers, crashed and hung pages."""
 
+import http.server
 import os
 import signal
+import threading
 import time
 
 import gymnasium
@@ -123,62 +125,64 @@ def test_a_page_that_changes_for_ever_costs_no_more_than_the_bound():
     env.close()
 
 
-def test_what_a_request_brings_is_in_the_next_observation():
-    import http.server
-    import threading
+@pytest.fixture
+def serve():
+    """Return a function that serves pages on loopback: `url = serve(lambda path: body)`; None leaves it unanswered."""
+    servers = []
 
-    class Slow(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            if self.path == "/slow":
-                time.sleep(1.2)
-                body = b"arrived"
-            else:
-                body = b"<input aria-label=q onkeydown=\"fetch('/slow').then(r => r.text()).then(t => document.title = t)\">"
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(body)
+    def start(answer):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = answer(self.path)
+                if body is None:
+                    return
+                self.send_response(200)
+                self.send_header("content-type", "text/html")
+                self.end_headers()
+                self.wfile.write(body)
 
-        def log_message(self, *_):
-            pass
+            def log_message(self, *_):
+                pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    env = gymnasium.make("Browser-v0", start_url=f"http://127.0.0.1:{server.server_port}/", screenshot=False)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+
+
+def test_what_a_request_brings_is_in_the_next_observation(serve):
+    def answer(path):
+        if path == "/slow":
+            time.sleep(1.2)
+            return b"arrived"
+        return b"<input aria-label=q onkeydown=\"fetch('/slow').then(r => r.text()).then(t => document.title = t)\">"
+
+    env = gymnasium.make("Browser-v0", start_url=serve(answer), screenshot=False)
     env.reset(seed=0)
     obs, *_, info = env.step({"action": "press", "key": "Enter", "id": 1})
     assert obs["title"] == "arrived"
     assert 1000 < info["timing"]["settle"] < 2500
     env.close()
-    server.shutdown()
 
 
-def test_what_was_loading_before_the_action_is_not_waited_for():
-    import http.server
-    import threading
-
+def test_what_was_loading_before_the_action_is_not_waited_for(serve):
     release = threading.Event()
 
-    class Hanging(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            if self.path == "/never":
-                release.wait(20)
-                return
-            body = b"<button onclick=\"document.title = 'clicked'\">Go</button><iframe src=/never></iframe>"
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path):
+        if path == "/never":
+            release.wait(20)
+            return None
+        return b"<button onclick=\"document.title = 'clicked'\">Go</button><iframe src=/never></iframe>"
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = serve(answer)
 
     class Impatient(browser_env.Task):
         async def setup(self, page, rng):
-            await page.goto(f"http://127.0.0.1:{server.server_port}/", wait_until="commit")
+            await page.goto(url, wait_until="commit")
             return "Go."
 
     env = gymnasium.make("Browser-v0", task=Impatient(), bounds=Bounds(load=1.0), screenshot=False)
@@ -188,7 +192,6 @@ def test_what_was_loading_before_the_action_is_not_waited_for():
     assert info["timing"]["settle"] < 500
     release.set()
     env.close()
-    server.shutdown()
 
 
 def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
