@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
 
+_PARTS = ("common", "names", "observe", "act", "settle")
+_METHODS = (
+    "observe", "locate", "domClick", "prepareFill", "select", "focus", "scroll", "settle", "node", "forget",
+)  # fmt: skip
+
 _GONE = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
     "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
@@ -28,9 +33,15 @@ _GONE = (
 
 @cache
 def page_script() -> str:
-    """Return the source of the in-page script: a function expression."""
-    text = resources.files("browser_env").joinpath("page.js").read_text(encoding="utf8")
-    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+    """Return the source of the in-page script: a function expression, made of the files in `page/`.
+
+    It evaluates to an object whose methods this side calls; the page has no name for it. There is one a document;
+    same-origin frames and open shadow roots are walked from their top document. It never writes to the page, except
+    for stamps on request and what an action asks for.
+    """
+    folder = resources.files("browser_env").joinpath("page")
+    parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
+    return f"(listenersOf) => {{\n{parts}\nreturn {{{', '.join(_METHODS)}}};\n}}"
 
 
 def page_went_away(error: Exception) -> bool:
