@@ -49,7 +49,7 @@ async def settle(tab: Tab, bounds: Bounds, since: int = -1) -> bool:
             raise EnvError("The page crashed.")
         left = max(quiet_end - time.monotonic(), 0.05)
         try:
-            quiet = await tab.call("settle", frames=bounds.frames, bound=left * 1000)
+            quiet = not tab.scripted or await tab.call("settle", frames=bounds.frames, bound=left * 1000)
         except Exception as error:
             if not page_went_away(error) or time.monotonic() > load_end:
                 raise

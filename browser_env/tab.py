@@ -56,6 +56,8 @@ class Tab:
         self.page = page
         self.protocol = protocol
         self.crashed = False
+        self.scripted = True
+        """Do scripts of the page run? Without them no callback of ours does either."""
         self.clock = 0
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
