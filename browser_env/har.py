@@ -26,18 +26,18 @@ def new_recording(path: Path) -> Path:
     Raises:
         EnvError: the file can't be made.
     """
-    number = 1
-    while True:
-        candidate = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
-        try:
-            candidate.parent.mkdir(parents=True, exist_ok=True)
-            candidate.open("x").close()
-        except FileExistsError:
-            number += 1
-        except OSError as error:
-            raise EnvError(f"The recording {candidate} can't be written: {error.strerror}.") from None
-        else:
-            return candidate
+    number, candidate = 1, path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                candidate.open("x").close()
+                return candidate
+            except FileExistsError:
+                number += 1
+                candidate = path.with_stem(f"{path.stem}-{number}")
+    except OSError as error:
+        raise EnvError(f"The recording {candidate} can't be written: {error.strerror}.") from None
 
 
 async def replay(context: BrowserContext, path: Path, note: Callable[[str], None]) -> None:

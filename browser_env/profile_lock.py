@@ -81,7 +81,9 @@ class ProfileLock:
             await asyncio.sleep(0.05)
 
     def _is_browser_here(self, pid: int) -> bool:
-        listed = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        listed = subprocess.run(
+            ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
         return f"--user-data-dir={self.folder}" in listed.stdout
 
     def _look_for_other_browsers(self) -> None:
