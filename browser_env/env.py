@@ -31,7 +31,7 @@ def make_core(
     task: Task | None = None,
     viewport: Viewport | None = None,
     screenshot: bool = True,
-    reach: float | None = 2.0,
+    reach: float | None = 1.0,
     budget: int | None = None,
     count: Callable[[str], int] = len,
     stamp_ids: bool = False,

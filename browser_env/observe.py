@@ -35,7 +35,7 @@ class ViewOptions:
     """Write ids into the page as `data-agent-id`."""
     budget: int | None = None
     """The most that the outline may measure; None for no limit."""
-    reach: float | None = 2.0
+    reach: float | None = 1.0
     """How many viewport heights above and below the viewport are looked at; None for the whole page."""
     count: Callable[[str], int] = len
     """How the outline is measured: characters, or a tokenizer's count."""

@@ -13,6 +13,7 @@ const byId = new Map();
 let nextId = 1;
 let purgeAt = KEPT_IDS;
 const closedRoots = new WeakMap();
+let anyClosed = false;
 
 const squeeze = (text) => text.replace(/[\s\u00a0\u200b]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
@@ -22,7 +23,7 @@ const byIdRef = (el, attribute) => {
   const root = el.getRootNode();
   return value.split(/\s+/).filter(Boolean).map((id) => root.getElementById?.(id)).filter(Boolean);
 };
-const rootOf = (el) => el.shadowRoot || closedRoots.get(el) || null;
+const rootOf = (el) => el.shadowRoot || (anyClosed && closedRoots.get(el)) || null;
 
 function idOf(el) {
   let id = ids.get(el);
@@ -44,7 +45,7 @@ function purge() {
 // was set before any script of the page answers by cancelling the event.
 const CLICK_PROBE = {cancelable: true, composed: true};
 function listens(el) {
-  if (hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
+  if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
   return !el.dispatchEvent(new Event(probe, CLICK_PROBE));
 }
 const hidden = new WeakSet();
@@ -132,4 +133,4 @@ function holderOffset({index, x, y}) {
 let suspects = [];
 const asked = new WeakMap();
 function takeSuspects() { const out = suspects; suspects = []; return out; }
-function adopt(host, root) { closedRoots.set(host, root); hidden.add(root); }
+function adopt(host, root) { anyClosed = true; closedRoots.set(host, root); hidden.add(root); }

@@ -6,9 +6,13 @@ const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox',
 const CSS_TEXT = /^(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')/;
 
 // The text of a pseudo element, as far as it is plain text; icon fonts draw with private-use characters, which say nothing.
+// Within one pass, elements of the same tag and class are taken to have none alike.
+let plain = new Set();
 function pseudoText(el, which) {
+  const key = which + el.localName + ' ' + el.className;
+  if (plain.has(key)) return '';
   const content = getComputedStyle(el, which).content;
-  if (content === 'none' || content === 'normal') return '';
+  if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
   const match = CSS_TEXT.exec(content);
   return match ? (match[1] ?? match[2]).replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '') : '';
 }

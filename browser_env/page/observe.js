@@ -9,6 +9,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   nextId = Math.max(nextId, firstId);
   purge();
   suspects = [];
+  plain = new Set();
   const [originX, originY] = origin || [0, 0];
   const elements = [];
   const lines = [];
@@ -86,30 +87,36 @@ function pass({firstId, stamp, origin, screen, reach}) {
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
 
-  // Walks what is in `node`, as it is drawn. `flags`: see visit.
-  function walk(node, depth, at, quiet, pointer, inert, keep) {
+  // Walks what is in `node`, as it is drawn. `keep`: line ends and blanks stand as they are; the rest as in visit.
+  function walk(node, depth, at, quiet, pointer, inert, near, keep) {
     const inner = rootOf(node);
-    const children = node.localName === 'slot' && node.assignedNodes().length ? node.assignedNodes() : (inner || node).childNodes;
-    let first = 0, last = children.length;
-    if (kept && last > FLAT_LISTS && !inner) {
-      first = firstNear(children, at);
-      cut = cut || first > 0;
+    if (!inner && node.localName === 'slot') {
+      const assigned = node.assignedNodes();
+      if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
     }
+    let child = (inner || node).firstChild;
+    const long = kept && !near && !inner && node.childElementCount > FLAT_LISTS;
+    if (long) { const first = firstNear(node.children, at); cut = cut || first !== node.firstElementChild; child = first; }
     let far = 0;
-    for (let i = first; i < last; i++) {
-      const child = children[i];
-      if (child.nodeType === 3) {
-        if (keep || !/\S/.test(child.data)) { if (text) text += ' '; if (!/\S/.test(child.data)) { words.push(' '); continue; } }
-        if (!quiet) {
-          if (!text) textDistance = distanceOf(textRect(child), at);
-          text += child.data;
-        }
-        words.push(child.data);
-        continue;
-      }
-      if (child.nodeType !== 1 || SKIP.has(child.tagName)) continue;
-      if (visit(child, depth, at, quiet, pointer, inert) === BELOW) { if (++far > 60 && last > FLAT_LISTS) break; } else far = 0;
+    for (; child; child = child.nextSibling) {
+      if (step(child, depth, at, quiet, pointer, inert, near, keep) !== BELOW) far = 0;
+      else if (++far > 60 && long) break;
     }
+  }
+
+  function step(child, depth, at, quiet, pointer, inert, near, keep) {
+    if (child.nodeType === 3) {
+      const data = child.data;
+      if (!/\S/.test(data)) { if (text) text += ' '; words.push(' '); return 0; }
+      if (!quiet) {
+        if (!text) textDistance = near ? 0 : distanceOf(textRect(child), at);
+        text += data;
+      }
+      words.push(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
+      return 0;
+    }
+    if (child.nodeType !== 1 || SKIP.has(child.tagName)) return 0;
+    return visit(child, depth, at, quiet, pointer, inert, near);
   }
 
   const range = document.createRange();
@@ -119,28 +126,34 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return range.getBoundingClientRect();
   }
 
-  // In a long list in flow, the index of the first child near the viewport, by bisection.
+  // In a long list in flow, the first child near the viewport, by bisection.
   function firstNear(children, at) {
     let low = 0, high = children.length;
     while (high - low > 8) {
       const middle = (low + high) >> 1;
       let probe = middle;
-      while (probe < high && (children[probe].nodeType !== 1 || !children[probe].getClientRects().length)) probe++;
+      while (probe < high && !children[probe].getClientRects().length) probe++;
       if (probe === high) { high = middle; continue; }
       if (children[probe].getBoundingClientRect().bottom + at.y < -band) low = middle; else high = middle;
     }
-    return low;
+    return children[low];
   }
 
   const BELOW = 1;
 
   // `quiet`: the text is already part of a name above; `pointer`: the hand cursor is inherited; `inert`: nothing in
-  // here can be acted on. Returns BELOW for what lies too far below to be looked at.
-  function visit(el, depth, at, quiet, pointer, inert) {
-    const rect = el.getBoundingClientRect();
-    if (kept && (rect.top + at.y > height + band || rect.bottom + at.y < -band) && (rect.height || rect.width) && !kept.has(el)) {
-      const below = rect.top + at.y > height + band;
-      if (below || el.scrollHeight <= rect.height + 1) { cut = true; return below ? BELOW : 0; }
+  // here can be acted on; `near`: all of what it is in is near the viewport. Returns BELOW for what lies too far below
+  // to be looked at.
+  function visit(el, depth, at, quiet, pointer, inert, near) {
+    let box = null;
+    if (kept && !near) {
+      box = el.getBoundingClientRect();
+      const top = box.top + at.y, bottom = box.bottom + at.y;
+      if ((top > height + band || bottom < -band) && (box.height || box.width) && !kept.has(el)) {
+        const below = top > height + band;
+        if (below || el.scrollHeight <= box.height + 1) { cut = true; return below ? BELOW : 0; }
+      }
+      near = top >= 0 && bottom <= height && box.height > 0 && el.scrollHeight <= box.height + 1 && !at.clip;
     }
     const style = getComputedStyle(el);
     const display = style.display;
@@ -148,16 +161,23 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const contents = display === 'contents';
     const tag = el.localName;
     const visible = style.visibility === 'visible';
-    const block = display !== 'inline' && !contents && !display.startsWith('inline');
+    const inline = display === 'inline';
+    const block = !inline && !contents && !display.startsWith('inline');
     const hasPointer = style.cursor === 'pointer';
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
+    const role = roleOf(el);
+    // Text formatting, most of what there is, needs no box of its own.
+    if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
+      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
+      return 0;
+    }
+    const rect = box || el.getBoundingClientRect();
     if (inert && el === at.modal) inert = false;
     if (el.inert && el.hasAttribute('inert')) inert = true;
 
     if (tag === 'iframe' || tag === 'frame') { flush(depth); if (visible && rect.width && rect.height) enterFrame(el, depth, at, rect, inert); return 0; }
     if (block) words.push('\n');
 
-    const role = roleOf(el);
     const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
     const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0)) || (contents && el.childElementCount > 0);
     const drawn = boxed || labelled || spills(el, rect);
@@ -167,7 +187,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     // A label whose control is not drawn stands for it.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
-    const clipped = clipFor(el, style, rect, at, display);
+    const clipped = inline || !el.firstElementChild && !el.shadowRoot ? at : clipFor(el, style, rect, at, display);
+    near = near && clipped === at;
 
     if (interactive) {
       flush(depth);
@@ -180,7 +201,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
       if (tag === 'textarea' || tag === 'input') return 0;
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', hasPointer, inert, style.whiteSpaceCollapse === 'preserve');
+      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', hasPointer, inert, near, false);
       flush(depth + 1);
       if (block) words.push('\n');
       return 0;
@@ -195,7 +216,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
       lines.push([depth, role + (name ? ' ' + JSON.stringify(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer, inert, false);
+      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer, inert, near, tag === 'pre');
       flush(depth + 1);
       fold(before, depth);
       if (block) words.push('\n');
@@ -207,7 +228,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const mute = !visible && !el.childElementCount;
     const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
-    if (!mute) walk(el, depth, clipped, quiet || !visible || said, hasPointer, inert, false);
+    if (!mute) walk(el, depth, clipped, quiet || !visible || said, hasPointer, inert, near, tag === 'pre');
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
@@ -338,7 +359,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   function visitAll(doc, depth, at, inert) {
     for (const part of doc.documentElement?.children || []) {
-      if (!SKIP.has(part.tagName)) { visit(part, depth, at, false, false, inert); flush(depth); }
+      if (!SKIP.has(part.tagName)) { visit(part, depth, at, false, false, inert, false); flush(depth); }
     }
   }
 
@@ -352,6 +373,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   };
 }
 
+const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);
 
