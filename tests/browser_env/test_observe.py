@@ -55,7 +55,7 @@ def test_covered_and_off_screen_elements_say_so(open_page, by_name):
     _, obs = open_page(
         """<button style="position:absolute;top:10px;left:10px">Under</button>
         <div style="position:absolute;top:0;left:0;width:300px;height:200px;background:white"></div>
-        <button style="position:absolute;top:1500px">Below</button><button style="position:absolute;top:300px">Free</button>"""
+        <button style="position:absolute;top:900px">Below</button><button style="position:absolute;top:300px">Free</button>"""
     )
     assert "covered" in by_name(obs, "Under")["states"]
     assert not by_name(obs, "Below")["in_viewport"]
