@@ -17,12 +17,15 @@ from scripts.fidelity import Box, Disagreement, Node, can_be_acted_on, is_intera
 
 STAMP = "data-agent-id"
 
-LISTENED = frozenset(
-    "click dblclick mousedown mouseup pointerdown pointerup touchstart touchend dragstart contextmenu".split()
-)
+LISTENED = frozenset({
+    "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart", "touchend", "dragstart",
+    "contextmenu",
+})  # fmt: skip
 """Events whose listeners make something happen when an element is acted on."""
 
-STYLES = ("cursor", "visibility", "display")
+STYLES = ("cursor", "visibility", "overflow-x")
+
+CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
 
 
 def collect(core: EnvCore) -> list[Node]:
@@ -67,19 +70,26 @@ class _Collector:
         snapshot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
         modal = await _modal_dialog(session)
         documents = [_Document(snapshot, index) for index in range(len(snapshot["documents"]))]
-        documents[0].place(offset, documents, "foreign" if frame is not None else "")
+        documents[0].place(offset, documents, "foreign" if frame is not None else "", False)
         nodes = [node for document in documents for node in document.nodes(number, known, modal)]
-        return [await self._listeners(session, node) for node in nodes]
+        return [await self._looked_up(session, node) for node in nodes]
 
-    async def _listeners(self, session: Any, node: Node) -> Node:
-        """Ask for the listeners of an element that would otherwise count as false."""
-        if not node.stamp or is_interactive(node) or can_be_acted_on(node, ()):
+    async def _looked_up(self, session: Any, node: Node) -> Node:
+        """Ask the page what the snapshot does not say of an element of ours that is not judged interactive."""
+        if not node.stamp or is_interactive(node):
             return node
-        answer = await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]})
-        found = await session.send("DOMDebugger.getEventListeners", {"objectId": answer["object"]["objectId"]})
-        if any(listener["type"] in LISTENED for listener in found["listeners"]):
-            return dataclasses.replace(node, clickable=True)
-        return node
+        there = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
+        shown = await session.send(
+            "Runtime.callFunctionOn",
+            {"objectId": there, "functionDeclaration": "function() { return this.checkVisibility(); }"},
+        )
+        node = dataclasses.replace(node, shown=bool(shown["result"].get("value")))
+        if can_be_acted_on(node, ()):
+            return node
+        native = node.tag in CONTROLS and "disabled" not in node.attributes
+        found = await session.send("DOMDebugger.getEventListeners", {"objectId": there})
+        listens = any(listener["type"] in LISTENED for listener in found["listeners"])
+        return dataclasses.replace(node, clickable=native or listens)
 
 
 async def _frame_offset(frame: Any) -> tuple[float, float]:
@@ -128,6 +138,8 @@ class _Document:
         self.raw = raw["nodes"]
         self.scroll = (raw.get("scrollOffsetX", 0), raw.get("scrollOffsetY", 0))
         self.offset = (0.0, 0.0)
+        self.empty = False
+        """In a frame without an area."""
         self.where = ""
         self.parents: list[int] = self.raw["parentIndex"]
         self.frames = _rare(self.raw["contentDocumentIndex"])
@@ -149,14 +161,14 @@ class _Document:
         texts = [self.strings[value] if value >= 0 else "" for value in values]
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
-    def place(self, offset: tuple[float, float], documents: list[_Document], where: str) -> None:
+    def place(self, offset: tuple[float, float], documents: list[_Document], where: str, empty: bool) -> None:
         """Set where this document and those framed in it are, in coordinates of the top frame's viewport."""
         self.offset = (offset[0] - self.scroll[0], offset[1] - self.scroll[1])
-        self.where = where
+        self.where, self.empty = where, empty
         for holder, index in self.frames.items():
             x, y = (self.bounds.get(holder) or (0.0, 0.0, 0.0, 0.0))[:2]
             inside = (self.offset[0] + x, self.offset[1] + y)
-            documents[index].place(inside, documents, where or "frame")
+            documents[index].place(inside, documents, where or "frame", empty or self._area(holder) is None)
 
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
         """The elements that have a role of some sort or a stamp."""
@@ -206,7 +218,7 @@ class _Document:
             text=self._text(node, 400) if accessible and not (accessible.get("name") or {}).get("value") else "",
             ignored=accessible is None,
             focusable=bool(properties.get("focusable")),
-            editable=properties.get("editable") == "richtext" and self._is_editing_host(node, above),
+            editable="editable" in properties and self._is_editing_host(node, above),
             inert=inert,
             clickable=node in self.clickable,
             pointer=style.get("cursor") == "pointer",
@@ -257,7 +269,10 @@ class _Document:
 
     def _box(self, node: int, labels: dict[tuple[int, str], int], maps: dict[str, int]) -> Box | None:
         """The box of an element or of what stands for it, in coordinates of the top frame's viewport."""
-        box = self._area(node) or self._content(node)
+        if self.empty:
+            return None
+        clips = self.bounds.get(node) is not None and self._style(node).get("overflow-x", "visible") != "visible"
+        box = self._area(node) or (None if clips else self._content(node))
         if box is None and self.tags[node] == "area":
             holder = next((one for one in self._above(node) if self.tags[one] == "map"), node)
             image = maps.get(self.attributes[holder].get("name", "") or self.attributes[holder].get("id", ""))
@@ -275,7 +290,7 @@ class _Document:
 
     def _content(self, node: int) -> Box | None:
         """The box around what an element contains that has an area."""
-        boxes = []
+        boxes: list[Box] = []
         waiting = list(self.children.get(node, []))
         while waiting and len(boxes) < 100:
             one = waiting.pop()

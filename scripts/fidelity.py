@@ -9,6 +9,7 @@ and
 - is focusable by the user: natively, through `tabindex` of 0 or more, or as an editing host.
 
 Left out are
+- what is inert, or in a frame without an area;
 - `option`s of a `<select>`: they are part of it, and the observation gives them as `options` of its element;
 - what browsers build into a control (user-agent shadow trees: the fields and arrows of a date input, the buttons of
   a video): the control stands for them;
@@ -18,7 +19,8 @@ Left out are
 - SVG and other elements for which Chromium has no accessibility node at all.
 
 **A box** is a layout box with an area, wherever on the page, clipped or transparent or not; for an element whose own
-box is empty the box of what it contains (a link around a float), of its label, or of the image that uses its map.
+box is empty the box of what it contains (a link around a float) and does not clip, of its label, or of the image that
+uses its map.
 
 **Region.** `page`: everything. `viewport`: on both sides only what overlaps the viewport.
 
@@ -27,12 +29,14 @@ in their place does not count. **Roles** agree when the observation's role is on
 when they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name
 starts with the rest. Where Chromium gives no name because the role takes none (`NAMELESS`, roles of Chromium's own),
 the element's text is accepted, too. A file input is "Choose File" to Chromium, and a video "Unable to play media.",
-which is what the browser writes on it, not its name: no name is accepted, too. **Agreement** is the share of matched elements whose role and name both agree.
+which is what the browser writes on it, not its name: no name is accepted, too. **Agreement** is the share of matched
+elements whose role and name both agree.
 
 **A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
 listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
-control (the browser's `isClickable`), no label of one, and no role of action that the accessibility tree merely hides
-(`aria-hidden`). One that is inert counts as false unless its states say `inert`, `disabled` or `covered`.
+control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). One that is
+not rendered (closed details, `content-visibility: hidden`) is false, whatever it listens to. One that is inert counts
+as false unless its states say `inert`, `disabled` or `covered`.
 """
 
 from __future__ import annotations
@@ -48,13 +52,11 @@ Box = tuple[float, float, float, float]
 RECALL, AGREEMENT, FALSE = 0.99, 0.97, 0.02
 """Targets: at least, at least, at most."""
 
-ACTION_ROLES = frozenset(
-    (
-        "button link textbox searchbox combobox listbox checkbox radio switch slider spinbutton tab menuitem "
-        "menuitemcheckbox menuitemradio treeitem option Date DateTime InputTime ColorWell DisclosureTriangle "
-        "DisclosureTriangleGrouped"
-    ).split()
-)
+ACTION_ROLES = frozenset({
+    "button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch", "slider",
+    "spinbutton", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem", "option",
+    "Date", "DateTime", "InputTime", "ColorWell", "DisclosureTriangle", "DisclosureTriangleGrouped",
+})  # fmt: skip
 """Chromium's roles (as the protocol writes them) of what is there to be acted on."""
 
 FRAMES = frozenset({"Iframe", "IframePresentational", "PluginObject", "EmbeddedObject"})
@@ -83,10 +85,10 @@ ROLES: Mapping[str, frozenset[str]] = {
 """Chromium's roles -> the observation's that say the same. A role not listed is accepted under its own name."""
 
 
-NAMELESS = frozenset(
-    "generic none paragraph strong emphasis code deletion insertion subscript superscript caption definition term "
-    "mark time row rowgroup list listitem group".split()
-)
+NAMELESS = frozenset({
+    "generic", "none", "paragraph", "strong", "emphasis", "code", "deletion", "insertion", "subscript", "superscript",
+    "caption", "definition", "term", "mark", "time", "row", "rowgroup", "list", "listitem", "group",
+})  # fmt: skip
 """Roles that the ARIA specification forbids to name, or that take no name from their contents."""
 
 BUILT_IN_NAMES = frozenset({"Choose File", "Choose Files", "No file chosen", "Unable to play media."})
@@ -119,7 +121,7 @@ class Node:
     editable: bool = False
     inert: bool = False
     clickable: bool = False
-    """Chromium says that it responds to clicks, or it has listeners for pointers or drags."""
+    """Chromium says that it responds to clicks, or it is a control, or has listeners for clicks, pointers or drags."""
     pointer: bool = False
     """Its cursor is the pointing hand."""
     labels: bool = False
@@ -127,6 +129,8 @@ class Node:
     in_select: bool = False
     built_in: bool = False
     """Part of a user-agent shadow tree."""
+    shown: bool = True
+    """Not skipped by `content-visibility: hidden` or in closed details. Looked up only for stamped elements."""
     where: str = ""
     """`closed` inside a closed shadow root, `shadow` in an open one, `frame` and `foreign` in frames; for people."""
     stamp: str = ""
@@ -162,7 +166,7 @@ def can_be_acted_on(node: Node, states: Sequence[str]) -> bool:
     """Would anything happen if an agent acted on this element, which the judge does not call interactive?"""
     if node.inert:
         return bool({"inert", "disabled", "covered"} & set(states))
-    return (
+    return node.shown and (
         node.clickable
         or node.pointer
         or node.labels

@@ -30,6 +30,11 @@ SB_ADMIN = npm_pages("sb-admin", "startbootstrap-sb-admin-2@4.1.4", "startbootst
 CKEDITOR = npm_pages("ckeditor", "ckeditor4@4.25.2", "ckeditor4")
 JSONEDITOR = npm_pages("jsoneditor", "jsoneditor@10.4.3", "jsoneditor")
 
+HARD_NAMES = ("inputs", "aria", "names", "shadow", "frames", "listeners", "hidden", "dialog", "popover")
+"""Hand-made pages of what is hard to see right."""
+
+HARD_PAGES = Static("hard", "this repository", lambda: HARD)
+
 PAGES: tuple[Page, ...] = (
     Page("python-index", "documentation", PYTHON, "/index.html"),
     Page("python-functions", "documentation", PYTHON, "/library/functions.html"),
@@ -44,6 +49,7 @@ PAGES: tuple[Page, ...] = (
     Page("jquery-ui", "components", JQUERY_UI, "/index.html"),
     Page("ckeditor4", "editor", CKEDITOR, "/samples/old/replacebyclass.html"),
     Page("jsoneditor", "editor", JSONEDITOR, "/examples/03_switch_mode.html"),
+    *(Page(f"hard-{name}", "hard", HARD_PAGES, f"/{name}.html") for name in HARD_NAMES),
 )
 
 
