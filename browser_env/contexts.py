@@ -20,7 +20,9 @@ from browser_env.stealth import stealth_identity, stealth_script
 from browser_env.task import Viewport
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, CDPSession, Page
+    from playwright.async_api import Browser, BrowserContext, Page
+
+    from browser_env.tab import Tab
 
 
 def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
@@ -62,12 +64,14 @@ class ContextSource:
         if self.options.replay_har is not None:
             await replay(context, Path(self.options.replay_har), note)
 
-    async def attach(self, page: Page, protocol: CDPSession, viewport: Viewport) -> None:
-        """Set up what belongs to a page. `viewport` is its size."""
+    async def attach(self, tab: Tab, viewport: Viewport) -> None:
+        """Set up what belongs to a tab. `viewport` is its size."""
         if self._identity is not None:  # Playwright sets the user agent, but not the brands that go with it
-            await protocol.send("Emulation.setUserAgentOverride", self._identity)
+            await tab.protocol.send("Emulation.setUserAgentOverride", self._identity)
+        if self.options.replay_har is not None:
+            await tab.watch_network()
         if self.shared_with_people:  # such a tab has the size of its window
-            await page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+            await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Give the context back, whose own `pages` these are."""

@@ -99,7 +99,7 @@ class Session:
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
         tab.scripted = self.scripted
-        await self.source.attach(page, tab.protocol, self.viewport)
+        await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
         self.tabs.append(tab)
         return tab

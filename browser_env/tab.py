@@ -59,7 +59,7 @@ class Tab:
         """Set whenever a load or a request ends."""
         self.main = self._world(protocol, frame_id)
         self._loads: dict[str, int] = {}
-        self._requests: dict[Request, int] = {}
+        self._requests: dict[Request | str, int] = {}
         self._worlds: dict[str, World] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
@@ -102,6 +102,26 @@ class Tab:
     def _answered(self, request: Request) -> None:
         self._requests.pop(request, None)
         self.changed.set()
+
+    async def watch_network(self) -> None:
+        """Count requests from the moment at which the page makes them.
+
+        Playwright tells of a request that is routed only once it was held up, and settling may be over by then.
+        """
+
+        def sent(event: dict[str, Any]) -> None:
+            if event.get("type", "").lower() in _WATCHED:
+                self.clock += 1
+                self._requests[event["requestId"]] = self.clock
+
+        def ended(event: dict[str, Any]) -> None:
+            self._requests.pop(event["requestId"], None)
+            self.changed.set()
+
+        self.protocol.on("Network.requestWillBeSent", sent)
+        self.protocol.on("Network.loadingFinished", ended)
+        self.protocol.on("Network.loadingFailed", ended)
+        await self.protocol.send("Network.enable")
 
     def _crash(self) -> None:
         self.crashed = True
