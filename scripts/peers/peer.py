@@ -54,6 +54,11 @@ class Peer:
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
         self._started = False
 
+    @property
+    def running(self) -> bool:
+        """Can it be asked something?"""
+        return self._process.poll() is None
+
     def _read(self, answers: IO[str]) -> None:
         for line in answers:
             self._answers.put(line)
@@ -70,7 +75,7 @@ class Peer:
         Raises:
             PeerError: it failed, is closed, or did not answer in time.
         """
-        if self._process.poll() is not None or self._process.stdin is None:
+        if not self.running or self._process.stdin is None:
             raise PeerError(f"{self.name} is closed.")
         if not self._started:
             timeout += START_SECONDS
@@ -135,14 +140,16 @@ class Peer:
 
     def close(self) -> None:
         """End the worker and its browsers. Closing twice is fine."""
-        if self._process.poll() is None and self._process.stdin is not None:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                self._process.stdin.close()
-                self._process.wait(CLOSE_SECONDS)
-        self._kill()
+        try:
+            if self.running and self._process.stdin is not None:
+                with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                    self._process.stdin.close()
+                    self._process.wait(CLOSE_SECONDS)
+        finally:
+            self._kill()
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
+        if self.running:
             kill_tree(self._process.pid)
             self._process.wait(10)
 
