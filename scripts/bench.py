@@ -42,3 +42,41 @@ def env(
         print(json.dumps(figures, indent=1))
     else:
         show(figures)
+
+
+@app.command("vector")
+def vector(
+    envs: Annotated[str, typer.Option(help="Numbers of environments, with commas between.")] = "1,2,4,8,16,32,64",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for vector.json and the curve vector.png; none is written by default.")
+    ] = None,
+    screenshot: Annotated[
+        bool, typer.Option("--screenshot/--no-screenshot", help="With screenshots first, or without them only.")
+    ] = True,
+    rounds: Annotated[int, typer.Option(help="Rounds at each number, in which all take turns.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="How long each works in a round.", min=0.1)] = 2.0,
+    task: Annotated[str, typer.Option(help="A MiniWoB++ task whose first checkboxes can be clicked for ever.")] = (
+        "click-checkboxes-large"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure steps per second and memory of many environments in one process, beside a bare asyncio loop."""
+    from scripts.bench_vector import measure, show, write
+    from scripts.processes import ending_on_signal
+
+    try:
+        counts = sorted({int(count) for count in envs.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise typer.BadParameter(f"{envs!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
+    with ending_on_signal():
+        figures = measure(task, counts, modes=[True, False] if screenshot else [False], rounds=rounds, seconds=seconds)
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        show(figures)
+    for path in write(figures, out) if out else []:
+        typer.echo(f"Written: {path}", err=True)
+    if not figures["points"]:
+        raise typer.Exit(1)
