@@ -27,12 +27,14 @@ from scripts.contenders import (
 )
 from scripts.loopback import serving
 from scripts.peers.environments import PeerError
-from scripts.python_docs import python_docs
+from scripts.python_docs import PAGES, python_docs
 from scripts.ratios import RAW, Work
 from tasks.miniwob.task import html_root
 
-PAGES = {"observation, functions": "library/functions.html", "observation, genindex": "genindex-all.html"}
-"""Work -> page of the Python documentation: one of 290 KB, one of 1.7 MB."""
+LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
+"""Work -> page of the Python documentation."""
+
+_VALUES = ("ratio", "min", "max")
 
 TARGETS: dict[str, dict[str, float]] = {
     "step": {RAW: 2, "BrowserGym": 35, "BrowserGym, no delay": 12},
@@ -49,7 +51,7 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
         task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
         rounds: how often the contenders take turns.
         peers: BrowserGym and browser-use, too; they are installed first if need be.
-        docs: folder of the Python documentation; None looks for it, and fetches it if need be.
+        docs: folder of the Python documentation; None: it is looked for, and fetched if need be.
 
     Returns:
         `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
@@ -68,11 +70,11 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
             contenders += [BrowserGymOnTask(base_url, task, opened, delay=delay) for delay in (True, False)]
         looking: list[OursOnPages | PeerOnPage] = []
         try:
-            origin = stack.enter_context(serving(docs or python_docs()))
+            origin = stack.enter_context(serving(python_docs(docs)))
         except EnvError as error:
             errors["observation"] = str(error)
         else:
-            pages = {work: f"{origin}/{page}" for work, page in PAGES.items()}
+            pages = {work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}
             looking = [stack.enter_context(closing(OursOnPages(pages)))]
             contenders += [*looking, stack.enter_context(closing(RawOnPages(pages)))]
             if peers:
@@ -119,21 +121,18 @@ def _round(number: int, contenders: list[Contender], works: dict[str, Work], err
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
     table = Table(title=f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0")
-    for column in ("work", "contender", "ms", "ratio", "min to max", "target"):
-        table.add_column(column, justify="left" if column in ("work", "contender") else "right")
+    for column in ("work", "contender", "ms", "ratio", "of the rounds", "target", ""):
+        table.add_column(
+            column, justify="right" if column in ("ms", "ratio", "of the rounds") else "left", no_wrap=True
+        )
     for work, summary in figures["works"].items():
         for index, (name, ms) in enumerate(summary["ms"].items()):
-            ratio = summary["ratios"].get(name)
-            table.add_row(
-                work if index == 0 else "",
-                name,
-                f"{ms:.1f}",
-                f"{ratio['ratio']:.2f}x" if ratio else "",
-                f"{ratio['min']:.2f}-{ratio['max']:.2f}" if ratio else "",
-                _target(ratio) if ratio else "",
-                end_section=index == len(summary["ms"]) - 1,
-            )
-    Console().print(table)
+            last = index == len(summary["ms"]) - 1
+            cells = _cells(summary["ratios"][name]) if name in summary["ratios"] else []
+            table.add_row(work if index == 0 else "", name, f"{ms:,.1f}", *cells, end_section=last)
+    console = Console()
+    console.width = max(console.width, 100)  # also where there is no terminal
+    console.print(table)
     print("Ratios: the raw limit's is our time by its, a peer's is its time by ours.")
     print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
     for work, characters in figures["characters"].items():
@@ -142,7 +141,13 @@ def show(figures: dict[str, Any]) -> None:
         print(f"Not measured, or not fully: {name}: {error}")
 
 
-def _target(ratio: dict[str, Any]) -> str:
+def _cells(ratio: dict[str, Any]) -> list[str]:
+    value, least, most = (f"{ratio[key]:.2f}" if ratio[key] < 100 else f"{ratio[key]:.0f}" for key in _VALUES)
     if ratio["target"] is None:
-        return ""
-    return f"{ratio['bound']} {ratio['target']:g}x: {'met' if ratio['met'] else 'missed'}"
+        return [f"{value}x", f"{least}-{most}"]
+    return [
+        f"{value}x",
+        f"{least}-{most}",
+        f"{ratio['bound']} {ratio['target']:g}x",
+        "met" if ratio["met"] else "missed",
+    ]

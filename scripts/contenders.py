@@ -10,6 +10,7 @@ import gymnasium
 
 import envs_registry  # noqa: F401  (registers the ids)
 from browser_env.runtime import runtime
+from scripts.peers.environments import PeerError
 from scripts.peers.peer import Peer, PeerName, open_peer
 from scripts.ratios import OURS, RAW
 from scripts.raw import RawMiniWob, RawPage
@@ -128,15 +129,22 @@ class Peers:
 
     def __init__(self) -> None:
         self._open: dict[str, Peer] = {}
+        self._failed: dict[str, PeerError] = {}
 
     def get(self, name: PeerName) -> Peer:
         """Return a running peer, opened anew if it has ended.
 
         Raises:
-            PeerError: it can't be installed.
+            PeerError: it can't be installed, which is not tried twice.
         """
+        if name in self._failed:
+            raise self._failed[name]
         if name not in self._open or not self._open[name].running:
-            self._open[name] = open_peer(name)
+            try:
+                self._open[name] = open_peer(name)
+            except PeerError as error:
+                self._failed[name] = error
+                raise
         return self._open[name]
 
     def close(self) -> None:

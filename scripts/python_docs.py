@@ -12,29 +12,45 @@ from browser_env.errors import EnvError
 
 PACKAGE = "python3-doc"
 
+PAGES = ("library/functions.html", "genindex-all.html")
+"""Pages that it must have: one of 290 KB, one of 1.7 MB."""
+
 INSTALLED = Path("/usr/share/doc")
 
 DOWNLOAD_SECONDS = 600.0
 
 
-def python_docs() -> Path:
+def python_docs(folder: Path | None = None) -> Path:
     """Return the folder of the documentation: the system's, or the package unpacked into the cache folder.
 
+    Args:
+        folder: take this one.
+
     Raises:
-        EnvError: there is neither apt nor the documentation, or apt failed.
+        EnvError: `folder` is not the documentation; there is neither apt nor the documentation; apt failed.
     """
+    if folder is not None:
+        if not _is_complete(folder):
+            raise EnvError(f"{folder} is not the Python documentation: it lacks one of {', '.join(PAGES)}.")
+        return folder
     unpacked = cache_home() / "python-docs"
-    for root in (INSTALLED, unpacked / "usr/share/doc"):
-        for page in sorted(root.glob("python3*/html/genindex-all.html")):
-            if (page.parent / "library/functions.html").is_file():
-                return page.parent
-    if not shutil.which("apt-get"):
-        raise EnvError("The Python documentation is not here, and there is no apt to fetch it; see --docs.")
-    _unpack(unpacked)
-    found = sorted((unpacked / "usr/share/doc").glob("python3*/html/genindex-all.html"))
-    if not found:
-        raise EnvError(f"The package {PACKAGE} has no page genindex-all.html; see --docs.")
-    return found[0].parent
+    found = _found(INSTALLED) or _found(unpacked / "usr/share/doc")
+    if found is None:
+        if not shutil.which("apt-get"):
+            raise EnvError("The Python documentation is not here, and there is no apt to fetch it; see --docs.")
+        _unpack(unpacked)
+        found = _found(unpacked / "usr/share/doc")
+    if found is None:
+        raise EnvError(f"The package {PACKAGE} lacks one of {', '.join(PAGES)}; see --docs.")
+    return found
+
+
+def _found(root: Path) -> Path | None:
+    return next((folder for folder in sorted(root.glob("python3*/html")) if _is_complete(folder)), None)
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / page).is_file() for page in PAGES)
 
 
 def _unpack(root: Path) -> None:

@@ -58,10 +58,13 @@ def make(name: str, requirements: Requirements) -> Path:
     this at a time.
 
     Raises:
-        PeerError: there is no fitting Python, or pip failed.
+        PeerError: there is no fitting Python, its folder can't be made, or pip failed.
     """
     folder = home(name)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PeerError(f"{name} could not be installed: {error}") from None
     interpreter = _interpreter(name, requirements)
     mark, venv, log = folder / "made.json", folder / "venv", folder / "pip.log"
     wanted = json.dumps({"packages": requirements.packages, "python": interpreter})
