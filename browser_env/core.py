@@ -11,12 +11,13 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
@@ -29,6 +30,8 @@ from browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
+ObsMode = Literal["full", "delta"]
+
 RESET_ATTEMPTS = 2
 """Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
 
@@ -39,6 +42,8 @@ class Settings:
 
     browser: BrowserSpec = field(default_factory=BrowserSpec)
     view: ViewOptions = field(default_factory=ViewOptions)
+    obs_mode: ObsMode = "full"
+    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.delta`)."""
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +70,8 @@ class EnvCore:
         self.observation: Observation | None = None
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._outline: tuple[Any, str] | None = None
+        """With `obs_mode="delta"`: the document that was observed last, and its outline."""
 
     async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
         """Start an episode.
@@ -104,6 +111,7 @@ class EnvCore:
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
+        self._outline = None
         self.episode = EpisodeState(goal=goal, seed=seed)
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
@@ -226,7 +234,7 @@ class EnvCore:
             title=view.title,
             tabs=view.tabs,
             elements=view.elements,
-            dom=view.dom,
+            dom=view.dom if self.settings.obs_mode == "full" else await self._changes(session, view.dom),
             page_text=view.page_text,
             events=session.take_events(),
             messages=tuple(message.copy() for message in self.episode.messages),
@@ -238,9 +246,21 @@ class EnvCore:
         self.observation = observation
         return observation
 
+    async def _changes(self, session: Session, outline: str) -> str:
+        """Return what changed in the outline since the last observation; the first of an episode is whole."""
+        tab = session.active
+        frames = await tab.protocol.send("Page.getFrameTree")
+        document = (tab, frames["frameTree"]["frame"]["loaderId"])
+        last, self._outline = self._outline, (document, outline)
+        if last is None:
+            return outline
+        return make_delta(last[1], outline, new_page=last[0] != document, count=self.settings.view.count)
+
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
+        if self._outline is not None:
+            observation["dom"] = NO_CHANGE  # nothing was seen
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()

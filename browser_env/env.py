@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 
 from browser_env.browsers import has_window
-from browser_env.core import EnvCore, Settings, StepResult
+from browser_env.core import EnvCore, ObsMode, Settings, StepResult
+from browser_env.delta import WHOLE
 from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
@@ -33,6 +34,7 @@ def make_core(
     screenshot: bool = True,
     budget: int | None = None,
     count: Callable[[str], int] = len,
+    obs_mode: ObsMode = "full",
     stamp_ids: bool = False,
     headless: bool = True,
     executable: str | None = None,
@@ -54,6 +56,7 @@ def make_core(
         screenshot: put a screenshot into observations.
         budget: the most that `obs["dom"]` may measure; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
+        obs_mode: what `obs["dom"]` holds after a step: the `"full"` outline, or the `"delta"` since the last step.
         stamp_ids: write element ids into the page as `data-agent-id`.
         headless: without a window.
         executable: path of the browser; None looks for one.
@@ -66,14 +69,19 @@ def make_core(
         reset_timeout: the same for an attempt to reset.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given.
+        ValueError: both a task and a start URL or goal were given, or an unknown `obs_mode`.
     """
+    if obs_mode not in ("full", "delta"):
+        raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
+    if obs_mode == "delta" and budget is not None:
+        budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline then has a line before it
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     task = task or Task(start_url=start_url, goal=goal)
     settings = Settings(
         browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
         view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, budget=budget, count=count),
+        obs_mode=obs_mode,
         bounds=bounds or Bounds(),
         dialogs=dialogs,
         context=dict(context or {}),
