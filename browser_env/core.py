@@ -19,10 +19,12 @@ from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
 from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
+from browser_env.marks import draw
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
+from browser_env.scan import Scan, paged_scan
 from browser_env.session import DialogPolicy, Session
 from browser_env.settle import Bounds, settle
 from browser_env.task import EpisodeState, Score, Task, Viewport
@@ -295,6 +297,28 @@ class EnvCore:
             return None
         view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
         return view.screenshot
+
+    async def marked(self) -> Any:
+        """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""
+        pixels = await self.screenshot()
+        if pixels is None or self.observation is None:
+            raise EnvError("Call reset() before marked().")
+        return draw(pixels, self.observation["elements"])
+
+    async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
+        """Walk through the page (`browser_env.scan`). The episode goes on as if nothing had happened."""
+        if self.observation is None or self.session is None:
+            raise EnvError("Call reset() before paged_scan().")
+        scan, foreign = await paged_scan(
+            self.session,
+            replace(self.settings.view, screenshot=screenshots),
+            self.viewport,
+            self.settings.bounds,
+            max_screens=max_screens,
+            seconds=self.settings.step_timeout,
+        )
+        self._foreign = {**self._foreign, **foreign}
+        return scan
 
     async def _teardown(self, session: Session) -> None:
         with contextlib.suppress(Exception):  # the page may be gone; nothing the next episode needs depends on it

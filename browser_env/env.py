@@ -17,6 +17,7 @@ from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
+from browser_env.scan import Scan
 from browser_env.session import DialogPolicy
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
@@ -153,6 +154,29 @@ class BrowserEnv(gym.Env[Observation, Any]):
         """Return what the task's oracle would do now, and why; None where there is no oracle."""
         return self.core.privileged()
 
+    def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
+        """Walk through a long page screen by screen and return everything seen; then scroll back.
+
+        That is no step, and the observation of the episode stays what it is. Ids that it finds can be acted on.
+
+        Args:
+            max_screens: after so many it ends, on a page that is longer.
+            screenshots: keep a screenshot of every screen.
+
+        Raises:
+            EnvError: before a reset, or the page went away or hung.
+            ValueError: `max_screens` is less than 1.
+        """
+        return runtime().run(self.core.paged_scan(max_screens, screenshots))
+
+    def marked(self) -> Any:
+        """Return the screenshot with boxes and ids of the observation's elements (`browser_env.marks.draw`).
+
+        Raises:
+            EnvError: before a reset.
+        """
+        return runtime().run(self.core.marked())
+
     def render(self) -> Any:
         """Return the page as an RGB array in mode `rgb_array`; in mode `human` the window is there already."""
         return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
@@ -215,6 +239,14 @@ class AsyncBrowserEnv:
     def privileged(self) -> dict[str, Any] | None:
         """As `BrowserEnv.privileged`."""
         return self.core.privileged()
+
+    async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
+        """As `BrowserEnv.paged_scan`."""
+        return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
+
+    async def marked(self) -> Any:
+        """As `BrowserEnv.marked`."""
+        return await _on_runtime(self.core.marked())
 
     async def close(self) -> None:
         """As `BrowserEnv.close`."""
