@@ -26,9 +26,10 @@ from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
 from browser_env.scan import Scan, paged_scan
 from browser_env.session import DialogPolicy, Session
-from browser_env.settle import Bounds, settle
+from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
+from browser_env.world import page_went_away
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
@@ -118,13 +119,12 @@ class EnvCore:
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        await settle(session.active, self.settings.bounds)
-        settled = time.perf_counter()
+        view = await look(session, self.settings.view, self.viewport, self.settings.bounds)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
-        observation = await self._observe(session, last_action="", last_error="")
+        observation = await self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
-        timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)
+        timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
     async def _fresh_session(self) -> Session:
@@ -180,17 +180,21 @@ class EnvCore:
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
-        settled = time.perf_counter()
-        score = await self.task.score(session.active.page, self.episode)
-        scored = time.perf_counter()
-        observation = await self._observe(session, last_action=last_action, last_error=last_error)
+        since = since if session.active is tab else -1
+        scoring = _Scoring(self.task, session, self.episode)
+        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since, scoring.read)
+        score = scoring.score
+        observation = await self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
         detail = last_error
         terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
         timing = Timing(
-            act=acted - start, settle=settled - acted, score=scored - settled, observe=now - scored, total=now - start
+            act=acted - start,
+            settle=view.waited,
+            score=scoring.seconds,
+            observe=now - acted - view.waited,
+            total=now - start,
         )
         info = self._info(outcome, detail, score, timing, path)
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
@@ -227,8 +231,7 @@ class EnvCore:
             return Outcome.TIMEOUT
         return Outcome.RUNNING
 
-    async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
-        view: View = await look(session, self.settings.view, self.viewport)
+    async def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -337,6 +340,30 @@ class EnvCore:
         if session is not None:
             await self._teardown(session)
             await session.close()
+
+
+class _Scoring:
+    """Asks the task for its verdict while the observation is still being made."""
+
+    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
+        self.score = Score()
+        self.seconds = 0.0
+        self._task = task
+        self._session = session
+        self._episode = episode
+
+    async def read(self) -> None:
+        start = time.perf_counter()
+        try:
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        except Exception as error:
+            if not page_went_away(error):
+                raise
+            # The page left just now; what it was replaced by is asked.
+            with contextlib.suppress(Exception):
+                await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        self.seconds = time.perf_counter() - start
 
 
 def _first_line(error: BaseException) -> str:

@@ -21,11 +21,12 @@ from browser_env.merge import Merger
 from browser_env.observation import Element
 from browser_env.observe import ViewOptions, look
 from browser_env.session import Session
-from browser_env.settle import Bounds, settle
+from browser_env.settle import Bounds
+from browser_env.tab import Place
 from browser_env.task import Viewport
 
 if TYPE_CHECKING:
-    from playwright.async_api import Frame, JSHandle
+    from playwright.async_api import JSHandle
 
 Stopped = Literal["end", "max_screens", "endless", "blocked"]
 
@@ -104,7 +105,7 @@ class Scan:
         return canvas
 
 
-Foreign = dict[int, tuple["Frame", tuple[float, float]]]
+Foreign = dict[int, Place]
 
 
 async def paged_scan(
@@ -114,7 +115,7 @@ async def paged_scan(
 
     Args:
         session: whose active tab is meant.
-        options: how each screen is looked at; the budget is not applied.
+        options: how each screen is looked at; budget and reach are not applied.
         viewport: of the session.
         bounds: what settling may cost on each screen.
         max_screens: after so many it ends.
@@ -129,8 +130,9 @@ async def paged_scan(
     """
     if max_screens < 1:
         raise ValueError(f"max_screens is at least 1, not {max_screens}.")
+    options = replace(options, budget=None, reach=None)
     # A second quiet frame, since what watches for coming into view is told of it after the first.
-    walk = _Walk(session, replace(options, budget=None), viewport, replace(bounds, frames=max(2, bounds.frames)))
+    walk = _Walk(session, options, viewport, replace(bounds, frames=max(2, bounds.frames)))
     try:
         async with asyncio.timeout(seconds):
             await walk.begin()
@@ -184,13 +186,15 @@ class _Walk:
 
     async def next_screen(self, most: int) -> None:
         """Scroll to the next screen and look at it; find out whether it was the last."""
+        since = self._tab.clock
         at = await self._scroll_to(self._next)
         if self._screens and at["offset"] + at["top"] > (covered := self._screens[-1].offset + self._seen):
             at = await self._scroll_to(covered - at["top"])  # a header has come that would hide a part
         if self._screens and at["offset"] <= self._screens[-1].offset:
             self.stopped = "blocked"
             return
-        view = await look(self._session, self._options, self._viewport)
+        view = await look(self._session, self._options, self._viewport, self._bounds, since)
+        at = await self._measure()
         self.foreign.update(view.foreign)
         self._merger.add(view.elements, view.dom, view.page_text, at["offset"])
         self._screens.append(Screen(at["offset"], at["top"], at["bottom"], view.screenshot))
@@ -218,17 +222,15 @@ class _Walk:
 
     async def finish(self, stopped: Stopped) -> Scan:
         """Look once more, at what is there now, and return everything."""
-        await settle(self._tab, self._bounds, self._tab.clock)
-        view = await look(self._session, replace(self._options, screenshot=False), self._viewport)
+        options = replace(self._options, screenshot=False)
+        view = await look(self._session, options, self._viewport, self._bounds, self._tab.clock)
         self.foreign.update(view.foreign)
         elements, dom = self._merger.result(view.elements, view.dom, self._start)
         await self._scroller.dispose()
         return Scan(elements, dom, self._merger.text(), tuple(self._screens), stopped, self._area)
 
     async def _scroll_to(self, offset: float) -> dict[str, Any]:
-        since = self._tab.clock
         await self._call("to", offset)
-        await settle(self._tab, self._bounds, since)
         return await self._measure()
 
     async def _measure(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def two_outlines(draw):
     return "\n".join(before), "\n".join(after)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(two_outlines() | st.tuples(an_outline, an_outline) | st.tuples(st.text(), st.text()))
 def test_a_delta_is_lossless_and_never_longer_than_the_whole(outlines):
     before, after = outlines

@@ -49,7 +49,7 @@ def test_the_screenshot_is_left_alone_and_boxes_are_where_elements_are():
 @pytest.mark.parametrize(
     ("size", "elements"),
     [
-        ((1280, 720), grid(100, 10, 120, 65, (60, 20))),
+        ((1280, 720), grid(40, 4, 120, 65, (60, 20))),
         ((332, 214), grid(30, 6, 52, 38, (13, 13))),
         ((332, 214), grid(12, 2, 40, 30, (13, 13), left=100, top=15)),
         ((800, 600), grid(60, 6, 120, 36, (18, 18))),

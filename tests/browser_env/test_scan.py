@@ -30,7 +30,7 @@ def evaluate(env, script):
 
 
 def test_a_long_page_is_seen_whole_and_left_as_it_was(open_page):
-    env, _ = open_page(LONG)
+    env, _ = open_page(LONG, options={"reach": None})
     obs, *_ = env.step({"action": "scroll", "dy": 700})
     found = scan(env)
     assert (found.stopped, found.complete) == ("end", True)

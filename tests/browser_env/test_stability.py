@@ -38,11 +38,19 @@ def test_looking_again_gives_the_same(open_page):
 
 
 def test_scrolling_there_and_back_gives_the_same(open_page):
-    env, first = open_page(PAGE)
+    env, first = open_page(PAGE, options={"reach": None})
     there = act(env, {"action": "scroll", "dy": 900})
     ids = re.findall(r"\[\d+\]", first["dom"])
     assert re.findall(r"\[\d+\]", there["dom"]) == ids
     assert act(env, {"action": "scroll", "dy": -900})["dom"] == first["dom"]
+
+
+def test_scrolling_there_and_back_gives_the_same_where_only_what_is_near_is_looked_at(open_page):
+    env, first = open_page(PAGE)
+    assert "away" not in first["dom"]
+    there = act(env, {"action": "scroll", "dy": 2000})
+    assert "away" in there["dom"]
+    assert act(env, {"action": "scroll", "dy": -2000})["dom"] == first["dom"]
 
 
 def test_an_action_changes_only_the_lines_that_it_is_about(open_page):
@@ -59,7 +67,7 @@ def test_an_action_changes_only_the_lines_that_it_is_about(open_page):
 
 
 def test_what_is_inserted_or_moved_leaves_the_rest_alone(open_page):
-    env, first = open_page(PAGE)
+    env, first = open_page(PAGE, options={"reach": None})
     before = without_states_of_focus(first["dom"])
     ids = {element["name"]: element["id"] for element in first["elements"]}
     obs = act(env, {"action": "click", "id": ids["Add"]})
