@@ -46,6 +46,7 @@ _PARTS = re.compile(
 )
 _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
+_OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
 _REMOVED_SHOWN = 5
 """Removed lines in a row whose text is repeated; of more, only the number is given."""
 
@@ -208,6 +209,7 @@ def _was(before: str, after: str) -> str:
     old_states, new_states = old["states"].split(), new["states"].split()
     was += [state for state in old_states if state not in new_states]
     old_names = {state.split("=")[0] for state in old_states}
+    old_names |= {_OPPOSITE.get(name, name) for name in old_names}
     without = [state for state in new_states if state.split("=")[0] not in old_names]
     was += [_NOT.get(state, f"not {state}") for state in without]
     return ", ".join(was) or _clip(before.strip(), 200)

@@ -2,7 +2,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from browser_env.outline import render
@@ -23,6 +23,7 @@ some_lines = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(some_lines, st.integers(0, 400), st.sampled_from([len, tokens]))
 def test_a_budget_is_never_exceeded_and_what_is_left_is_what_was_there(lines, budget, count):
     rows = ["  " * depth + text for depth, text, _ in lines]
