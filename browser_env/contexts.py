@@ -68,8 +68,6 @@ class ContextSource:
         """Set up what belongs to a tab. `viewport` is its size."""
         if self._identity is not None:  # Playwright sets the user agent, but not the brands that go with it
             await tab.protocol.send("Emulation.setUserAgentOverride", self._identity)
-        if self.options.replay_har is not None:
-            await tab.watch_network()
         if self.shared_with_people:  # such a tab has the size of its window
             await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
