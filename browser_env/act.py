@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from browser_env.actions import (
     Wait,
 )  # fmt: skip
 from browser_env.errors import ActionError
+from browser_env.safety.files import uploadable
 from browser_env.session import Session
 from browser_env.tab import Tab
 
@@ -232,7 +232,7 @@ class Hands:
         return x, y
 
     async def _upload(self, action: Upload) -> None:
-        files = _existing(action.files)
+        files = uploadable(action.files, self.session.border.safety.upload_from)
         if action.id in self.foreign:
             element = await self.tab.frame_node(self.foreign[action.id][0], action.id)
             if element is None:
@@ -259,7 +259,7 @@ class Hands:
         try:
             match action:
                 case Navigate():
-                    await page.goto(_full_url(action.url), wait_until="commit", timeout=timeout)
+                    await page.goto(await self._admitted(action.url), wait_until="commit", timeout=timeout)
                 case Back():
                     if await page.go_back(wait_until="commit", timeout=timeout) is None:
                         raise ActionError("There is no page to go back to.")
@@ -267,7 +267,7 @@ class Hands:
                     if await page.go_forward(wait_until="commit", timeout=timeout) is None:
                         raise ActionError("There is no page to go forward to.")
                 case NewTab():
-                    await self.session.new_tab(_full_url(action.url) if action.url else "")
+                    await self.session.new_tab(await self._admitted(action.url) if action.url else "")
                 case CloseTab():
                     await self.session.close_tab()
                 case FocusTab():
@@ -280,18 +280,19 @@ class Hands:
             if "net::" in str(error) or "invalid URL" in str(error) or "Timeout" in str(error):
                 with contextlib.suppress(Error):  # there may be nothing left to stop
                     await self.tab.protocol.send("Page.stopLoading")
-                raise ActionError(f"The page did not load: {str(error).splitlines()[0]}") from None
+                why = self.session.border.explain(str(error).splitlines()[0])
+                raise ActionError(f"The page did not load: {why}") from None
             raise
+
+    async def _admitted(self, url: str) -> str:
+        """Return the full form of an address that may be opened."""
+        border = self.session.border
+        full = url if border.folders and url.startswith("file:///") else _full_url(url)
+        await border.admit(full)
+        return full
 
 
 Point = tuple[float, float]
-
-
-def _existing(files: tuple[str, ...]) -> list[str]:
-    for file in files:
-        if not os.path.isfile(file):
-            raise ActionError(f"There is no file {file!r} to upload.")
-    return [os.path.abspath(file) for file in files]
 
 
 def key_chord(key: str) -> str:

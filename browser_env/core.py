@@ -10,18 +10,23 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from browser_env.act import Hands
-from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, parse_action
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
+from browser_env.safety.caution import Caution, focused
+from browser_env.safety.network import host_and_port
+from browser_env.safety.paint import paint, shown
+from browser_env.safety.policy import Safety
+from browser_env.safety.secrets import Vault
 from browser_env.session import DialogPolicy, Session
 from browser_env.settle import Bounds, settle
 from browser_env.task import EpisodeState, Score, Task, Viewport
@@ -45,6 +50,8 @@ class Settings:
     """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
     user: Callable[[str], str] | None = None
     """Answers `ask_user`; None: nobody is there."""
+    safety: Safety = field(default_factory=Safety)
+    """Where the agent may go, what it may type, read and write, and what it must ask for."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0
@@ -63,6 +70,8 @@ class EnvCore:
         self.session: Session | None = None
         self.episode = EpisodeState()
         self.observation: Observation | None = None
+        self.vault = Vault(settings.safety.secrets)
+        self._caution = Caution(settings.safety)
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
 
@@ -83,9 +92,13 @@ class EnvCore:
             except BrowserNotFound:
                 raise
             except Exception as error:
+                why = _first_line(error)
+                if self.session is not None:
+                    why = self.session.border.explain(why)
                 await self._abandon()
                 if attempt == RESET_ATTEMPTS - 1:
-                    raise EnvError(f"Task {self.task.id} could not be set up: {_first_line(error)}") from error
+                    message = self.vault.redact(f"Task {self.task.id} could not be set up: {why}")
+                    raise EnvError(message) from (None if self.vault else error)
         raise AssertionError("unreachable")
 
     async def reset_or_fail(self, rng: np.random.Generator) -> StepResult:
@@ -100,6 +113,8 @@ class EnvCore:
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
         session = await self._fresh_session()
         session.take_events()
+        session.downloads.forget()
+        self._caution.risk = None
         _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
@@ -132,6 +147,8 @@ class EnvCore:
             dialogs=self.settings.dialogs,
             sites=self.task.sites,
             options=self.settings.context,
+            safety=self.settings.safety,
+            start_url=self.task.start_url,
         )
         return self.session
 
@@ -144,7 +161,7 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps += 1
         try:
-            async with asyncio.timeout(self.settings.step_timeout):
+            async with asyncio.timeout(self.settings.step_timeout) as self._caution.deadline:
                 result = await self._step(self.session, raw, start)
         except Exception as error:
             if isinstance(error, TimeoutError):
@@ -160,6 +177,8 @@ class EnvCore:
     async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
         tab, since = session.active, session.active.clock
         last_error, path, last_action = "", "", ""
+        session.border.begin()
+        self._caution.risk = None
         try:
             action = parse_action(raw)
             self.episode.last_action = action
@@ -171,6 +190,8 @@ class EnvCore:
         acted = time.perf_counter()
         await session.attached()
         await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
+        await session.downloads.ended()
+        last_error = session.border.navigation or last_error
         settled = time.perf_counter()
         score = await self.task.score(session.active.page, self.episode)
         scored = time.perf_counter()
@@ -203,8 +224,17 @@ class EnvCore:
                 answer = await asyncio.to_thread(self.settings.user, action.question)
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
-                return await Hands(session, self._foreign).perform(action)
+                await self._caution.permit(session, action, self.observation, self._foreign)
+                return await Hands(session, self._foreign).perform(self._with_secrets(session, action))
         return "chat"
+
+    def _with_secrets(self, session: Session, action: Any) -> Any:
+        """Put values in the place of `<secret:name>` in what is to be typed."""
+        if not (self.vault and isinstance(action, Fill | Type)):
+            return action
+        id = action.id if action.id is not None else focused(self.observation)
+        page = self._foreign[id][0] if id in self._foreign else session.active.page
+        return action.model_copy(update={"text": self.vault.fill(action.text, host_and_port(page.url)[0])})
 
     def _judge(self, score: Score) -> Outcome:
         if score.done or self.episode.finished:
@@ -218,7 +248,7 @@ class EnvCore:
         return Outcome.RUNNING
 
     async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
-        view: View = await look(session, self.settings.view, self.viewport)
+        view: View = await self._look(session, self.settings.view)
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -235,8 +265,20 @@ class EnvCore:
         )
         if view.screenshot is not None:
             observation["screenshot"] = view.screenshot
-        self.observation = observation
-        return observation
+        self.observation = self.vault.redact_observation(observation)
+        return self.observation
+
+    async def _look(self, session: Session, options: ViewOptions) -> View:
+        """Look at the page; where there are secrets, what shows them before or after is painted over."""
+        if not (self.vault and options.screenshot):
+            return await look(session, options, self.viewport)
+        tab = session.active
+        before = await shown(tab, self.vault.patterns)
+        view = await look(session, options, self.viewport)
+        after = await shown(tab, self.vault.patterns)
+        if view.screenshot is not None:
+            view.screenshot = paint(view.screenshot, [*before, *after])
+        return view
 
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
@@ -244,26 +286,39 @@ class EnvCore:
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()
+        observation = self.vault.redact_observation(observation)
         timing = Timing(total=time.perf_counter() - start)
         info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
         return observation, 0.0, False, True, info
 
     def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
-        return {
+        info = {
             "outcome": str(outcome),
             "outcome_detail": detail,
             "trainable": outcome.trainable,
             "score": dict(score.details),
             "timing": timing,
             "action_path": path,
+            "downloads": self.downloads,
         }
+        if self._caution.risk is not None:
+            info["risk"] = asdict(self._caution.risk)
+        return self.vault.redact(info) if self.vault else info
+
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Paths of the files that this episode has downloaded."""
+        return tuple(map(str, self.session.downloads.files)) if self.session is not None else ()
 
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do here, and why: `{"action", "reason"}`, or None."""
         if self.observation is None or self._ended is not None:
             return None
         action = self.task.oracle(self.observation)
-        return None if action is None else {"action": action.to_dict(), "reason": action.reason}
+        if action is None:
+            return None
+        told: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
+        return told
 
     async def screenshot(self) -> Any:
         """Return the active tab as an RGB array, from the last observation or newly taken; None before a reset."""
@@ -273,7 +328,7 @@ class EnvCore:
             return self.observation["screenshot"]
         if self.session is None:
             return None
-        view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
+        view = await self._look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False))
         return view.screenshot
 
     async def _teardown(self, session: Session) -> None:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from browser_env.runtime import BrowserSpec, runtime
+from browser_env.safety.border import Border, served
+from browser_env.safety.files import Downloads
+from browser_env.safety.policy import Safety
 from browser_env.tab import Tab
 from browser_env.task import Viewport
 
@@ -29,7 +32,9 @@ MAX_EVENTS = 50
 class Session:
     """Tabs of one context, the active one, and the events that happened since they were last taken."""
 
-    def __init__(self, context: BrowserContext, spec: BrowserSpec, dialogs: DialogPolicy) -> None:
+    def __init__(
+        self, context: BrowserContext, spec: BrowserSpec, dialogs: DialogPolicy, border: Border | None = None
+    ) -> None:
         self.context = context
         self.spec = spec
         self.tabs: list[Tab] = []
@@ -37,6 +42,9 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
+        self.border = border or Border(Safety())
+        """What the session may reach, and what it was kept from reaching."""
+        self.downloads = Downloads(self.border.safety, self._note)
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -53,6 +61,8 @@ class Session:
         dialogs: DialogPolicy = "accept",
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
+        safety: Safety | None = None,
+        start_url: str | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -62,15 +72,23 @@ class Session:
             dialogs: how alerts, confirmations and prompts are answered.
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
+            safety: what may be reached, and where downloads go.
+            start_url: where the task starts; it may be reached, wherever it is.
         """
+        border = Border(safety or Safety(), start_url, sites or {})
+        spec = border.spec(spec)
         browser = await runtime().browser(spec)
-        context = await browser.new_context(
-            viewport={"width": viewport[0], "height": viewport[1]}, **{"accept_downloads": True, **(options or {})}
-        )
-        session = cls(context, spec, dialogs)
+        arguments = await border.raise_({"accept_downloads": True, **(options or {})})
         try:
-            for origin, folder in (sites or {}).items():
+            context = await browser.new_context(viewport={"width": viewport[0], "height": viewport[1]}, **arguments)
+        except BaseException:
+            await border.close()
+            raise
+        session = cls(context, spec, dialogs, border)
+        try:
+            for origin, folder in served(sites or {}, border).items():
                 await context.route(f"{origin}/**", _serve(folder))
+            await border.watch(context, session._note)
             session.active = await session._attach(await context.new_page())
         except BaseException:
             await session.close()
@@ -86,6 +104,7 @@ class Session:
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
+        self.downloads.watch(tab)
         self.tabs.append(tab)
         return tab
 
@@ -127,7 +146,7 @@ class Session:
             await (dialog.accept() if accept else dialog.dismiss())
 
     def _download(self, download: Download) -> None:
-        self._note(f"download: {download.suggested_filename}")
+        self.downloads.start(download)
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url != "about:blank":
@@ -141,6 +160,7 @@ class Session:
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
+        self.border.flush()
         events, self._events = tuple(self._events), []
         return events
 
@@ -191,6 +211,8 @@ class Session:
         if self.closed:
             return
         self.closed = True
+        self.downloads.forget()
+        await self.border.close()
         try:
             await asyncio.wait_for(self.context.close(), 2 if broken else 10)
         except Exception:
