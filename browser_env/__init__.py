@@ -20,7 +20,8 @@ from browser_env.vector import VectorBrowserEnv
 
 __all__ = [
     "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Element", "EnvError",
-    "EpisodeState", "Observation", "Outcome", "Risk", "Safety", "Score", "Secret", "Task", "VectorBrowserEnv", "parse_action", "shutdown",
+    "EpisodeState", "Observation", "Outcome", "Risk", "Safety", "Score", "Secret", "Task", "VectorBrowserEnv",
+    "parse_action", "shutdown",
 ]  # fmt: skip
 
 if "Browser-v0" not in gym.registry:

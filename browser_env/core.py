@@ -115,7 +115,8 @@ class EnvCore:
         session.take_events()
         session.downloads.forget()
         self._caution.risk = None
-        _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
+        with session.border.set_up(session.context):
+            _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1

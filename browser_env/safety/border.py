@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route
 
 NOT_A_PATH = "file outside of the allowed folders"
+
+CLAIM_BOUND = 0.5
+"""Seconds for a request to be heard of whose connection the gate has seen already."""
 
 WEBRTC_SWITCH = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
 """WebRTC would otherwise send UDP past the gate."""
@@ -75,6 +80,38 @@ class Border:
         if self.folders:  # no page but one from a file can open files, so without folders nobody has to look
             await context.route("file:///**", self._file)
 
+    @contextlib.contextmanager
+    def set_up(self, context: BrowserContext) -> Iterator[None]:
+        """While the task sets itself up, what its own code opens from a blank page becomes its own host."""
+        if self.gate is None:
+            yield
+            return
+        heard = asyncio.Event()
+
+        def claim(request: Request) -> None:
+            if request.is_navigation_request() and request.redirected_from is None:
+                frame = request.frame
+                came_from = host_and_port(frame.url)[0]
+                if frame.parent_frame is None and (not came_from or self.rules.is_own(came_from)):
+                    self.rules.own.add(host_and_port(request.url)[0])
+            heard.set()
+
+        async def claimed(host: str) -> bool:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLAIM_BOUND):
+                    while not self.rules.is_own(host):
+                        heard.clear()
+                        await heard.wait()
+            return self.rules.is_own(host)
+
+        context.on("request", claim)
+        self.gate.claimed = claimed
+        try:
+            yield
+        finally:
+            self.gate.claimed = None
+            context.remove_listener("request", claim)
+
     async def admit(self, url: str) -> None:
         """Check an address that the agent wants to open.
 
@@ -124,7 +161,7 @@ class Border:
         self._unclaimed.pop(key, None)
         why = self._refused[key]
         self._keep_out(request.url, why)
-        if request.is_navigation_request() and request.frame.parent_frame is None:
+        if _is_top(request):
             self.navigation = f"{request.url} was not opened: {why}."
 
     async def _file(self, route: Route) -> None:
@@ -133,7 +170,7 @@ class Border:
             await route.continue_()
             return
         self._keep_out(request.url, NOT_A_PATH)
-        if request.is_navigation_request() and request.frame.parent_frame is None:
+        if _is_top(request):
             self.navigation = f"{request.url} was not opened: {NOT_A_PATH}."
         await route.abort("blockedbyclient")
 
@@ -142,6 +179,16 @@ class Border:
         if event not in self._noted:
             self._noted.add(event)
             self._note(event)
+
+
+def _is_top(request: Request) -> bool:
+    """Is this the navigation of a tab? A popup's first one has no frame yet, as far as Playwright knows."""
+    from playwright.async_api import Error
+
+    try:
+        return request.is_navigation_request() and request.frame.parent_frame is None
+    except Error:
+        return True
 
 
 def served(sites: Mapping[str, Path], border: Border) -> dict[str, Path]:

@@ -98,6 +98,7 @@ class Downloads:
         self._folder: Path | None = None
         self._pending: dict[asyncio.Task[None], Download] = {}
         self._too_large: set[Download] = set()
+        self._cancelling: set[asyncio.Future[None]] = set()
 
     def watch(self, tab: Tab) -> None:
         """Keep an eye on the size of what a tab downloads."""
@@ -111,7 +112,9 @@ class Downloads:
         for download in list(self._pending.values()):
             if download.url == urls.get(event["guid"]) and download not in self._too_large:
                 self._too_large.add(download)
-                asyncio.ensure_future(download.cancel())
+                cancelling = asyncio.ensure_future(download.cancel())
+                self._cancelling.add(cancelling)
+                cancelling.add_done_callback(self._cancelling.discard)
 
     def start(self, download: Download) -> None:
         """Take a download that a page has begun."""

@@ -14,7 +14,7 @@ import contextlib
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -59,6 +59,8 @@ class Gate:
         self.rules = rules
         self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
         """Called with host, port and reason when a connection was refused."""
+        self.claimed: Callable[[str], Awaitable[bool]] | None = None
+        """While a task is set up: does this private host turn out to be the task's own?"""
         self.failures: dict[tuple[str, int | None], str] = {}
         """Why the last connection to a host and port came to nothing, as Chromium would call it without a gate."""
         self._upstream = _Upstream(upstream) if upstream else None
@@ -111,7 +113,7 @@ class Gate:
         if public:
             self._was_public.add(host)
             return public
-        if not self.rules.may_be_private(host, port):
+        if not self.rules.may_be_private(host, port) and not (self.claimed and await self.claimed(host)):
             raise Refused(PRIVATE)
         if host in self._was_public:
             raise Refused(REBOUND)
@@ -149,18 +151,16 @@ class Gate:
                 return
             writer.write(_answer(0))
             await asyncio.gather(_pour(reader, outer), _pour(inner, writer))
-        except (OSError, ValueError, asyncio.IncompleteReadError):
-            pass  # one of the ends is gone
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # one of the ends is gone, or the gate closes
         finally:
             self._open.discard(task)
             writer.close()
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._upstream is not None:
-            try:
+            with contextlib.suppress(OSError):  # a name that only the further proxy can resolve
                 await self._addresses(host, port)
-            except OSError:
-                pass  # a name that only the further proxy can resolve
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._upstream.connect(host, port)
         addresses = await self._addresses(host, port)

@@ -45,13 +45,16 @@ def as_address(host: str) -> Address | None:
         except OSError:
             return None
     try:
-        return ipaddress.ip_address(host.split("%")[0])
+        address = ipaddress.ip_address(host.split("%")[0])
     except ValueError:
         return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
 
 
 def is_private(address: Address) -> bool:
     """Is this anything but an address of the public internet? IPv4 inside of IPv6 is looked at as IPv4."""
+    address = (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
     inner = _embedded(address)
     if inner is not None:
         return is_private(inner)
@@ -61,8 +64,6 @@ def is_private(address: Address) -> bool:
 def _embedded(address: Address) -> Address | None:
     if not isinstance(address, ipaddress.IPv6Address):
         return None
-    if address.ipv4_mapped:
-        return address.ipv4_mapped
     if address.sixtofour:
         return address.sixtofour
     if address.teredo:
@@ -119,17 +120,16 @@ class Rules:
     def __init__(self, safety: Safety, own: Iterable[str] = ()) -> None:
         self.safety = safety
         self.own = {clean_host(host) for host in own}
-        self._own_loopback = any(is_loopback(host) for host in self.own)
 
     def is_own(self, host: str) -> bool:
         """Does this host belong to the task? A task that starts on the machine itself owns all of its names."""
-        return host in self.own or (self._own_loopback and is_loopback(host))
+        return host in self.own or (is_loopback(host) and any(map(is_loopback, self.own)))
 
     def refuses_name(self, host: str, port: int | None) -> str:
         """Return why a host may not be reached, whatever its address; empty if it may. `host` is a clean one."""
         if any(matches(pattern, host, port, below=True) for pattern in self.safety.blocked):
             return BLOCKED
-        if self.is_own(host) or not self.safety.allowed or self._is_allowed(host, port):
+        if host in self.own or not self.safety.allowed or self._is_allowed(host, port):
             return ""
         return NOT_ALLOWED
 
@@ -144,9 +144,9 @@ class Rules:
     def direct(self) -> tuple[str, ...]:
         """Own hosts that need no look at their address, since no name server can change it."""
         literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}
-        if self._own_loopback:
+        if any(map(is_loopback, self.own)) and not self.safety.allowed:
             literal |= {"localhost", "127.0.0.1", "::1"}
-        return tuple(sorted(host for host in literal if not self.safety.blocked))
+        return () if self.safety.blocked else tuple(sorted(literal))
 
 
 def host_and_port(url: str) -> tuple[str, int | None]:

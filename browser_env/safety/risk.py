@@ -23,6 +23,7 @@ from browser_env.safety.words import (
     NEVER_MIND,
     PASSWORD_FIELD,
     PAYMENT_FIELD,
+    SAID,
     normal,
 )
 
@@ -40,14 +41,7 @@ _FIRST = [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) fo
 _LAST = [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()]
 _INSIDE = [(kind, re.compile(words)) for kind, words in INSIDE.items()]
 
-_SAID: list[tuple[RiskKind, re.Pattern[str]]] = [
-    ("transfer", re.compile(r"\b(?:transfer \D{0,20}\d|transfer (?:money|funds)|uberweis\w+|virement|transferencia|bonifico|overboek\w+)\b")),
-    ("purchase", re.compile(r"\b(?:place (?:your|the|this) order|buy|purchase|pay|payment of|be charged|bezahlen|kaufen|bestellung|acheter|payer|commande|comprar|pagar|acquist\w+|pagare|kopen|betalen)\b")),
-    ("delete", re.compile(r"\b(?:delet\w+|permanently|cannot be undone|can t be undone|eras\w+|losch\w+|geloscht|unwiderruflich|supprim\w+|irreversible|elimin\w+|borrar|excluir|apagar|cancellare|verwijder\w+)\b")),
-    ("publish", re.compile(r"\b(?:publish|veroffentlich\w+|publier|publicar|pubblicare|publiceren|go live)\b")),
-    ("send", re.compile(r"\b(?:send (?:this|the|your|message|email|to)|senden|envoyer|enviar|inviare|verzenden|versturen)\b")),
-]  # fmt: skip
-"""What a dialog says about what its "OK" will do."""
+_SAID = [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in SAID.items()]
 
 
 @dataclass(frozen=True)
@@ -190,7 +184,7 @@ def _of_button(role: str, name: str, around: Around) -> Risk | None:
 
 
 def _of_form(around: Around, *, told: bool = True) -> Risk | None:
-    """Judge submitting the form. `told`: its submit button's label counts; it is not the one that was judged already."""
+    """Judge submitting a form. `told`: its submit button's label counts; it was not judged already."""
     if around.search:
         return None
     if told and around.submit:

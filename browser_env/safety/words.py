@@ -40,7 +40,7 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"confirmar (?:la |el |a |o |mi )?(?:compra|pedido|pago|pagamento|y pagar|e pagar)", r"(?:suscribirse|suscribirme|donar|pujar|doar|encomendar)(?: ahora| agora)?$", r"reservar(?: ahora| agora)?$",
         r"acquista", r"compra(?: ora| adesso| subito)?$", r"ordina(?: ora| e paga)?$", r"paga(?: ora| con.*| \d.*)?$", r"(?:effettua|invia|conferma|completa|concludi) (?:l |il |e )?(?:ordine|acquisto|pagamento|paga)",
         r"prenota(?: ora)?$", r"abbonati", r"dona(?: ora)?$",
-        r"koop(?: nu)?$", r"nu (?:kopen|bestellen|betalen|boeken)", r"bestel(?: nu| en betaal)?$", r"betaal(?: nu| met.*| \d.*)?$", r"bestelling (?:plaatsen|bevestigen|afronden)", r"boek nu", r"doneer",
+        r"koop(?: nu)?$", r"(?:betalen|kopen|bestellen)$", r"nu (?:kopen|bestellen|betalen|boeken)", r"bestel(?: nu| en betaal)?$", r"betaal(?: nu| met.*| \d.*)?$", r"bestelling (?:plaatsen|bevestigen|afronden)", r"boek nu", r"doneer",
         r"kup teraz", r"zaplac", r"купить", r"оплатить",
     ),
     "publish": (
@@ -48,7 +48,7 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"(?:re)?tweet$", r"repost$", r"share (?:now|post|publicly)$", r"go live", r"make (?:it )?public", r"deploy(?: (?:now|to .*))?$", r"submit " + _MY + r"(?:review|comment|post|listing|answer)",
         r"(?:confirm |squash and )?merge(?: pull request)?$",
         r"(?:jetzt |beitrag |artikel )?veroffentlichen", r"(?:jetzt )?posten", r"publier(?: .*)?$", r"poster(?: .*)?$", r"mettre en ligne",
-        r"publicar(?: .*)?$", r"postar(?: .*)?$", r"pubblica(?: .*)?$", r"publiceer", r"plaats (?:bericht|reactie|review)", r"opublikuj", r"опубликовать",
+        r"publicar(?: .*)?$", r"postar(?: .*)?$", r"pubblica(?: .*)?$", r"publice(?:er|ren)", r"plaats (?:bericht|reactie|review)", r"opublikuj", r"опубликовать",
     ),
     "delete": (
         r"delete(?: .*)?$", r"erase(?: .*)?$", r"destroy(?: .*)?$", r"wipe(?: .*)?$", r"purge(?: .*)?$", r"(?:permanently|yes) (?:delete|remove|erase)", r"empty " + _MY + r"(?:trash|bin|recycle bin)",
@@ -92,6 +92,15 @@ INSIDE: dict[RiskKind, str] = {
 }  # fmt: skip
 """Verbs of languages without blanks between words; anywhere in a label."""
 
+SAID: dict[RiskKind, str] = {
+    "transfer": r"transfer \D{0,20}\d|transfer (?:money|funds)|uberweis\w+|virement|transferencia|bonifico|overboek\w+",
+    "purchase": r"place (?:your|the|this) order|buy|purchase|pay|payment of|be charged|bezahlen|kaufen|bestellung|acheter|payer|commande|comprar|pagar|acquist\w+|pagare|kopen|betalen",
+    "delete": r"delet\w+|permanently|cannot be undone|can t be undone|eras\w+|losch\w+|geloscht|unwiderruflich|supprim\w+|irreversible|elimin\w+|borrar|excluir|apagar|cancellare|verwijder\w+",
+    "publish": r"publish|veroffentlich\w+|publier|publicar|pubblicare|publiceren|go live",
+    "send": r"send (?:this|the|your|message|email|to)|senden|envoyer|enviar|inviare|verzenden|versturen",
+}
+"""What a dialog says about what its "OK" will do; anywhere in it."""
+
 HARMLESS = re.compile(
     r"\b(?:filtr?[eos]*|filtres?|filtri|filters?|tags?|etiquetas?|etiquettes?|schlagwort|labels?|search(?:es)?|such\w*|recherche|busqueda|ricerca|pesquisa|zoek\w*|selection|auswahl"
     r"|sort\w*|sorting|highlights?|formatting|format|formatierung|text|input|eingabe|field|feld|line break|facets?"
@@ -124,7 +133,7 @@ PAYMENT_FIELD = re.compile(
 )
 PASSWORD_FIELD = re.compile(
     r"(?:(?:your |current |old |new |confirm |repeat |master |enter (?:your )?)*(?:password|passphrase|passcode|pin|pin code)|one time (?:code|password)|otp|verification code|2fa code|authentication code"
-    r"|(?:neues |altes )?(?:passwort|kennwort)|(?:nouveau )?mot de passe|contrasena|clave|senha|palavra passe|wachtwoord|hasło|haslo|пароль|パスワード|密码)(?: again| confirmation| wiederholen)?$"
+    r"|(?:neues |altes )?(?:passwort|kennwort)|(?:nouveau )?mot de passe|contrasena|clave|senha|palavra passe|wachtwoord|haslo|пароль|密码)(?: again| confirmation| wiederholen)?$"
 )
 
 
