@@ -59,11 +59,16 @@ class Hands:
     Args:
         session: where to act; the active tab is meant.
         foreign: elements in frames of another origin, with the frame and its offset in the top frame.
+        at_once: `type` puts its text in as a whole, not key by key: it holds a secret, which the page could otherwise
+            repeat piece by piece.
     """
 
-    def __init__(self, session: Session, foreign: dict[int, tuple[Frame, tuple[float, float]]]) -> None:
+    def __init__(
+        self, session: Session, foreign: dict[int, tuple[Frame, tuple[float, float]]], *, at_once: bool = False
+    ) -> None:
         self.session = session
         self.foreign = foreign
+        self.at_once = at_once
 
     @property
     def tab(self) -> Tab:
@@ -181,7 +186,15 @@ class Hands:
         if action.id is not None:
             where = await self._locate(action.id)
             await self.tab.page.mouse.click(where["x"], where["y"])
-        await self.tab.page.keyboard.type(action.text)
+        keyboard = self.tab.page.keyboard
+        if not self.at_once:
+            await keyboard.type(action.text)
+            return "keyboard"
+        for number, line in enumerate(action.text.split("\n")):
+            if number:
+                await keyboard.press("Enter")
+            if line:
+                await keyboard.insert_text(line)
         return "keyboard"
 
     async def _press(self, action: Press) -> str:

@@ -26,7 +26,7 @@ from browser_env.safety.caution import Caution, focused
 from browser_env.safety.network import host_and_port
 from browser_env.safety.paint import paint, shown
 from browser_env.safety.policy import Safety
-from browser_env.safety.secrets import Vault
+from browser_env.safety.secrets import PLACEHOLDER, Vault
 from browser_env.session import DialogPolicy, Session
 from browser_env.settle import Bounds, settle
 from browser_env.task import EpisodeState, Score, Task, Viewport
@@ -226,12 +226,17 @@ class EnvCore:
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
                 await self._caution.permit(session, action, self.observation, self._foreign)
-                return await Hands(session, self._foreign).perform(self._with_secrets(session, action))
+                filled = self._with_secrets(session, action)
+                return await Hands(session, self._foreign, at_once=filled is not action).perform(filled)
         return "chat"
 
     def _with_secrets(self, session: Session, action: Any) -> Any:
         """Put values in the place of `<secret:name>` in what is to be typed."""
-        if not (self.vault and isinstance(action, Fill | Type)):
+        if not isinstance(action, Fill | Type):
+            if self.vault and PLACEHOLDER.search(action.to_json()):
+                raise ActionError("Secrets can only be typed, with fill or type.")
+            return action
+        if not PLACEHOLDER.search(action.text):
             return action
         id = action.id if action.id is not None else focused(self.observation)
         page = self._foreign[id][0] if id in self._foreign else session.active.page

@@ -30,31 +30,31 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"(?:place|submit|complete|confirm|finish) " + _MY + r"(?:order|purchase|booking|reservation|bid|payment)",
         r"(?:confirm|agree|review) and (?:pay|buy|order|purchase)", r"pay(?: (?:now|with|by|using|and|for|in|bill|invoice|balance|eur|usd|gbp|" + _MY + r"(?:bill|invoice|balance|order|rent)|\d).*)?$",
         r"make " + _MY + r"payment", r"book(?: (?:now|it|flight|this|room|tickets?|hotel|and pay).*)?$", r"(?:reserve|donate|bid|rent)(?: now| \d.*)?$",
-        r"subscribe(?: now| for \d.*| \d.*| and pay)?$", r"upgrade(?: now| to .*| plan)$", r"start (?:my )?(?:free )?trial", r"1 click|one click buy",
+        r"subscribe(?: now| for \d.*| \d.*| and pay)?$", r"upgrade(?: now| to .*| plan)$", r"start (?:my )?(?:free )?trial", r"1 click|one click buy|buy now.*", r"pre ?order(?: now)?$", r"rent for \d.*", r"request to book", r"add funds|top up", r"(?:buy|sell) \d+ shares",
         r"(?:jetzt )?(?:kaufen|bestellen|bezahlen|buchen|spenden)(?: \d.*)?$", r"(?:zahlungs|kosten)pflichtig", r"kauf(?:en)? (?:abschliessen|bestatigen)",
         r"bestellung (?:abschicken|aufgeben|abschliessen|bestatigen|absenden)",
         r"acheter", r"commander(?: maintenant| et payer)?$", r"passer (?:la |ma )?commande", r"payer(?: maintenant| par.*| avec.*| \d.*)?$",
         r"(?:valider|confirmer|finaliser) (?:et payer|(?:la |ma |l |mon |le )?(?:commande|achat|paiement))", r"reserver(?: maintenant)?$",
-        r"s abonner", r"faire un don", r"encherir",
-        r"comprar", r"pagar(?: ahora| agora| con.*| com.*| \d.*)?$", r"(?:realizar|hacer|tramitar|fazer|enviar) (?:el |mi |o )?pedido", r"finalizar (?:la |a |o )?(?:compra|pedido)",
+        r"s abonner", r"je commande", r"regler (?:la |ma )?(?:commande|facture)", r"faire un don", r"encherir",
+        r"comprar", r"pagar(?: ahora| agora| con.*| com.*| \d.*)?$", r"hacer (?:el |un )?pago", r"fechar (?:o )?pedido", r"(?:realizar|hacer|tramitar|fazer|enviar) (?:el |mi |o )?pedido", r"finalizar (?:la |a |o )?(?:compra|pedido)",
         r"confirmar (?:la |el |a |o |mi )?(?:compra|pedido|pago|pagamento|y pagar|e pagar)", r"(?:suscribirse|suscribirme|donar|pujar|doar|encomendar)(?: ahora| agora)?$", r"reservar(?: ahora| agora)?$",
-        r"acquista", r"compra(?: ora| adesso| subito)?$", r"ordina(?: ora| e paga)?$", r"paga(?: ora| con.*| \d.*)?$", r"(?:effettua|invia|conferma|completa|concludi) (?:l |il |e )?(?:ordine|acquisto|pagamento|paga)",
+        r"acquista", r"procedi all acquisto", r"compra(?: ora| adesso| subito)?$", r"ordina(?: ora| e paga)?$", r"paga(?: ora| con.*| \d.*)?$", r"(?:effettua|invia|conferma|completa|concludi) (?:l |il |e )?(?:ordine|acquisto|pagamento|paga)",
         r"prenota(?: ora)?$", r"abbonati", r"dona(?: ora)?$",
-        r"koop(?: nu)?$", r"(?:betalen|kopen|bestellen)$", r"nu (?:kopen|bestellen|betalen|boeken)", r"bestel(?: nu| en betaal)?$", r"betaal(?: nu| met.*| \d.*)?$", r"bestelling (?:plaatsen|bevestigen|afronden)", r"boek nu", r"doneer",
+        r"koop(?: nu)?$", r"(?:betalen|kopen|bestellen)$", r"nu (?:kopen|bestellen|betalen|boeken)", r"bestel(?: nu| en betaal)?$", r"betaal(?: nu| met.*| \d.*)?$", r"bestelling (?:plaatsen|bevestigen|afronden)", r"boek nu", r"nu afrekenen", r"doneer",
         r"kup teraz", r"zaplac", r"купить", r"оплатить",
     ),
     "publish": (
-        r"publish(?: now| changes| post| article| page| site| " + _MY + r"\w+)?$", r"post$", r"post (?:now|comment|reply|review|update|tweet|message|anonymously|answer|question|ad|job|it|" + _MY + r"(?:comment|reply|review|answer|question))$",
+        r"publish(?: now| changes| post| article| page| site| this .*| my .*)?$", r"post$", r"post (?:now|comment|reply|review|update|tweet|message|anonymously|answer|question|ad|job|it|" + _MY + r"(?:comment|reply|review|answer|question))$",
         r"(?:re)?tweet$", r"repost$", r"share (?:now|post|publicly)$", r"go live", r"make (?:it )?public", r"deploy(?: (?:now|to .*))?$", r"submit " + _MY + r"(?:review|comment|post|listing|answer)",
-        r"(?:confirm |squash and )?merge(?: pull request)?$",
+        r"(?:confirm |squash and |rebase and )?merge(?: pull request)?$", r"create pull request", r"publish to .*",
         r"(?:jetzt |beitrag |artikel )?veroffentlichen", r"(?:jetzt )?posten", r"publier(?: .*)?$", r"poster(?: .*)?$", r"mettre en ligne",
         r"publicar(?: .*)?$", r"postar(?: .*)?$", r"pubblica(?: .*)?$", r"publice(?:er|ren)", r"plaats (?:bericht|reactie|review)", r"opublikuj", r"опубликовать",
     ),
     "delete": (
         r"delete(?: .*)?$", r"erase(?: .*)?$", r"destroy(?: .*)?$", r"wipe(?: .*)?$", r"purge(?: .*)?$", r"(?:permanently|yes) (?:delete|remove|erase)", r"empty " + _MY + r"(?:trash|bin|recycle bin)",
-        r"(?:close|deactivate|terminate|remove) " + _MY + r"(?:account|user|member|membership|repository|project|device|domain|server|database|organi[sz]ation|team|workspace)s?$", r"deactivate$",
+        r"(?:close|deactivate|terminate|remove) " + _MY + r"(?:account|user|member|membership|repository|project|device|domain|server|database|organi[sz]ation|team|workspace|instance|cluster)s?$", r"drop (?:table|database|column)", r"reset (?:database|all data)", r"format (?:disk|drive)", r"deactivate$",
         r"cancel " + _MY + r"(?:subscription|order|account|membership|booking|reservation|plan|flight|appointment)", r"move to (?:trash|bin)", r"discard(?: .*)?$", r"factory reset", r"uninstall(?: .*)?$",
-        r"(?:endgultig |alles |konto |jetzt )?loschen(?: .*)?$", r"kundigen", r"papierkorb leeren", r"stornieren",
+        r"(?:endgultig |alles |konto |jetzt )?loschen(?! ruckgangig)(?: .*)?$", r"kundigen", r"(?:mitgliedschaft|abo|vertrag) beenden", r"papierkorb leeren", r"stornieren",
         r"supprimer(?: .*)?$", r"effacer (?:definitivement|mon|ma|toutes? les donnees).*", r"resilier(?: .*)?$", r"(?:cloturer|desactiver|fermer) " + _MY + r"compte", r"vider (?:la )?corbeille",
         r"annuler " + _MY + r"(?:commande|abonnement|reservation)",
         r"eliminar(?: .*)?$", r"borrar(?: .*)?$", r"suprimir(?: .*)?$", r"dar(?:se|me)? de baja", r"vaciar (?:la )?papelera", r"cancelar (?:" + _MY + r"|minha )(?:suscripcion|pedido|reserva|cuenta|assinatura|conta)",
@@ -64,13 +64,13 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"verwijder(?:en)?(?: .*)?$", r"prullenbak legen", r"annuleer (?:bestelling|abonnement|boeking)", r"usun(?: .*)?$", r"удалить(?: .*)?$",
     ),
     "send": (
-        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|complaint|form|ticket)", r"forward (?:email|message)", r"reply all",
+        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|complaint|form|ticket)", r"schedule send", r"sign and (?:submit|send)", r"forward (?:email|message)", r"reply all",
         r"(?:jetzt |nachricht )?(?:senden|absenden|abschicken|verschicken|versenden)$", r"envoyer(?: .*)?$", r"expedier(?: .*)?$",
         r"enviar(?: .*)?$", r"mandar(?: .*)?$", r"reenviar (?:mensaje|correo)", r"encaminhar (?:mensagem|e mail|email)", r"invia(?: .*)?$", r"spedisci(?: .*)?$", r"inoltra (?:messaggio|e mail|email)",
         r"verstuur(?: .*)?$", r"verzend(?:en)?(?: .*)?$", r"versturen$", r"wyslij(?: .*)?$", r"отправить(?: .*)?$",
     ),
     "credentials": (
-        r"(?:change|reset|update|save|set) " + _MY + r"(?:new )?password", r"(?:generate|create|regenerate|reveal|show|copy|revoke) " + _MY + r"(?:new )?(?:personal )?(?:api |access |secret )?(?:key|token|secret)s?$",
+        r"(?:change|reset|update|save|set) " + _MY + r"(?:new )?password", r"(?:generate|create|regenerate|rotate|reveal|show|copy|revoke) " + _MY + r"(?:new )?(?:personal )?(?:api |access |secret |client )?(?:key|token|secret)s?$",
         r"(?:authori[sz]e|grant access|allow access)(?: .*)?$", r"passwort (?:andern|speichern|zurucksetzen)", r"(?:changer|modifier|reinitialiser) " + _MY + r"mot de passe",
         r"(?:cambiar|restablecer) " + _MY + r"contrasena", r"(?:alterar|redefinir|mudar) " + _MY + r"senha", r"(?:cambia|modifica|reimposta) " + _MY + r"password", r"wachtwoord (?:wijzigen|opslaan)",
     ),
@@ -81,7 +81,7 @@ LAST: dict[RiskKind, tuple[str, ...]] = {
     "transfer": (r"uberweisen", r"auszahlen", r"overmaken", r"overboeken"),
     "purchase": (r"kaufen", r"bezahlen", r"bestellen", r"abonnieren", r"buchen", r"kopen", r"betalen", r"boeken"),
     "publish": (r"veroffentlichen", r"posten", r"publiceren", r"plaatsen"),
-    "delete": (r"loschen", r"kundigen", r"deaktivieren", r"stornieren", r"verwijderen", r"opzeggen", r"deactiveren", r"annuleren"),
+    "delete": (r"loschen", r"kundigen", r"(?:mitgliedschaft|abo|vertrag) beenden", r"deaktivieren", r"stornieren", r"verwijderen", r"opzeggen", r"deactiveren", r"annuleren"),
     "send": (r"senden", r"absenden", r"abschicken", r"verschicken", r"versenden", r"verzenden", r"versturen", r"sturen"),
 }  # fmt: skip
 """What a short label of at least two words ends with."""
@@ -103,8 +103,8 @@ SAID: dict[RiskKind, str] = {
 
 HARMLESS = re.compile(
     r"\b(?:filtr?[eos]*|filtres?|filtri|filters?|tags?|etiquetas?|etiquettes?|schlagwort|labels?|search(?:es)?|such\w*|recherche|busqueda|ricerca|pesquisa|zoek\w*|selection|auswahl"
-    r"|sort\w*|sorting|highlights?|formatting|format|formatierung|text|input|eingabe|field|feld|line break|facets?"
-    r"|newsletter|feed|rss|channel|kanal|from (?:cart|basket|bag|wishlist|favou?rites|list|comparison)|warenkorb|panier|carrito|carrello|carrinho|winkelwagen"
+    r"|sort\w*|sorting|highlights?|formatting|formatierung|text|input|eingabe|field|feld|line break|facets?"
+    r"|newsletter|feed|rss|from (?:cart|basket|bag|wishlist|favou?rites|list|comparison)|warenkorb|panier|carrito|carrello|carrinho|winkelwagen"
     r"|to (?:back|front|cart)|code|link|cookies? (?:settings|preferences)|settings|options?|einstellungen|history\b(?= page)|method|methods"
     r"|attention|later|as draft|key\b(?= binding)|key$(?<=delete key)|points?$|row$|column$|zeile$|spalte$|token$(?<=search token)|messages?$(?<=sent messages)|an idea)\b"
 )

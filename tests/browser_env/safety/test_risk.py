@@ -127,8 +127,9 @@ OTHERS = [
 ]  # fmt: skip
 
 
-# Labels of well-known products, collected after the words were fixed and never tuned to.
-UNSEEN_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | Place your order and pay
+# Labels of well-known products, collected after the words had been fixed: precision 0.95 and recall 0.62 then.
+# Words for what was missed were added since, so the figure is no longer one of unseen labels.
+LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | Place your order and pay
     | Buy now with 1-Click | Pre-order now | Rent for $3.99 | Reserve | Complete booking | Request to book | Confirm payment | Send payment | Pay in 4
     | Add funds | Permanently delete | Delete 12 selected | Remove member | Delete channel | Revoke token | Rotate secret | Regenerate client secret
     | Send invites | Share publicly | Publish to web | Send for signature | Sign and submit | Submit bid | Sell 10 shares | Buy 10 shares
@@ -137,7 +138,7 @@ UNSEEN_RISKY = """Delete this repository | Rebase and merge | Create pull reques
     | Supprimer définitivement | Publier maintenant | Hacer el pago | Comprar ya | Dar de baja la cuenta | Borrar todo | Enviar solicitud
     | Completa l'acquisto | Invia richiesta | Elimina definitivamente | Procedi all'acquisto | Fechar pedido | Excluir permanentemente | Publicar agora
     | Bestelling afronden | Nu afrekenen | Definitief verwijderen | Reactie plaatsen | Abonnement opzeggen"""
-UNSEEN_HARMLESS = """Order details | Pay slips | Buy guide | Publish date | Postal code | Transfer history | Transfers | Sending limits | Bookings
+LATER_HARMLESS = """Order details | Pay slips | Buy guide | Publish date | Postal code | Transfer history | Transfers | Sending limits | Bookings
     | Delete options | Donations | Sendegebiet | Kaufberatung | Bestellstatus | Löschen rückgängig machen | Supprimer le filtre | Commande n° 123
     | Payeurs | Enviados | Compras | Publicaciones | Eliminados | Ordinamento | Acquisti | Cancellati | Verzonden | Verwijderde items | Bestelstatus
     | Publish settings | Sender name | Buyer protection | Order summary | Order by price | Pay stubs | Book cover | Bid history | Undo send
@@ -197,16 +198,16 @@ def test_precision_and_recall_over_the_corpus():
     assert wrong_kind <= 2, report
 
 
-def test_labels_that_the_words_were_not_made_for():
-    risky = [name.strip() for name in UNSEEN_RISKY.split("|")]
-    harmless = [name.strip() for name in UNSEEN_HARMLESS.split("|")]
+def test_labels_that_the_words_were_not_made_for_at_first():
+    risky = [name.strip() for name in LATER_RISKY.split("|")]
+    harmless = [name.strip() for name in LATER_HARMLESS.split("|")]
     missed = [name for name in risky if assess(Click(id=1), element("button", name)) is None]
     false = [name for name in harmless if assess(Click(id=1), element("button", name))]
     hits = len(risky) - len(missed)
     precision, recall = hits / (hits + len(false)), hits / len(risky)
     print(f"{len(risky) + len(harmless)} cases, precision {precision:.3f}, recall {recall:.3f}", missed, false)
-    assert precision >= 0.85, false
-    assert recall >= 0.65, missed
+    assert precision >= 0.95, false
+    assert recall >= 0.9, missed
 
 
 def test_a_risk_says_why():
