@@ -7,7 +7,6 @@ import html
 import json
 import os
 import re
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,8 +74,8 @@ class Vault:
             if not _NAME.fullmatch(name):
                 raise ValueError(f"A secret's name has letters, digits, '_', '.' and '-' only, not {name!r}.")
             self._learn(name, secret.current())
-        if self._secrets:
-            _vaults.add(self)
+        if self._pattern is not None:
+            _known.setdefault(self._pattern.pattern, self)
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -219,11 +218,12 @@ def _literal(text: str) -> str:
     )
 
 
-_vaults: weakref.WeakSet[Vault] = weakref.WeakSet()
+_known: dict[str, Vault] = {}
+"""Vaults of this process, one for each set of values. They stay: an episode may be written after its environment."""
 
 
 def redact_known(record: Any) -> Any:
     """Take the secrets of every environment of this process out of plain data."""
-    for vault in list(_vaults):
+    for vault in list(_known.values()):
         record = vault.redact(record)
     return record

@@ -333,6 +333,26 @@ def test_a_proxy_of_the_users_own_is_gone_through(visit, server):
         assert "blocked domain" in obs["last_error"]
 
 
+def test_a_socks_proxy_of_the_users_own_is_gone_through(server):
+    server.pages["/"] = "through"
+
+    async def chain():
+        outer = await gate.Gate.open(Rules(Safety(allow_private=True)))
+        inner = await gate.Gate.open(Rules(Safety(blocked=("evil.localhost",)), ["127.0.0.1"]), outer.proxy)
+        client = gate._Upstream(inner.proxy)
+        reader, writer = await client.connect("good.localhost", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: good.localhost:1\r\nconnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        with pytest.raises(OSError, match="refused"):
+            await client.connect("evil.localhost", server.port)
+        await inner.close()
+        await outer.close()
+        return answer
+
+    assert asyncio.run(chain()).endswith(b"through")
+
+
 def test_failures_have_their_own_names_behind_the_gate(visit):
     env, _ = visit("<p>x")
     obs, *_ = env.step({"action": "navigate", "url": "http://nope.invalid/"})
