@@ -118,7 +118,7 @@ def test_it_is_typed_but_never_seen(private, by_name, way):
 
 def test_text_is_painted_in_frames_too(open_page):
     inner = f"<meta charset=utf-8><body style='margin:0'><p style='margin:0;font:20px monospace'>{VALUE.replace('&', '&amp;')}</p>"
-    env, obs = open_page(
+    _, obs = open_page(
         "<body style='margin:0'><iframe src='inner.html' style='position:absolute;left:50px;top:100px;border:0'></iframe>"
         "<iframe src='http://other.test/inner.html' style='position:absolute;left:50px;top:300px;border:0'></iframe>",
         options={"safety": Safety(secrets={"password": VALUE})},
@@ -180,7 +180,8 @@ def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
     with pytest.raises(browser_env.EnvError) as caught:
         env.reset(seed=0)
     assert "<secret:password>" in str(caught.value)
-    assert caught.value.__cause__ is None and "hunter" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert "hunter" not in repr(caught.value)
     Broken.setup = browser_env.Task.setup
     obs, _ = env.reset(seed=0)
     assert "unter" not in repr(env.unwrapped.privileged())
