@@ -22,15 +22,15 @@ from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
-from browser_env.safety.caution import Caution, focused
-from browser_env.safety.network import host_and_port
+from browser_env.safety.caution import Caution, focused, host_of
 from browser_env.safety.paint import paint, shown
 from browser_env.safety.policy import Safety
 from browser_env.safety.secrets import PLACEHOLDER, Vault
 from browser_env.session import DialogPolicy, Session
-from browser_env.settle import Bounds, settle
+from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
+from browser_env.world import page_went_away
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
@@ -124,13 +124,12 @@ class EnvCore:
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        await settle(session.active, self.settings.bounds)
-        settled = time.perf_counter()
+        view = await self._look(session, self.settings.view, self.settings.bounds)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
-        observation = await self._observe(session, last_action="", last_error="")
+        observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
-        timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)
+        timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
     async def _fresh_session(self) -> Session:
@@ -190,19 +189,23 @@ class EnvCore:
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
+        since = since if session.active is tab else -1
+        scoring = _Scoring(self.task, session, self.episode)
+        view = await self._look(session, self.settings.view, self.settings.bounds, since, scoring.read)
         await session.downloads.ended()
         last_error = session.border.navigation or last_error
-        settled = time.perf_counter()
-        score = await self.task.score(session.active.page, self.episode)
-        scored = time.perf_counter()
-        observation = await self._observe(session, last_action=last_action, last_error=last_error)
+        score = scoring.score
+        observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
         detail = last_error
         terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
         timing = Timing(
-            act=acted - start, settle=settled - acted, score=scored - settled, observe=now - scored, total=now - start
+            act=acted - start,
+            settle=view.waited,
+            score=scoring.seconds,
+            observe=now - acted - view.waited,
+            total=now - start,
         )
         info = self._info(outcome, detail, score, timing, path)
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
@@ -226,11 +229,11 @@ class EnvCore:
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
                 await self._caution.permit(session, action, self.observation, self._foreign)
-                filled = self._with_secrets(session, action)
+                filled = await self._with_secrets(session, action)
                 return await Hands(session, self._foreign, at_once=filled is not action).perform(filled)
         return "chat"
 
-    def _with_secrets(self, session: Session, action: Any) -> Any:
+    async def _with_secrets(self, session: Session, action: Any) -> Any:
         """Put values in the place of `<secret:name>` in what is to be typed."""
         if not isinstance(action, Fill | Type):
             if self.vault and PLACEHOLDER.search(action.to_json()):
@@ -239,8 +242,8 @@ class EnvCore:
         if not PLACEHOLDER.search(action.text):
             return action
         id = action.id if action.id is not None else focused(self.observation)
-        page = self._foreign[id][0] if id in self._foreign else session.active.page
-        return action.model_copy(update={"text": self.vault.fill(action.text, host_and_port(page.url)[0])})
+        host = await host_of(session, id, self._foreign)
+        return action.model_copy(update={"text": self.vault.fill(action.text, host)})
 
     def _judge(self, score: Score) -> Outcome:
         if score.done or self.episode.finished:
@@ -253,8 +256,7 @@ class EnvCore:
             return Outcome.TIMEOUT
         return Outcome.RUNNING
 
-    async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
-        view: View = await self._look(session, self.settings.view)
+    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -274,14 +276,16 @@ class EnvCore:
         self.observation = self.vault.redact_observation(observation)
         return self.observation
 
-    async def _look(self, session: Session, options: ViewOptions) -> View:
+    async def _look(self, session: Session, options: ViewOptions, *settling: Any) -> View:
         """Look at the page; where there are secrets, what shows them before or after is painted over."""
         if not (self.vault and options.screenshot):
-            return await look(session, options, self.viewport)
+            return await look(session, options, self.viewport, *settling)
+        settled = await look(session, replace(options, screenshot=False), self.viewport, *settling)
         tab = session.active
         before = await shown(tab, self.vault.patterns)
         view = await look(session, options, self.viewport)
         after = await shown(tab, self.vault.patterns)
+        view.waited = settled.waited
         if view.screenshot is not None:
             view.screenshot = paint(view.screenshot, [*before, *after])
         return view
@@ -354,6 +358,30 @@ class EnvCore:
         if session is not None:
             await self._teardown(session)
             await session.close()
+
+
+class _Scoring:
+    """Asks the task for its verdict while the observation is still being made."""
+
+    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
+        self.score = Score()
+        self.seconds = 0.0
+        self._task = task
+        self._session = session
+        self._episode = episode
+
+    async def read(self) -> None:
+        start = time.perf_counter()
+        try:
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        except Exception as error:
+            if not page_went_away(error):
+                raise
+            # The page left just now; what it was replaced by is asked.
+            with contextlib.suppress(Exception):
+                await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        self.seconds = time.perf_counter() - start
 
 
 def _first_line(error: BaseException) -> str:

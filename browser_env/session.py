@@ -146,6 +146,7 @@ class Session:
             await (dialog.accept() if accept else dialog.dismiss())
 
     def _download(self, download: Download) -> None:
+        self._note(f"download: {download.suggested_filename}")
         self.downloads.start(download)
 
     def _navigated(self, frame: Frame) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 from browser_env.actions import Click, Press, Type
 from browser_env.errors import ActionError
 from browser_env.observation import Element, Observation
+from browser_env.safety.network import host_and_port
 from browser_env.safety.policy import Confirm, Risk, Safety
 from browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
 from browser_env.session import Session
+from browser_env.tab import Place
 
 
 @cache
@@ -38,7 +40,7 @@ class Caution:
         self._safety = safety
 
     async def permit(
-        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, Any]
+        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, Place]
     ) -> None:
         """Judge an action that is about to be carried out.
 
@@ -113,23 +115,35 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
     return min(hit, key=order, default=None)
 
 
-async def _around(session: Session, element: Element | None, foreign: dict[int, Any]) -> Around:
+async def _around(session: Session, element: Element | None, foreign: dict[int, Place]) -> Around:
     """Ask the page what is around an element, or around what has the focus."""
-    tab = session.active
     try:
-        if element is not None and element["id"] in foreign:
-            handle = await tab.frame_node(foreign[element["id"]][0], element["id"])
-            found = await handle.evaluate(f"(el) => ({_script()}).call(el)")
-        else:
-            if element is not None:
-                node = await tab.call("node", id=element["id"])
-            else:
-                node = (await tab.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]
-            answer = await tab.protocol.send(
-                "Runtime.callFunctionOn",
-                {"objectId": node["objectId"], "functionDeclaration": _script(), "returnByValue": True},
-            )
-            found = answer["result"].get("value") or {}
+        found = await _ask(session, element["id"] if element is not None else None, foreign, _script()) or {}
         return Around(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
         return NOTHING_AROUND  # it left the page, or the page is hung: the action itself will find out
+
+
+async def host_of(session: Session, id: int | None, foreign: dict[int, Place]) -> str:
+    """Return the host whose document holds an element (None: the tab's own); empty if it has none."""
+    try:
+        origin = await _ask(
+            session, id, foreign, "function () { return (this.ownerDocument || this).defaultView.origin }"
+        )
+    except Exception:
+        return ""  # it left the page: there is nothing to type into
+    return host_and_port(str(origin))[0]
+
+
+async def _ask(session: Session, id: int | None, foreign: dict[int, Place], function: str) -> Any:
+    """Call a function on an element, or on the tab's document, and return what it says."""
+    world = foreign[id].world if id in foreign else session.active.main
+    if id is None:
+        node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]
+    else:
+        node = await world.call("node", id=id)
+    answer = await world.protocol.send(
+        "Runtime.callFunctionOn",
+        {"objectId": node["objectId"], "functionDeclaration": function, "returnByValue": True},
+    )
+    return answer["result"].get("value")

@@ -134,7 +134,7 @@ class Downloads:
                 target = self._free(name)
                 await download.save_as(target)
                 self.files.append(target)
-                self._note(f"download: {target.name} ({size} bytes)")
+                self._note(f"downloaded: {target.name} ({size} byte{'' if size == 1 else 's'})")
         except Exception as error:
             if download not in self._too_large:
                 self._note(f"download failed: {name} ({str(error).splitlines()[0]})")

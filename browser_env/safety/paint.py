@@ -71,7 +71,7 @@ async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tupl
 
 
 async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
-    world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf"})
+    world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf-secrets"})
     answer: dict[str, Any] = await session.send(
         "Runtime.callFunctionOn",
         {

@@ -66,12 +66,12 @@ GET = "<a download='../../evil.csv' href='data:text/csv,abc'>Get</a>"
 def test_downloads_go_into_the_episodes_folder(open_page, tmp_path):
     env, _ = open_page(GET)
     obs, *_, info = env.step({"action": "click", "id": 1})
-    assert "download: _.._evil.csv (3 bytes)" in obs["events"]
+    assert "downloaded: _.._evil.csv (3 bytes)" in obs["events"]
     (first,) = info["downloads"]
     assert env.unwrapped.downloads == info["downloads"]
     assert pathlib.Path(first).read_text() == "abc"
     obs, *_, info = env.step({"action": "click", "id": 1})
-    assert "download: _.._evil (2).csv (3 bytes)" in obs["events"]
+    assert "downloaded: _.._evil (2).csv (3 bytes)" in obs["events"]
     assert len(info["downloads"]) == 2
     assert {os.path.dirname(path) for path in info["downloads"]} == {os.path.dirname(first)}
     _, info = env.reset(seed=0)

@@ -199,5 +199,5 @@ def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
     writer.finish("stopped", trainable=False, after=after)
     for file in (tmp_path / "episode").rglob("*.json*"):
         assert "unter" not in file.read_text(), file
-    assert json.loads((tmp_path / "episode" / "episode.json").read_text())["goal"] == "Log in with <secret:password>"
+    assert json.loads((tmp_path / "episode" / "episode.json").read_text())["goal"].startswith("Log in with <secret:")
     env.close()
