@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from browser_env.actions import Click, Drag, Fill, Press, Select, Type
@@ -37,11 +38,18 @@ _GAP = re.compile(r"^(?:(?:yes|ja|oui|si|sim|ok|please|jetzt|now|and|confirm|con
 LABEL_WORDS = 8
 """A label with more words is a headline or a sentence, not a command."""
 
-_FIRST = [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) for kind, phrases in FIRST.items()]
-_LAST = [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()]
-_INSIDE = [(kind, re.compile(words)) for kind, words in INSIDE.items()]
+_Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 
-_SAID = [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in SAID.items()]
+
+@cache
+def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
+    """Return what labels begin with, end with and have inside, and what dialogs say; made when first needed."""
+    return (
+        [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) for kind, phrases in FIRST.items()],
+        [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()],
+        [(kind, re.compile(words)) for kind, words in INSIDE.items()],
+        [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in SAID.items()],
+    )
 
 
 @dataclass(frozen=True)
@@ -120,17 +128,18 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
     count = len(text.split())
     if not text or count > words or HARMLESS.search(text):
         return None
-    for kind, inside in _INSIDE:
+    firsts, lasts, insides, _ = _patterns()
+    for kind, inside in insides:
         if inside.search(text):
             return kind
     for candidate in dict.fromkeys((text, _GAP.sub("", text))):
-        for kind, first in _FIRST:
+        for kind, first in firsts:
             if first.match(candidate):
                 return kind
         if NEVER_MIND.match(candidate):
             return None
         if 2 <= len(candidate.split()) <= 4:
-            for kind, last in _LAST:
+            for kind, last in lasts:
                 if last.search(candidate):
                     return kind
     return None
@@ -205,7 +214,7 @@ def _of_text(text: str) -> RiskKind | None:
     plain = normal(text)
     if not plain or HARMLESS.search(plain[:80]):
         return None
-    return next((kind for kind, said in _SAID if said.search(plain)), None)
+    return next((kind for kind, said in _patterns()[3] if said.search(plain)), None)
 
 
 _SAYS: dict[RiskKind, str] = {
