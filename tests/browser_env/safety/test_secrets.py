@@ -201,3 +201,12 @@ def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
         assert "unter" not in file.read_text(), file
     assert json.loads((tmp_path / "episode" / "episode.json").read_text())["goal"].startswith("Log in with <secret:")
     env.close()
+
+
+def test_a_scan_of_the_page_does_not_show_it(private):
+    env, _ = private(f"<p>{VALUE.replace('&', '&amp;')}</p><button>Go</button>".replace("ä", "&auml;"))
+    scan = env.unwrapped.paged_scan()
+    assert "unter" not in repr(scan)
+    assert "<secret:password>" in repr(scan)
+    with pytest.raises(ValueError, match="no screenshots in a scan"):
+        env.unwrapped.paged_scan(screenshots=True)
