@@ -18,6 +18,7 @@ from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
+from browser_env.safety.policy import Safety
 from browser_env.scan import Scan
 from browser_env.session import DialogPolicy
 from browser_env.session_options import SessionOptions
@@ -49,6 +50,7 @@ def make_core(
     session: SessionOptions | None = None,
     user: Callable[[str], str] | None = None,
     bounds: Bounds | None = None,
+    safety: Safety | None = None,
     step_timeout: float = 30.0,
     reset_timeout: float = 60.0,
 ) -> EnvCore:
@@ -73,6 +75,7 @@ def make_core(
         session: profile, storage, locale, proxy, device, a running browser, recording, ...
         user: answers the action `ask_user`.
         bounds: what waiting for the page may cost.
+        safety: where the agent may go, what it may type, read and write, and what it must ask for.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
         reset_timeout: the same for an attempt to reset.
 
@@ -101,6 +104,7 @@ def make_core(
         context=session.context_arguments(context, device),
         session=session,
         user=user,
+        safety=safety or Safety(),
         step_timeout=step_timeout,
         reset_timeout=reset_timeout,
     )
@@ -174,6 +178,11 @@ class BrowserEnv(gym.Env[Observation, Any]):
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out an action in any accepted form. A malformed one costs a step and becomes `last_error`."""
         return runtime().run(self.core.step(action))
+
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Paths of the files that this episode has downloaded."""
+        return self.core.downloads
 
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do now, and why; None where there is no oracle."""

@@ -12,6 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from browser_env.contexts import ContextSource
 from browser_env.runtime import BrowserSpec
+from browser_env.safety.border import Border, served
+from browser_env.safety.files import Downloads
+from browser_env.safety.policy import Safety
 from browser_env.session_options import SessionOptions
 from browser_env.tab import Tab
 from browser_env.task import Viewport
@@ -32,7 +35,12 @@ class Session:
     """Tabs of one context, the active one, and the events that happened since they were last taken."""
 
     def __init__(
-        self, context: BrowserContext, source: ContextSource, viewport: Viewport, dialogs: DialogPolicy
+        self,
+        context: BrowserContext,
+        source: ContextSource,
+        viewport: Viewport,
+        dialogs: DialogPolicy,
+        border: Border | None = None,
     ) -> None:
         self.context = context
         self.source = source
@@ -44,6 +52,9 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
+        self.border = border or Border(Safety())
+        """What the session may reach, and what it was kept from reaching."""
+        self.downloads = Downloads(self.border.safety, self._note)
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -61,6 +72,8 @@ class Session:
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
         source: ContextSource | None = None,
+        safety: Safety | None = None,
+        start_url: str | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -71,16 +84,29 @@ class Session:
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
             source: where the context comes from; by default the browser that is shared by equal `spec`.
+            safety: what may be reached, and where downloads go.
+            start_url: where the task starts; it may be reached, wherever it is.
+
+        Raises:
+            ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
         """
         source = source or ContextSource(spec, SessionOptions())
+        border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        source.spec = border.spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
-        context = await source.open({"viewport": size, "accept_downloads": True, **(options or {})})
-        session = cls(context, source, viewport, dialogs)
+        arguments = await border.raise_({"viewport": size, "accept_downloads": True, **(options or {})})
+        try:
+            context = await source.open(arguments)
+        except BaseException:
+            await border.close()
+            raise
+        session = cls(context, source, viewport, dialogs, border)
         session.scripted = (options or {}).get("java_script_enabled", True)
         try:
             await source.prepare(context, session._note)
-            for origin, folder in (sites or {}).items():
+            for origin, folder in served(sites or {}, border).items():
                 await context.route(f"{origin}/**", _serve(folder))
+            await border.watch(context, session._note)
             before = [] if source.shared_with_people else context.pages
             session.active = await session._attach(await context.new_page())
             for page in before:  # the blank tab that a browser starts with
@@ -101,6 +127,7 @@ class Session:
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
+        self.downloads.watch(tab)
         self.tabs.append(tab)
         return tab
 
@@ -149,6 +176,7 @@ class Session:
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
+        self.downloads.start(download)
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url != "about:blank":
@@ -162,6 +190,7 @@ class Session:
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
+        self.border.flush()
         events, self._events = tuple(self._events), []
         return events
 
@@ -213,6 +242,8 @@ class Session:
         if self.closed:
             return
         self.closed = True
+        self.downloads.forget()
+        await self.border.close()
         try:
             pages = [tab.page for tab in self.tabs]
             await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)

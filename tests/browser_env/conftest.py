@@ -28,7 +28,8 @@ def open_page(tmp_path):
     def open_it(html, *, options=None, seed=0, **pages):
         for name, text in {"index": html, **pages}.items():
             (tmp_path / f"{name}.html").write_text(f"<!doctype html><title>{name}</title>{text}", encoding="utf8")
-        env = gymnasium.make("Browser-v0", task=Site(tmp_path), **{"viewport": (800, 600), **(options or {})})
+        usual = {"viewport": (800, 600), "safety": browser_env.Safety(upload_from=(tmp_path,))}
+        env = gymnasium.make("Browser-v0", task=Site(tmp_path), **{**usual, **(options or {})})
         envs.append(env)
         obs, _ = env.reset(seed=seed)
         return env, obs
