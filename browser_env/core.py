@@ -17,6 +17,7 @@ import numpy as np
 
 from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.contexts import context_source
 from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.marks import draw
@@ -26,6 +27,7 @@ from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
 from browser_env.scan import Scan, paged_scan
 from browser_env.session import DialogPolicy, Session
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
@@ -50,7 +52,9 @@ class Settings:
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
+    """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
+    session: SessionOptions = field(default_factory=SessionOptions)
+    """Whose browser, whose profile, recorded or replayed."""
     user: Callable[[str], str] | None = None
     """Answers `ask_user`; None: nobody is there."""
     step_timeout: float = 30.0
@@ -73,6 +77,7 @@ class EnvCore:
         self.observation: Observation | None = None
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._contexts = context_source(settings.browser, settings.session)
         self._outline: tuple[Any, str] | None = None
         """With `obs_mode="delta"`: the document that was observed last, and its outline."""
 
@@ -131,6 +136,7 @@ class EnvCore:
         session = self.session
         if session is not None:
             reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
+            reusable = reusable and not self.settings.session.one_context_an_episode
             if reusable and not session.active.crashed:
                 return session
             self.session = None
@@ -142,6 +148,7 @@ class EnvCore:
             dialogs=self.settings.dialogs,
             sites=self.task.sites,
             options=self.settings.context,
+            source=self._contexts,
         )
         return self.session
 
@@ -300,6 +307,20 @@ class EnvCore:
             return None
         view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
         return view.screenshot
+
+    async def storage_state(self) -> dict[str, Any]:
+        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
+
+        Raises:
+            EnvError: there is no session, or it is lost.
+        """
+        if self.session is None:
+            raise EnvError("Call reset() before storage_state().")
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                return dict(await self.session.context.storage_state(indexed_db=True))
+        except Exception as error:
+            raise EnvError(f"The storage can't be read: {_first_line(error)}.") from error
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""
