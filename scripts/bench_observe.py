@@ -146,7 +146,7 @@ def _timed(url: str) -> tuple[float, int]:
 
 
 def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    from scripts.peers import open_peer  # type: ignore[import-not-found]
+    from scripts.peers import open_peer
 
     peer = open_peer(name)
     try:
