@@ -13,8 +13,9 @@ from browser_env.fields import fill, select, upload
 from browser_env.keyboard import press, type_text
 from browser_env.mouse import click, drag, hover, scroll
 from browser_env.observation import Element
-from browser_env.reach import Foreign, Reach
+from browser_env.reach import Reach
 from browser_env.session import Session
+from browser_env.tab import Place
 
 NAVIGATION_TIMEOUT = 15.0
 """Seconds for a server to answer a `navigate`."""
@@ -25,11 +26,11 @@ class Hands:
 
     Args:
         session: where to act; the active tab is meant.
-        foreign: elements in frames of another origin, with the frame and its offset in the top frame.
+        foreign: elements in frames of another origin, with the place of the frame.
         elements: the elements of the last observation, among which selectors are looked up first.
     """
 
-    def __init__(self, session: Session, foreign: Foreign, elements: Sequence[Element] = ()) -> None:
+    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element] = ()) -> None:
         self.session = session
         self.reach = Reach(session, foreign, elements)
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 
-async def browse(session: Session, action: Action, timeout: float) -> None:
+async def browse(session: Session, action: Action, seconds: float) -> None:
     """Carry out an action that is not about an element.
 
     Args:
         session: where to act.
         action: of any other kind nothing is done.
-        timeout: seconds for a server to answer.
+        seconds: how long a server may take to answer.
 
     Raises:
         ActionError: it can't be done, or the page did not load.
@@ -32,11 +32,11 @@ async def browse(session: Session, action: Action, timeout: float) -> None:
     try:
         match action:
             case Navigate():
-                await tab.page.goto(_full_url(action.url), wait_until="commit", timeout=timeout * 1000)
+                await tab.page.goto(_full_url(action.url), wait_until="commit", timeout=seconds * 1000)
             case Back():
-                await _through_history(session, -1, timeout)
+                await _through_history(session, -1, seconds)
             case Forward():
-                await _through_history(session, 1, timeout)
+                await _through_history(session, 1, seconds)
             case NewTab():
                 await session.new_tab(_full_url(action.url) if action.url else "")
             case CloseTab():
@@ -62,14 +62,14 @@ async def browse(session: Session, action: Action, timeout: float) -> None:
         raise ActionError("The page asked whether to leave it, and that was dismissed: it is still there.")
 
 
-async def _through_history(session: Session, by: int, timeout: float) -> None:
+async def _through_history(session: Session, by: int, seconds: float) -> None:
     tab = session.active
     history = await tab.protocol.send("Page.getNavigationHistory")
     if not 0 <= history["currentIndex"] + by < len(history["entries"]):
         raise ActionError(f"There is no page to go {'back' if by < 0 else 'forward'} to.")
     page: Page = tab.page
     go = page.go_back if by < 0 else page.go_forward
-    await go(wait_until="commit", timeout=timeout * 1000)
+    await go(wait_until="commit", timeout=seconds * 1000)
 
 
 def _full_url(url: str) -> str:

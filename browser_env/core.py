@@ -23,7 +23,7 @@ from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
 from browser_env.session import DialogPolicy, Session
-from browser_env.settle import Bounds, settle
+from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
 
@@ -108,13 +108,12 @@ class EnvCore:
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        await settle(session.active, self.settings.bounds)
-        settled = time.perf_counter()
+        view = await look(session, self.settings.view, self.viewport, self.settings.bounds)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
-        observation = await self._observe(session, last_action="", last_error="")
+        observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
-        timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)
+        timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
     async def _fresh_session(self) -> Session:
@@ -170,17 +169,22 @@ class EnvCore:
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
-        settled = time.perf_counter()
+        since = since if session.active is tab else -1
+        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since)
+        observed = time.perf_counter()
         score = await self.task.score(session.active.page, self.episode)
         scored = time.perf_counter()
-        observation = await self._observe(session, last_action=last_action, last_error=last_error)
+        observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
         detail = last_error
         terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
         timing = Timing(
-            act=acted - start, settle=settled - acted, score=scored - settled, observe=now - scored, total=now - start
+            act=acted - start,
+            settle=view.waited,
+            score=scored - observed,
+            observe=observed - acted - view.waited + now - scored,
+            total=now - start,
         )
         info = self._info(outcome, detail, score, timing, path)
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
@@ -203,7 +207,8 @@ class EnvCore:
                 answer = await asyncio.to_thread(self.settings.user, action.question)
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
-                return await Hands(session, self._foreign).perform(action)
+                assert self.observation is not None
+                return await Hands(session, self._foreign, self.observation["elements"]).perform(action)
         return "chat"
 
     def _judge(self, score: Score) -> Outcome:
@@ -217,8 +222,7 @@ class EnvCore:
             return Outcome.TIMEOUT
         return Outcome.RUNNING
 
-    async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
-        view: View = await look(session, self.settings.view, self.viewport)
+    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,

@@ -31,6 +31,7 @@ def make_core(
     task: Task | None = None,
     viewport: Viewport | None = None,
     screenshot: bool = True,
+    reach: float | None = 1.0,
     budget: int | None = None,
     count: Callable[[str], int] = len,
     stamp_ids: bool = False,
@@ -52,6 +53,7 @@ def make_core(
         task: a Task object, instead of the two above.
         viewport: width and height in CSS pixels; the task's own by default.
         screenshot: put a screenshot into observations.
+        reach: how many viewport heights above and below the viewport are looked at; None for the whole page.
         budget: the most that `obs["dom"]` may measure; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
         stamp_ids: write element ids into the page as `data-agent-id`.
@@ -73,7 +75,7 @@ def make_core(
     task = task or Task(start_url=start_url, goal=goal)
     settings = Settings(
         browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
-        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, budget=budget, count=count),
+        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
         bounds=bounds or Bounds(),
         dialogs=dialogs,
         context=dict(context or {}),

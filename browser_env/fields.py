@@ -80,27 +80,22 @@ async def upload(reach: Reach, action: Upload) -> str:
         return "browser"
     if len(files) > 1 and not found["multiple"]:
         raise ActionError(f"Element {id} takes one file only.")
-    if id in reach.foreign:
-        element = await reach.tab.frame_node(reach.foreign[id][0], found["input"])
-        if element is None:
-            raise ActionError(complaint(id, {"error": "gone"}))
-        await element.set_input_files(files)
-        return "browser"
-    node = await reach.tab.call("node", id=found["input"])
+    world = reach.world(id)
+    node = await world.call("node", id=found["input"])
     if "objectId" not in node:
         raise ActionError(complaint(id, {"error": "gone"}))
-    await reach.tab.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
+    await world.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
     return "browser"
 
 
 async def _through_chooser(reach: Reach, id: int, files: list[str]) -> None:
-    from playwright.async_api import TimeoutError
+    from playwright.async_api import TimeoutError as NotOpened
 
     try:
         async with reach.tab.page.expect_file_chooser(timeout=CHOOSER_BOUND * 1000) as waiting:
             await click(reach, Click(id=id))
         chooser = await waiting.value
-    except TimeoutError:
+    except NotOpened:
         raise ActionError(f"Element {id} is not a file input, and clicking it opens no file chooser.") from None
     if len(files) > 1 and not chooser.is_multiple():
         raise ActionError(f"The file chooser of element {id} takes one file only.")

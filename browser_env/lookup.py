@@ -1,4 +1,4 @@
-"""Finds the element that a selector names: in the last observation where that is enough, else with Playwright's engine."""
+"""Finds the element that a selector names: in the last observation, or with Playwright's selector engine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
 
     from browser_env.reach import Reach
+    from browser_env.tab import Place
 
 MOST_NAMED = 5
 """Matching elements that an error about too many names."""
+
+_CHANGED = "The page changed while the element was looked for; try again."
 
 _ROLE = re.compile(r"""role=([a-z]+)\[\s*name\s*=\s*(["'])(.*)\2\s*(i?)\s*\]""")
 
@@ -25,7 +28,8 @@ _PATH = """el => {
   const path = [];
   let hops = 0;
   for (let node = el;;) {
-    if (node.parentNode) { path.push(Array.prototype.indexOf.call(node.parentNode.childNodes, node)); node = node.parentNode; }
+    const parent = node.parentNode;
+    if (parent) { path.push(Array.prototype.indexOf.call(parent.childNodes, node)); node = parent; }
     else if (node.host) { path.push('shadow'); node = node.host; }
     else {
       const holder = node.defaultView && node.defaultView.frameElement;
@@ -58,10 +62,8 @@ def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int |
         found = [el for el in elements if el["role"] == role and _says(el["name"], name, exact)]
     elif step.method == "locator" and (role_name := _ROLE.fullmatch(step.args[0].strip())):
         role, _, name, loose = role_name.groups()
-        found = [
-            el for el in elements if el["role"] == role and (el["name"] == name or loose and _says(el["name"], name, True))
-        ]
-        found = [el for el in found if loose or el["name"] == name]
+        same = str.casefold if loose else str
+        found = [el for el in elements if el["role"] == role and same(el["name"]) == same(name)]
     else:
         return None
     return found[0]["id"] if len(found) == 1 else None
@@ -109,21 +111,32 @@ async def _handles(frame: Frame, steps: Sequence[Step]) -> list[ElementHandle]:
 
 async def _id_of(reach: Reach, frame: Frame, handle: ElementHandle) -> int:
     """Return our id of Playwright's element: the in-page script walks to it along the path that leads there."""
+    path, place = await _way(reach, frame, handle)
+    world = reach.tab.main if place is None else place.world
+    answer = await world.call("idAt", path=path, firstId=reach.session.next_id)
+    if not answer:
+        raise ActionError(_CHANGED)
+    id = int(answer["id"])
+    reach.session.next_id = max(reach.session.next_id, id + 1)
+    if place is not None:
+        reach.foreign[id] = place
+    return id
+
+
+async def _way(reach: Reach, frame: Frame, handle: ElementHandle) -> tuple[list[Any], Place | None]:
+    """Return an element's path in the outermost document of its origin, and where that is, if not on top."""
     way = await handle.evaluate(_PATH)
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame
-    arguments = {"path": way["path"], "firstId": reach.session.next_id}
-    if frame is reach.tab.page.main_frame:
-        answer = await reach.tab.call("idAt", **arguments)
-    else:
-        answer = await reach.tab.call_in_frame(frame, "idAt", **arguments)
-    if not answer:
-        raise ActionError("The page changed while the element was looked for; try again.")
-    id = int(answer["id"])
-    reach.session.next_id = max(reach.session.next_id, id + 1)
-    if frame is not reach.tab.page.main_frame:
-        reach.foreign.setdefault(id, (frame, (0.0, 0.0)))
-    return id
+    if frame.parent_frame is None:
+        return way["path"], None
+    path, outer = await _way(reach, frame.parent_frame, await frame.frame_element())
+    parent = reach.tab.main if outer is None else outer.world
+    index = await parent.call("holderAt", path=path)
+    place = None if index is None else await reach.tab.enter(parent, index, outer)
+    if place is None:
+        raise ActionError(_CHANGED)
+    return way["path"], place
 
 
 def _first_line(error: Exception) -> str:

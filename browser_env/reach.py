@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from browser_env.complaints import complaint
 from browser_env.errors import ActionError
 from browser_env.lookup import find_element
 from browser_env.observation import Element
 from browser_env.session import Session
-from browser_env.tab import Tab
-
-if TYPE_CHECKING:
-    from playwright.async_api import Frame
+from browser_env.tab import Place, Tab
+from browser_env.world import World
 
 Point = tuple[float, float]
-Foreign = dict[int, tuple["Frame", Point]]
-"""Elements in frames of another origin: the frame, and its offset in the top frame when it was observed."""
 
 
 class Reach:
@@ -26,11 +21,11 @@ class Reach:
 
     Args:
         session: where to act; the active tab is meant.
-        foreign: elements in frames of another origin.
+        foreign: elements in frames of another origin, with the place of the frame.
         elements: the elements of the last observation; selectors are looked up in it first.
     """
 
-    def __init__(self, session: Session, foreign: Foreign, elements: Sequence[Element]) -> None:
+    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element]) -> None:
         self.session = session
         self.foreign = foreign
         self.elements = elements
@@ -48,13 +43,13 @@ class Reach:
         """
         return id if selector is None else await find_element(self, selector)
 
+    def world(self, id: int) -> World:
+        """Return the world in which an element lives."""
+        return self.foreign[id].world if id in self.foreign else self.tab.main
+
     async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
         """Call an in-page method about an element and turn what it complains of into an ActionError."""
-        if id in self.foreign:
-            answer = await self.tab.call_in_frame(self.foreign[id][0], method, id=id, **arguments)
-        else:
-            answer = await self.tab.call(method, id=id, **arguments)
-        answer = answer or {}
+        answer = await self.world(id).call(method, id=id, **arguments) or {}
         if "error" in answer:
             raise ActionError(complaint(id, answer))
         return dict(answer)
@@ -67,7 +62,7 @@ class Reach:
         where = await self.ask("locate", id, hover=hover)
         if id not in self.foreign:
             return where
-        return await self._through_frame(self.foreign[id][0], where)
+        return await self._out_of_frame(self.foreign[id], where)
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
         """Locate an element; if something covers it, look once more: an overlay may be fading, a menu moving."""
@@ -77,17 +72,19 @@ class Reach:
             where = await self.locate(id, hover=hover)
         return where
 
-    async def _through_frame(self, frame: Frame, where: dict[str, Any]) -> dict[str, Any]:
+    async def _out_of_frame(self, place: Place, where: dict[str, Any]) -> dict[str, Any]:
         """Turn a point of another origin's frame into one of the top frame; the frame may have to be scrolled to."""
-        dx, dy = await _offset(frame)
+        x, y = where["x"], where["y"]
+        left, top, free = await place.offset(x, y)
+        if not self._in_view(x + left, y + top) or not free:
+            await place.parent.call("showFrame", index=place.index, x=x, y=y)
+            left, top, free = await place.offset(x, y)
+        covered = {} if free else {"covered": "something outside of its frame"}
+        return {**where, **covered, "x": x + left, "y": y + top}
+
+    def _in_view(self, x: float, y: float) -> bool:
         size = self.tab.page.viewport_size
-        if size and not (0 <= where["x"] + dx < size["width"] and 0 <= where["y"] + dy < size["height"]):
-            holder = await frame.frame_element()
-            await holder.evaluate(_SHOW, [where["x"], where["y"]])
-            dx, dy = await _offset(frame)
-        point = {"x": where["x"] + dx, "y": where["y"] + dy}
-        over = await self.tab.call("frameOver", **point)
-        return {**where, **point, **({} if "covered" in where or not over else {"covered": over})}
+        return not size or (0 <= x < size["width"] and 0 <= y < size["height"])
 
     async def resolve_point(self, target: int | Point | str) -> int | Point:
         """Return a drag's end with its selector, if it is one, looked up."""
@@ -106,33 +103,7 @@ class Reach:
         Raises:
             ActionError: it lies outside of the viewport.
         """
-        size = self.tab.page.viewport_size
-        if size and not (0 <= x < size["width"] and 0 <= y < size["height"]):
+        if not self._in_view(x, y):
+            size = self.tab.page.viewport_size or {"width": 0, "height": 0}
             raise ActionError(f"The point {x:g}, {y:g} is outside of the view, {size['width']} by {size['height']}.")
         return x, y
-
-
-_SHOW = """(holder, [x, y]) => {
-  const rect = holder.getBoundingClientRect();
-  for (let box = holder.parentElement; box; box = box.parentElement) {
-    const outer = box.getBoundingClientRect();
-    const at = rect.top + y;
-    if (box.scrollHeight > box.clientHeight && box !== document.scrollingElement && (at < outer.top || at > outer.bottom)) {
-      box.scrollBy({top: at - outer.top - outer.height / 2, behavior: 'instant'});
-    }
-  }
-  const moved = holder.getBoundingClientRect();
-  scrollBy({left: moved.left + x - innerWidth / 2, top: moved.top + y - innerHeight / 2, behavior: 'instant'});
-}"""
-"""Scrolls the page that holds a frame so that a point of the frame is in the middle of the view."""
-
-
-async def _offset(frame: Frame) -> Point:
-    """Where a frame's content begins, in the top frame's viewport."""
-    holder = await frame.frame_element()
-    box, border = await asyncio.gather(
-        holder.bounding_box(), holder.evaluate("holder => [holder.clientLeft, holder.clientTop]")
-    )
-    if box is None:
-        raise ActionError("The frame of this element is not visible.")
-    return box["x"] + border[0], box["y"] + border[1]

@@ -37,6 +37,8 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
+        self.stayed = False
+        """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()

@@ -103,21 +103,36 @@ function locate({id, hover}) {
   return {x: top[0], y: top[1], scrolled, covered: blocker ? describe(blocker) : 'nothing visible'};
 }
 
-// What is at the point, if that isn't a frame: a frame of another origin may be covered.
-function frameOver({x, y}) {
-  const hit = deepest(document, x, y);
-  return hit && !/^i?frame$/.test(hit.localName) ? describe(hit) : null;
+// Scrolls so that a point of a frame of another origin is in view.
+function showFrame({index, x, y}) {
+  const frame = holder({index});
+  if (!frame) return;
+  frame.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  const rect = frame.getBoundingClientRect();
+  const win = frame.ownerDocument.defaultView;
+  const left = rect.left + frame.clientLeft + x, top = rect.top + frame.clientTop + y;
+  if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
 }
 
-// The id of the element at the end of a path: numbers of child nodes, 'shadow' and 'frame' for the ways in.
-function idAt({path, firstId}) {
-  nextId = Math.max(nextId, firstId);
+// The node at the end of a path: numbers of child nodes, 'shadow' and 'frame' for the ways in.
+function nodeAt(path) {
   let node = document;
   for (const step of path) {
-    node = step === 'shadow' ? node.shadowRoot : step === 'frame' ? node.contentDocument : node.childNodes[step];
+    node = step === 'shadow' ? rootOf(node) : step === 'frame' ? node.contentDocument : node.childNodes[step];
     if (!node) return null;
   }
-  return node.nodeType === 1 ? {id: idOf(node)} : null;
+  return node.nodeType === 1 ? node : null;
+}
+
+function idAt({path, firstId}) {
+  nextId = Math.max(nextId, firstId);
+  const found = nodeAt(path);
+  return found ? {id: idOf(found)} : null;
+}
+
+function holderAt({path}) {
+  const found = nodeAt(path);
+  return found ? holderNumber(found) : null;
 }
 
 const fire = (el, ...types) => {
@@ -169,7 +184,7 @@ function fieldOf(el) {
     return el;
   }
   const inner = [...el.querySelectorAll('input:not([type=hidden]), textarea, [contenteditable]:not([contenteditable=false])'),
-    ...(el.shadowRoot ? el.shadowRoot.querySelectorAll('input:not([type=hidden]), textarea') : [])];
+    ...(rootOf(el) ? rootOf(el).querySelectorAll('input:not([type=hidden]), textarea') : [])];
   return inner.length === 1 ? inner[0] : el;
 }
 
@@ -185,13 +200,11 @@ function refusal(el) {
 }
 
 function setValue(el, text) {
-  const view = el.ownerDocument.defaultView;
-  const set = (value) => Object.getOwnPropertyDescriptor(view.HTMLInputElement.prototype, 'value').set.call(el, value);
   const before = el.value;
-  set(text);
+  el.value = text;
   const same = el.type === 'color' ? el.value.toLowerCase() === text.toLowerCase() : el.type === 'range' ? Number(el.value) === Number(text) && text !== '' : el.value !== '' || text === '';
   if (!same) {
-    set(before);
+    el.value = before;
     if (el.type === 'range') return {error: 'number', min: el.min || '0', max: el.max || '100', step: el.step};
     return {error: 'format', type: el.type};
   }
