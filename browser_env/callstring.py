@@ -109,7 +109,7 @@ def _named_call(name: str, node: ast.Call) -> dict[str, Any]:
         raise ActionError(f"Unknown action {name!r}.{did_you_mean(name, CALLS)} The calls are {', '.join(CALLS)}.")
     action, parameters, fixed = CALLS[name]
     values, named = literals(name, node)
-    if name in ("press", "type") and len(values) == 1 and not {"id", "bid"} & set(named):
+    if name in ("press", "type") and len(values) == 1 and not {"key", "key_comb", "text", "value"} & set(named):
         parameters = parameters[1:] + parameters[:1]  # press("Enter"), type("text"): no element
     if len(values) > len(parameters):
         raise ActionError(f"{name} takes at most {len(parameters)} arguments, not {len(values)}.")

@@ -27,11 +27,17 @@ _MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
 
 
 def key_chord(key: str) -> str:
-    """Bring a key or chord into Playwright's spelling: `ctrl+A` -> `Control+A`, `esc` -> `Escape`."""
+    """Bring a key or chord into Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
+
+    A letter in a chord is a capital exactly if Shift is held, as on a keyboard.
+    """
     if len(key) == 1:
         return key
     parts = key.split("+") if not key.endswith("++") else [*key[:-2].split("+"), "+"]
-    return "+".join(_KEYS.get(part.strip().lower(), part.strip()) for part in parts)
+    parts = [_KEYS.get(part.strip().lower(), part.strip()) for part in parts]
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-1] = parts[-1].upper() if "Shift" in parts else parts[-1].lower()
+    return "+".join(parts)
 
 
 async def type_text(reach: Reach, action: Type) -> str:

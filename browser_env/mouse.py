@@ -63,6 +63,10 @@ async def hover(reach: Reach, action: Hover) -> str:
             return "dom"
         x, y = where["x"], where["y"]
     await reach.tab.page.mouse.move(x, y)
+    if id is not None:  # what the mouse has left may have closed, and things have moved
+        where = await reach.locate(id, hover=True)
+        if "covered" not in where and (where["x"], where["y"]) != (x, y):
+            await reach.tab.page.mouse.move(where["x"], where["y"])
     return "mouse"
 
 
@@ -76,7 +80,7 @@ async def drag(reach: Reach, action: Drag) -> str:
     target = await reach.resolve_point(action.to)
     source = await reach.resolve_point(action.from_)
     await reach.point(target)
-    start = await reach.point(source)
+    start = await reach.point(source, press=True)
     await mouse.move(*start)
     await mouse.down()
     try:

@@ -90,11 +90,17 @@ class Reach:
         """Return a drag's end with its selector, if it is one, looked up."""
         return await find_element(self, target) if isinstance(target, str) else target
 
-    async def point(self, target: int | Point) -> Point:
-        """Return the point of a drag's end, scrolled into view if it is an element."""
+    async def point(self, target: int | Point, *, press: bool = False) -> Point:
+        """Return the point of a drag's end, scrolled into view if it is an element.
+
+        Raises:
+            ActionError: it is outside of the view, or is to be pressed and can't be.
+        """
         if isinstance(target, tuple):
             return self.on_page(float(target[0]), float(target[1]))
-        where = await self.locate(target, hover=True)
+        where = await self.locate(target, hover=not press)
+        if press and "covered" in where:
+            raise ActionError(f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.")
         return where["x"], where["y"]
 
     def on_page(self, x: float, y: float) -> Point:
