@@ -17,12 +17,13 @@ import numpy as np
 
 from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.dialogs import DialogPolicy
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
-from browser_env.session import DialogPolicy, Session
+from browser_env.session import Session
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing

@@ -12,11 +12,11 @@ import numpy as np
 
 from browser_env.browsers import has_window
 from browser_env.core import EnvCore, Settings, StepResult
+from browser_env.dialogs import DialogPolicy, check_dialogs
 from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
-from browser_env.session import DialogPolicy
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
 from browser_env.task import Task, Viewport
@@ -60,7 +60,8 @@ def make_core(
         headless: without a window.
         executable: path of the browser; None looks for one.
         switches: further command-line switches of the browser.
-        dialogs: `"accept"` or `"dismiss"` alerts, confirmations and prompts.
+        dialogs: how alerts, confirmations, prompts and questions whether to leave a page are answered: `"accept"`,
+            `"dismiss"`, a mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
         context: further arguments of Playwright's `Browser.new_context`, e.g. `{"locale": "de-DE"}`.
         user: answers the action `ask_user`.
         bounds: what waiting for the page may cost.
@@ -68,10 +69,11 @@ def make_core(
         reset_timeout: the same for an attempt to reset.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given.
+        ValueError: both a task and a start URL or goal were given, or `dialogs` is no policy.
     """
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
+    check_dialogs(dialogs)
     task = task or Task(start_url=start_url, goal=goal)
     settings = Settings(
         browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),

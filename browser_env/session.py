@@ -7,20 +7,25 @@ import contextlib
 import mimetypes
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from browser_env.dialogs import DialogPolicy, answer_dialog
 from browser_env.runtime import BrowserSpec, runtime
 from browser_env.tab import Tab
 from browser_env.task import Viewport
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Route
-
-DialogPolicy = Literal["accept", "dismiss"]
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
 
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
+
+CLOSE_BOUND = 2.0
+"""Seconds for a tab to close by itself; one that hangs is closed without being asked."""
+
+DOWNLOAD_BOUND = 2.0
+"""Seconds that a step waits for a download to end."""
 
 MAX_EVENTS = 50
 """Events kept a step; a page that makes more is reported as such."""
@@ -39,10 +44,15 @@ class Session:
         self.closed = False
         self.stayed = False
         """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
+        self._decided = asyncio.Event()
+        """Set when a tab has closed, or a page that asked whether to leave it stays."""
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
+        self._downloads: set[asyncio.Task[None]] = set()
         self._appeared = asyncio.Event()
+        self._refused: dict[str, int] = {}
+        """HTTP status of documents that came with an error, by URL."""
         self._expected = 0
         """Windows that pages have asked for and that are not there yet."""
 
@@ -61,7 +71,7 @@ class Session:
         Args:
             spec: which browser.
             viewport: size of the page in CSS pixels.
-            dialogs: how alerts, confirmations and prompts are answered.
+            dialogs: how dialogs are answered (`browser_env.dialogs`).
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
         """
@@ -84,6 +94,7 @@ class Session:
         page.on("dialog", self._dialog)
         page.on("download", self._download)
         page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("response", self._answered)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
@@ -118,22 +129,50 @@ class Session:
             return
         self.tabs.remove(closed)
         closed.changed.set()
+        self._decided.set()
         if closed is self.active and self.tabs:
             self.active = self.tabs[-1]
         self._note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
-        accept = self._dialogs == "accept"
-        self._note(f"{dialog.type} dialog {'accepted' if accept else 'dismissed'}: {_line(dialog.message)}")
+        done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
-            await (dialog.accept() if accept else dialog.dismiss())
+            done = await answer_dialog(dialog, self._dialogs)
+        if dialog.type == "beforeunload" and done == "dismissed":
+            self.stayed = True
+            self._decided.set()
+            for tab in self.tabs:
+                if tab.page is dialog.page:
+                    tab.stay()
+        self._note(f"{dialog.type} dialog {done}: {_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
+        task = asyncio.ensure_future(self._downloaded(download))
+        self._downloads.add(task)
+        task.add_done_callback(self._downloads.discard)
+
+    async def _downloaded(self, download: Download) -> None:
+        name = download.suggested_filename
+        try:
+            failure = await download.failure()
+            if failure:
+                self._note(f"download {'cancelled' if failure == 'canceled' else 'failed'}: {name} ({failure})")
+                return
+            size = (await download.path()).stat().st_size
+            self._note(f"downloaded: {name} ({size} byte{'' if size == 1 else 's'})")
+        except Exception:
+            self._note(f"download failed: {name} (its page was closed)")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.request.is_navigation_request():
+            self._refused[response.url] = response.status
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url != "about:blank":
-            self._note(f"navigated: {frame.url}")
+            status = self._refused.pop(frame.url.split("#")[0], None)
+            self._note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
+            self._refused.clear()
 
     def _note(self, event: str) -> None:
         if len(self._events) < MAX_EVENTS:
@@ -158,6 +197,11 @@ class Session:
                     await asyncio.wait_for(self._appeared.wait(), left)
         self._expected = 0
 
+    async def downloaded(self) -> None:
+        """Wait for downloads to end, within a bound; one that takes longer is an event of a later step."""
+        if self._downloads:
+            await asyncio.wait(set(self._downloads), timeout=DOWNLOAD_BOUND)
+
     async def new_tab(self, url: str = "") -> None:
         """Open a tab and make it active."""
         page = await self.context.new_page()  # announced through the "page" event, which attaches to it
@@ -168,14 +212,21 @@ class Session:
             await page.goto(url, wait_until="commit")
 
     async def close_tab(self) -> None:
-        """Close the active tab; when it was the last, a blank one takes its place."""
+        """Close the active tab, unless its page asks to stay; when it was the last, a blank one takes its place."""
         tab = self.active
-        if len(self.tabs) == 1:
-            await self.new_tab()
-            self.active = self.tabs[-1]
-        await tab.page.close()
+        self.stayed = False
+        self._decided.clear()
+        await tab.page.close(run_before_unload=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._decided.wait(), CLOSE_BOUND)
+        if self.stayed:
+            return
+        if not tab.page.is_closed():
+            await tab.page.close()  # it hangs
         if tab in self.tabs:
             self.tabs.remove(tab)
+        if not self.tabs:
+            await self.new_tab()
         if self.active is tab:
             self.active = self.tabs[-1]
 

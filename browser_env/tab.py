@@ -92,6 +92,11 @@ class Tab:
         self._loads.pop(event["frameId"], None)
         self.changed.set()
 
+    def stay(self) -> None:
+        """Forget navigations under way: the page asked whether to leave it, and the answer was no."""
+        self._loads.clear()
+        self.changed.set()
+
     def _request(self, request: Request) -> None:
         if request.resource_type in _WATCHED:
             self.clock += 1

@@ -71,7 +71,7 @@ def test_a_list_is_sorted_and_the_target_scrolled_to(open_page, by_name):
 
 def test_html5_drags_cross_frames(open_page, by_name):
     env, obs = open_page(
-        f"""<div id=a draggable=true role=button>from</div><iframe src=target.html style="width:300px;height:200px"></iframe>
+        """<div id=a draggable=true role=button>from</div><iframe src=target.html style="width:300px;height:200px"></iframe>
         <script>a.ondragstart = (e) => e.dataTransfer.setData('text/plain', 'payload')</script>""",
         target="""<div id=b role=button style="height:100px">to</div><script>b.ondragover = (e) => e.preventDefault(); b.ondrop = (e) => { e.preventDefault(); b.textContent = e.dataTransfer.getData('text/plain') }</script>""",
     )
