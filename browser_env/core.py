@@ -27,6 +27,7 @@ from browser_env.session import Session
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
+from browser_env.world import page_went_away
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
@@ -171,10 +172,9 @@ class EnvCore:
         acted = time.perf_counter()
         await session.attached()
         since = since if session.active is tab else -1
-        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since)
-        observed = time.perf_counter()
-        score = await self.task.score(session.active.page, self.episode)
-        scored = time.perf_counter()
+        scoring = _Scoring(self.task, session, self.episode)
+        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since, scoring.read)
+        score = scoring.score
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
@@ -183,8 +183,8 @@ class EnvCore:
         timing = Timing(
             act=acted - start,
             settle=view.waited,
-            score=scored - observed,
-            observe=observed - acted - view.waited + now - scored,
+            score=scoring.seconds,
+            observe=now - acted - view.waited,
             total=now - start,
         )
         info = self._info(outcome, detail, score, timing, path)
@@ -298,6 +298,30 @@ class EnvCore:
         if session is not None:
             await self._teardown(session)
             await session.close()
+
+
+class _Scoring:
+    """Asks the task for its verdict while the observation is still being made."""
+
+    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
+        self.score = Score()
+        self.seconds = 0.0
+        self._task = task
+        self._session = session
+        self._episode = episode
+
+    async def read(self) -> None:
+        start = time.perf_counter()
+        try:
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        except Exception as error:
+            if not page_went_away(error):
+                raise
+            # The page left just now; what it was replaced by is asked.
+            with contextlib.suppress(Exception):
+                await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        self.seconds = time.perf_counter() - start
 
 
 def _first_line(error: BaseException) -> str:

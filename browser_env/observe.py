@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,12 @@ class View:
 
 
 async def look(
-    session: Session, options: ViewOptions, viewport: Viewport, bounds: Bounds | None = None, since: int = -1
+    session: Session,
+    options: ViewOptions,
+    viewport: Viewport,
+    bounds: Bounds | None = None,
+    since: int = -1,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> View:
     """Look at the session's active tab.
 
@@ -69,19 +74,26 @@ async def look(
         viewport: size that the screenshot is brought to.
         bounds: wait until the page is quiet first, for so long at most; None: look at once.
         since: the tab's clock before the action; what was under way already isn't waited for.
+        meanwhile: what else is to be read of the page once it is quiet; it must not change the page.
 
-    Pass and screenshot run at the same time, after settling or, while the page is still, along with it: a picture
-    that the page has changed since is taken again.
+    The screenshot is asked for together with the pass, and taken again if the page changed before the pass: then the
+    two show the same.
     """
     start = time.monotonic()
     tab = session.active
+    waited = 0.0
     if bounds is None:
-        raw, png = await _both(session, tab, options, "observe")
-        waited = 0.0
+        shot = _start(tab.screenshot()) if options.screenshot else None
+        raw = await tab.main.observe(**_what(session, options))
     else:
-        raw, png, waited = await _settled(session, tab, options, bounds, since, start)
-    lines, elements, texts, foreign = await _with_frames(session, tab, options, raw)
-    titles = await asyncio.gather(*(_title(other, raw) for other in session.tabs))
+        raw, shot, waited = await _settled(session, tab, options, bounds, since, start)
+    seen, titles, png, _ = await asyncio.gather(
+        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
+        asyncio.gather(*(_title(other, raw) for other in session.tabs)),
+        _picture(tab, shot, raw),
+        meanwhile() if meanwhile else _nothing(),
+    )
+    lines, elements, texts, foreign = seen
     tabs = tuple(
         TabView(url=other.page.url, title=title, active=other is tab)
         for other, title in zip(session.tabs, titles, strict=True)
@@ -101,40 +113,45 @@ async def look(
 
 async def _settled(
     session: Session, tab: Tab, options: ViewOptions, bounds: Bounds, since: int, start: float
-) -> tuple[dict[str, Any], bytes | None, float]:
+) -> tuple[dict[str, Any], asyncio.Task[bytes] | None, float]:
     watch = Watch(tab, bounds, since)
     while True:
         await watch.traffic()
         began = time.monotonic()
+        shot = _start(tab.screenshot()) if options.screenshot else None
         try:
-            raw, png = await _both(session, tab, options, "look", frames=bounds.frames, bound=watch.quiet_left())
+            raw = await tab.main.observe(
+                "look", frames=bounds.frames, bound=watch.quiet_left(), what=_what(session, options)
+            )
         except Exception as error:
             if not page_went_away(error) or watch.late():
                 raise
             continue
         if watch.over():
-            break
-    waited = began - start + raw["waited"] / 1000
-    if png is not None and not raw["still"]:
-        png = await tab.screenshot()
-    return raw, png, waited
+            return raw, shot, began - start + raw["waited"] / 1000
 
 
-async def _both(
-    session: Session, tab: Tab, options: ViewOptions, method: str, **settling: Any
-) -> tuple[dict[str, Any], bytes | None]:
-    what = {
-        "firstId": session.next_id,
-        "stamp": options.stamp_ids,
-        "origin": None,
-        "screen": None,
-        "reach": options.reach,
-    }
-    work = tab.main.observe(method, **(what if method == "observe" else {**settling, "what": what}))
-    if not options.screenshot:
-        return await work, None
-    raw, png = await asyncio.gather(work, tab.screenshot())
-    return raw, png
+async def _picture(tab: Tab, shot: asyncio.Task[bytes] | None, raw: dict[str, Any]) -> bytes | None:
+    if shot is None:
+        return None
+    png = await shot
+    return png if raw.get("still", True) else await tab.screenshot()
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _start(work: Coroutine[Any, Any, bytes]) -> asyncio.Task[bytes]:
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may not be needed
+    return task
+
+
+def _what(session: Session, options: ViewOptions) -> dict[str, Any]:
+    return {
+        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
+    }  # fmt: skip
 
 
 async def _title(tab: Tab, raw: dict[str, Any]) -> str:
@@ -149,15 +166,11 @@ async def _title(tab: Tab, raw: dict[str, Any]) -> str:
 Seen = tuple[list[Line], list[Element], list[str], dict[int, Place]]
 
 
-async def _with_frames(session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any]) -> Seen:
-    """Unpack what the pass saw, with what is in the frames that it could not look into, to any depth."""
-    session.next_id = max(session.next_id, raw["nextId"])
-    return await _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6])
-
-
 async def _unpacked(
     session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], world: World, at: Place | None, screen: Any
 ) -> Seen:
+    """Unpack what the pass saw, with what is in the frames that it could not look into, to any depth."""
+    session.next_id = max(session.next_id, raw["nextId"])
     lines, elements = _unpack(raw)
     texts = [raw["text"]]
     foreign: dict[int, Place] = {} if at is None else {element["id"]: at for element in elements}
@@ -176,7 +189,6 @@ async def _unpacked(
             if place is not None:
                 tab.drop(place)
             continue
-        session.next_id = max(session.next_id, inner["nextId"])
         seen = await _unpacked(session, tab, options, inner, place.world, place, screen)
         at_line = position + shift
         lines[at_line - 1] = (depth, f"iframe {json.dumps(inner['title'] or inner['url'])}", lines[at_line - 1][2])

@@ -78,6 +78,21 @@ function reaches(el, x, y) {
   return label && label.control === el ? true : hit;
 }
 
+// The box of an element; that of an image map's area is worked out from its image.
+function boxOf(el) {
+  if (el.localName !== 'area') return el.getBoundingClientRect();
+  const name = el.closest('map')?.name;
+  const image = name && el.getRootNode().querySelector(`img[usemap="#${CSS.escape(name)}"]`);
+  if (!image) return el.getBoundingClientRect();
+  const box = image.getBoundingClientRect();
+  const n = el.coords.split(',').map(Number);
+  if (el.shape === 'default' || n.length < 3 || n.some(isNaN)) return box;
+  if (el.shape === 'circle') return new DOMRect(box.left + n[0] - n[2], box.top + n[1] - n[2], 2 * n[2], 2 * n[2]);
+  const xs = n.filter((_, i) => i % 2 === 0), ys = n.filter((_, i) => i % 2 === 1);
+  const x = Math.min(...xs), y = Math.min(...ys);
+  return new DOMRect(box.left + x, box.top + y, Math.max(...xs) - x, Math.max(...ys) - y);
+}
+
 function frameOffset(el) {
   let x = 0, y = 0;
   for (let win = el.ownerDocument.defaultView; win && win !== window; win = win.parent) {

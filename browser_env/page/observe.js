@@ -157,7 +157,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     }
     const style = getComputedStyle(el);
     const display = style.display;
-    if (display === 'none') return 0;
+    if (display === 'none' || el.localName === 'area') return 0;
     const contents = display === 'contents';
     const tag = el.localName;
     const visible = style.visibility === 'visible';
@@ -206,6 +206,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
       if (block) words.push('\n');
       return 0;
     }
+    if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
     suspect(el, tag, display, rect);
 
     if (visible && STRUCTURE.has(role) && !quiet && (boxed || contents)) {
@@ -232,6 +233,14 @@ function pass({firstId, stamp, origin, screen, reach}) {
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
+  }
+
+  function areas(image, depth, at, inert) {
+    const map = image.getRootNode().querySelector(`map[name="${CSS.escape(image.useMap.slice(1))}"]`);
+    for (const area of map ? map.querySelectorAll('area[href]') : []) {
+      flush(depth);
+      if (!inert) addElement(area, roleOf(area), depth, boxOf(area), at, clip(nameOf(area, 'link', true), 300), '', null);
+    }
   }
 
   // Links around blocks have empty boxes of their own; what spills out of them can be clicked.

@@ -30,7 +30,7 @@ function roleOf(el) {
     for (const word of explicit.toLowerCase().split(/\s+/)) {
       // What can be focused or carries global ARIA attributes is not presentational, whatever it says.
       if (word === 'none' || word === 'presentation') {
-        if (el.tabIndex >= 0 || GLOBAL_ARIA.some((name) => el.hasAttribute(name))) break;
+        if (el.tabIndex >= 0 || el.hasAttribute('tabindex') || GLOBAL_ARIA.some((name) => el.hasAttribute(name))) break;
         return 'generic';
       }
       if (ROLES.has(word)) return word === 'image' ? 'img' : word === 'directory' ? 'list' : word;
