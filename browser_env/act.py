@@ -43,6 +43,17 @@ class Hands:
         Raises:
             ActionError: it can't be done on this page; the message tells the agent why.
         """
+        from playwright.async_api import Error
+
+        tab = self.session.active
+        try:
+            return await self._perform(action)
+        except Error:
+            if not await self.session.has_closed(tab):
+                raise
+            return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
+
+    async def _perform(self, action: Action) -> str:
         match action:
             case Click():
                 return await click(self.reach, action)

@@ -24,7 +24,7 @@ from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
 from browser_env.session import Session
-from browser_env.settle import Bounds
+from browser_env.settle import Bounds, Hint, hint_of
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
 from browser_env.world import page_went_away
@@ -161,19 +161,29 @@ class EnvCore:
     async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
         tab, since = session.active, session.active.clock
         last_error, path, last_action = "", "", ""
+        hint: Hint = ""
         try:
             action = parse_action(raw)
             self.episode.last_action = action
             last_action = action.to_json()
             path = await self._do(session, action)
+            hint = hint_of(action)
         except ActionError as error:
             last_error = str(error)
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        since = since if session.active is tab else -1
+        if session.active is not tab:
+            since, hint = -1, ""
         scoring = _Scoring(self.task, session, self.episode)
-        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since, scoring.read)
+        how = (session, self.settings.view, self.viewport, self.settings.bounds)
+        try:
+            view = await look(*how, since, scoring.read, hint)
+        except Exception:
+            if not await session.has_closed(tab):
+                raise
+            view = await look(*how, -1, scoring.read)  # the action closed its own tab
+        await session.downloaded()
         score = scoring.score
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()

@@ -230,6 +230,18 @@ class Session:
         if self.active is tab:
             self.active = self.tabs[-1]
 
+    async def has_closed(self, tab: Tab) -> bool:
+        """Has a tab closed, or is it closing? Then another one is active now, a blank one if it was the last."""
+        if not tab.page.is_closed():
+            self._decided.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._decided.wait(), 0.2)
+        if not tab.page.is_closed() or self.closed or tab.crashed:
+            return False
+        if not self.tabs:
+            await self.new_tab()
+        return self.active is not tab
+
     async def focus_tab(self, index: int) -> None:
         """Make the tab with this index active."""
         self.active = self.tabs[index]
