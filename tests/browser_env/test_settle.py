@@ -87,7 +87,7 @@ def test_what_arrives_late_after_enter_is_seen(open_url, slow, reaction):
 
 def test_an_autocomplete_with_a_delay_and_a_request(open_url, slow, by_name):
     page = """<input role=combobox aria-label=City aria-controls=l aria-expanded=false id=c><ul id=l role=listbox></ul><script>let t;
-    c.oninput = () => { clearTimeout(t); t = setTimeout(() => fetch('/x?0.3').then(() => { l.innerHTML = '<li role=option>' + c.value + ' town</li>'; l.firstChild.onclick = () => {{ c.value = 'Chosen'; l.innerHTML = '' } }), 250) }</script>"""
+    c.oninput = () => { clearTimeout(t); t = setTimeout(() => fetch('/x?0.3').then(() => { l.innerHTML = '<li role=option>' + c.value + ' town</li>'; l.firstChild.onclick = () => { c.value = 'Chosen'; l.innerHTML = '' } }), 250) }</script>"""
     for action in ("fill", "type"):
         env = open_url(slow(page))
         obs, *_ = env.step({"action": action, "id": 1, "text": "Os"})
