@@ -115,7 +115,8 @@ class Watch:
         """Wait for what is likely to come although all is quiet; tell whether to look at the page again.
 
         Args:
-            raw: `busy`, whether the page shows that it is loading; `stirred`, whether it has changed since the action.
+            raw: of the page, `busy`, whether it shows that it is loading; `stirred`, whether it has changed since the
+                action; `due`, to which actions the focused element may react late.
         """
         left = self._busy_end - time.monotonic()
         if raw["busy"] and left > 0:
@@ -123,7 +124,7 @@ class Watch:
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""
-        if not hint or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
+        if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
         if not await self._listens(hint):
@@ -145,15 +146,6 @@ class Watch:
 _LISTENS = """hint => {
   let el = document.activeElement;
   for (let inner = el; inner; inner = el.shadowRoot?.activeElement || el.contentDocument?.activeElement) el = inner;
-  if (!el || el === document.body) return false;
-  if (hint === 'enter' && (el.localName === 'textarea' || el.isContentEditable)) return false;
-  if (hint === 'button' && !el.matches('button, [type=submit], [type=button], [role=button]')) return false;
-  if (hint === 'text') {
-    const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
-    const offers = '[role=combobox], [type=search], [aria-autocomplete], [aria-haspopup], [aria-controls], ' +
-      '[aria-owns], [autocomplete=off]';
-    if (!el.matches(offers) && !/search|query|complete|typeahead|suggest|filter/i.test(words)) return false;
-  }
   const types = {
     enter: ['keydown', 'keypress', 'keyup', 'submit', 'change'],
     button: ['click', 'mousedown', 'mouseup', 'pointerdown', 'pointerup', 'submit'],
