@@ -11,18 +11,21 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.dialogs import DialogPolicy
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
+from browser_env.marks import draw
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
+from browser_env.scan import Scan, paged_scan
 from browser_env.session import Session
 from browser_env.settle import Bounds, Hint, hint_of
 from browser_env.task import EpisodeState, Score, Task, Viewport
@@ -30,6 +33,8 @@ from browser_env.timing import Timing
 from browser_env.world import page_went_away
 
 StepResult = tuple[Observation, float, bool, bool, Info]
+
+ObsMode = Literal["full", "delta"]
 
 RESET_ATTEMPTS = 2
 """Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
@@ -41,6 +46,8 @@ class Settings:
 
     browser: BrowserSpec = field(default_factory=BrowserSpec)
     view: ViewOptions = field(default_factory=ViewOptions)
+    obs_mode: ObsMode = "full"
+    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.delta`)."""
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +74,8 @@ class EnvCore:
         self.observation: Observation | None = None
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._outline: tuple[Any, str] | None = None
+        """With `obs_mode="delta"`: the document that was observed last, and its outline."""
 
     async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
         """Start an episode.
@@ -106,6 +115,7 @@ class EnvCore:
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
+        self._outline = None
         self.episode = EpisodeState(goal=goal, seed=seed)
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
@@ -113,7 +123,7 @@ class EnvCore:
         view = await look(session, self.settings.view, self.viewport, self.settings.bounds)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
-        observation = self._observation(session, view, last_action="", last_error="")
+        observation = await self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
@@ -185,7 +195,7 @@ class EnvCore:
             view = await look(*how, -1, scoring.read)  # the action closed its own tab
         await session.downloaded()
         score = scoring.score
-        observation = self._observation(session, view, last_action=last_action, last_error=last_error)
+        observation = await self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
         detail = last_error
@@ -233,7 +243,7 @@ class EnvCore:
             return Outcome.TIMEOUT
         return Outcome.RUNNING
 
-    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
+    async def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -241,7 +251,7 @@ class EnvCore:
             title=view.title,
             tabs=view.tabs,
             elements=view.elements,
-            dom=view.dom,
+            dom=view.dom if self.settings.obs_mode == "full" else await self._changes(session, view.dom),
             page_text=view.page_text,
             events=session.take_events(),
             messages=tuple(message.copy() for message in self.episode.messages),
@@ -253,9 +263,21 @@ class EnvCore:
         self.observation = observation
         return observation
 
+    async def _changes(self, session: Session, outline: str) -> str:
+        """Return what changed in the outline since the last observation; the first of an episode is whole."""
+        tab = session.active
+        frames = await tab.protocol.send("Page.getFrameTree")
+        document = (tab, frames["frameTree"]["frame"]["loaderId"])
+        last, self._outline = self._outline, (document, outline)
+        if last is None:
+            return outline
+        return make_delta(last[1], outline, new_page=last[0] != document, count=self.settings.view.count)
+
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
+        if self._outline is not None:
+            observation["dom"] = NO_CHANGE  # nothing was seen
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()
@@ -290,6 +312,28 @@ class EnvCore:
             return None
         view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
         return view.screenshot
+
+    async def marked(self) -> Any:
+        """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""
+        pixels = await self.screenshot()
+        if pixels is None or self.observation is None:
+            raise EnvError("Call reset() before marked().")
+        return draw(pixels, self.observation["elements"])
+
+    async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
+        """Walk through the page (`browser_env.scan`). The episode goes on as if nothing had happened."""
+        if self.observation is None or self.session is None:
+            raise EnvError("Call reset() before paged_scan().")
+        scan, foreign = await paged_scan(
+            self.session,
+            replace(self.settings.view, screenshot=screenshots),
+            self.viewport,
+            self.settings.bounds,
+            max_screens=max_screens,
+            seconds=self.settings.step_timeout,
+        )
+        self._foreign = {**self._foreign, **foreign}
+        return scan
 
     async def _teardown(self, session: Session) -> None:
         with contextlib.suppress(Exception):  # the page may be gone; nothing the next episode needs depends on it

@@ -15,7 +15,7 @@ let purgeAt = KEPT_IDS;
 const closedRoots = new WeakMap();
 let anyClosed = false;
 
-const squeeze = (text) => text.replace(/[\s\u00a0\u200b]+/g, ' ').trim();
+const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 const byIdRef = (el, attribute) => {
   const value = el.getAttribute(attribute);
@@ -78,9 +78,15 @@ function reaches(el, x, y) {
   return label && label.control === el ? true : hit;
 }
 
-// The box of an element; that of an image map's area is worked out from its image.
+// The box of an element, also of one that has none itself; that of an image map's area is worked out from its image.
 function boxOf(el) {
-  if (el.localName !== 'area') return el.getBoundingClientRect();
+  if (el.localName !== 'area') {
+    const box = el.getBoundingClientRect();
+    if (box.width || box.height || el.getClientRects().length || !el.firstChild) return box;
+    const range = el.ownerDocument.createRange();  // it has no box itself (display: contents), what it holds has
+    range.selectNodeContents(el);
+    return range.getBoundingClientRect();
+  }
   const name = el.closest('map')?.name;
   const image = name && el.getRootNode().querySelector(`img[usemap="#${CSS.escape(name)}"]`);
   if (!image) return el.getBoundingClientRect();

@@ -13,7 +13,8 @@ function pseudoText(el, which) {
   if (plain.has(key)) return '';
   const content = getComputedStyle(el, which).content;
   if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
-  const match = CSS_TEXT.exec(content);
+  const slash = content.lastIndexOf('" / "');  // content: "x" / "what is read out instead"
+  const match = CSS_TEXT.exec(slash > 0 ? content.slice(slash + 4) : content);
   return match ? (match[1] ?? match[2]).replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '') : '';
 }
 
@@ -45,6 +46,8 @@ function embeddedText(child, seen) {
   if (tag === 'br') return ' ';
   const style = getComputedStyle(child);
   if (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount)) return '';
+  const role = roleOf(child);
+  if (WIDGETS_IN_NAMES.has(role)) return ' ' + valueOf(child, role) + ' ';
   const label = child.getAttribute('aria-label');
   if (label && label.trim()) return ' ' + label + ' ';
   if (tag === 'img' || tag === 'area') return ' ' + (child.getAttribute('alt') ?? child.title ?? '') + ' ';
@@ -52,9 +55,8 @@ function embeddedText(child, seen) {
     const title = child.querySelector(':scope > title');
     return ' ' + (title ? title.textContent : child.querySelector('text') ? contentText(child, seen, style) : '') + ' ';
   }
+  if (role === 'group' && seen.branch) return '';
   if (tag === 'iframe' || tag === 'canvas' || tag === 'video' || tag === 'audio' || tag === 'object') return ' ' + (child.title || '') + ' ';
-  const role = roleOf(child);
-  if (WIDGETS_IN_NAMES.has(role) && !seen.label) return ' ' + valueOf(child, role) + ' ';
   if (tag === 'input') return ' ' + (role === 'button' ? nameOf(child, role, true) : '') + ' ';
   const inner = contentText(child, seen, style) || (child.title && style.display !== 'contents' ? child.title : '');
   return style.display.startsWith('inline') && style.display === 'inline' || style.display === 'contents' ? inner : ' ' + inner + ' ';
@@ -107,7 +109,7 @@ function nameOf(el, role, interactive) {
     if (tag === 'text' || tag === 'tspan' || tag === 'g') return squeeze(el.textContent);
   }
   if (NAMED_BY_CONTENT.has(role) || tag === 'summary' || (interactive && role === 'generic')) {
-    const text = squeeze(contentText(el));
+    const text = squeeze(contentText(el, {elements: new Set(), length: 0, branch: role === 'treeitem'}));
     if (text) return text;
   }
   return squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');

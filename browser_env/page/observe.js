@@ -94,6 +94,11 @@ function pass({firstId, stamp, origin, screen, reach}) {
       const assigned = node.assignedNodes();
       if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
     }
+    if (node.localName === 'details' && !node.open) {
+      const summary = node.querySelector(':scope > summary');
+      if (summary) visit(summary, depth, at, quiet, pointer, inert, near);
+      return;
+    }
     let child = (inner || node).firstChild;
     const long = kept && !near && !inner && node.childElementCount > FLAT_LISTS;
     if (long) { const first = firstNear(node.children, at); cut = cut || first !== node.firstElementChild; child = first; }
@@ -171,15 +176,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
       if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
       return 0;
     }
-    const rect = box || el.getBoundingClientRect();
+    const rect = contents ? boxOf(el) : box || el.getBoundingClientRect();
     if (inert && el === at.modal) inert = false;
     if (el.inert && el.hasAttribute('inert')) inert = true;
 
     if (tag === 'iframe' || tag === 'frame') { flush(depth); if (visible && rect.width && rect.height) enterFrame(el, depth, at, rect, inert); return 0; }
     if (block) words.push('\n');
+    if (style.contentVisibility === 'hidden') return 0;
 
     const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
-    const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0)) || (contents && el.childElementCount > 0);
+    const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer);
@@ -192,7 +198,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
     if (interactive) {
       flush(depth);
-      const shownRole = source ? roleOf(source) : role;
+      const shownRole = source ? roleOf(source) : tag === 'a' && role === 'generic' ? 'link' : role;
       const name = clip(nameOf(source || el, shownRole, true), 300);
       const value = valueOf(source || el, shownRole);
       if (inert) lines.push([depth, shownRole + (name ? ' ' + JSON.stringify(name) : '') + ' inert', -1, distanceOf(rect, at)]);
@@ -258,7 +264,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (tag === 'select' || tag === 'textarea' || tag === 'summary' || tag === 'area') return true;
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
-    if (tabindex && el.tabIndex >= 0) return true;
+    if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
+    if (tag === 'body' && el.ownerDocument.designMode === 'on') return true;
     if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
     if (clicks(el)) {
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
