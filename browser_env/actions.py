@@ -8,9 +8,20 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
+from browser_env.callstring import CALLS, did_you_mean, parse_call
 from browser_env.errors import ActionError
+from browser_env.selector import parse_selector
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -20,6 +31,18 @@ def _no_truth_value(value: Any) -> Any:
 
 
 ElementId: TypeAlias = Annotated[int, BeforeValidator(_no_truth_value)]
+
+
+def _readable(value: str) -> str:
+    try:
+        parse_selector(value)
+    except ActionError as error:
+        raise ValueError(str(error).removesuffix(".")) from None
+    return value
+
+
+Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_readable)]
+"""A target named otherwise than by id, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
 """x and y in CSS pixels of the top frame's viewport."""
@@ -53,16 +76,45 @@ class BaseAction(BaseModel):
 
 
 class _Target(BaseAction):
-    """An action at an element (`id`) or at a point (`x`, `y`)."""
+    """An action at an element (`id` or `selector`) or at a point (`x`, `y`)."""
 
     id: ElementId | None = None
+    selector: Selector | None = None
     x: float | None = None
     y: float | None = None
 
     @model_validator(mode="after")
     def _one_target(self) -> _Target:
-        if (self.id is None) == (self.x is None or self.y is None):
-            raise ValueError("give either id, or both x and y")
+        point = self.x is not None and self.y is not None
+        half = (self.x is None) != (self.y is None)
+        if half or [self.id is not None, self.selector is not None, point].count(True) != 1:
+            raise ValueError("give either id, or selector, or both x and y")
+        return self
+
+
+class _AtElement(BaseAction):
+    """An action at an element, named by `id` or by `selector`."""
+
+    id: ElementId | None = None
+    selector: Selector | None = None
+
+    @model_validator(mode="after")
+    def _one_element(self) -> _AtElement:
+        if (self.id is None) == (self.selector is None):
+            raise ValueError("give either id or selector")
+        return self
+
+
+class _MaybeAtElement(BaseAction):
+    """An action at an element, named by `id` or by `selector`, or wherever the focus is."""
+
+    id: ElementId | None = None
+    selector: Selector | None = None
+
+    @model_validator(mode="after")
+    def _one_element(self) -> _MaybeAtElement:
+        if self.id is not None and self.selector is not None:
+            raise ValueError("give either id or selector")
         return self
 
 
@@ -75,35 +127,31 @@ class Click(_Target):
     count: int = Field(default=1, ge=1, le=3)
 
 
-class Fill(BaseAction):
-    """Replace the whole value of a field by `text`; an empty text clears it."""
+class Fill(_AtElement):
+    """Replace the whole value of a field by `text`; an empty text clears it. A checkbox takes `true` or `false`."""
 
     action: Literal["fill"] = "fill"
-    id: ElementId
     text: str
 
 
-class Type(BaseAction):
-    """Type `text` key by key, into element `id` or wherever the focus is."""
+class Type(_MaybeAtElement):
+    """Type `text` key by key, into an element or wherever the focus is."""
 
     action: Literal["type"] = "type"
-    id: ElementId | None = None
     text: str
 
 
-class Press(BaseAction):
-    """Press a key or chord such as `Enter` or `Control+a`, at element `id` or wherever the focus is."""
+class Press(_MaybeAtElement):
+    """Press a key or chord such as `Enter` or `Control+a`, at an element or wherever the focus is."""
 
     action: Literal["press"] = "press"
     key: str = Field(min_length=1)
-    id: ElementId | None = None
 
 
-class Select(BaseAction):
+class Select(_AtElement):
     """Choose options of a `<select>` by their label or value."""
 
     action: Literal["select"] = "select"
-    id: ElementId
     options: tuple[str, ...]
 
     @model_validator(mode="before")
@@ -120,28 +168,26 @@ class Hover(_Target):
     action: Literal["hover"] = "hover"
 
 
-class Scroll(BaseAction):
-    """Scroll the page, or the scrollable element `id`, by CSS pixels; positive `dy` goes down."""
+class Scroll(_MaybeAtElement):
+    """Scroll the page, or a scrollable element, by CSS pixels; positive `dy` goes down."""
 
     action: Literal["scroll"] = "scroll"
     dx: float = 0
     dy: float = 0
-    id: ElementId | None = None
 
 
 class Drag(BaseAction):
     """Press the mouse on one element or point, move to another, release."""
 
     action: Literal["drag"] = "drag"
-    from_: ElementId | Point = Field(alias="from")
-    to: ElementId | Point
+    from_: ElementId | Point | Selector = Field(alias="from")
+    to: ElementId | Point | Selector
 
 
-class Upload(BaseAction):
-    """Choose files for a file input."""
+class Upload(_AtElement):
+    """Choose files for a file input, or for the label or button that opens its file chooser."""
 
     action: Literal["upload"] = "upload"
-    id: ElementId
     files: tuple[str, ...]
 
 
@@ -236,13 +282,19 @@ ACTION_TYPES: dict[str, type[BaseAction]] = {
 }  # fmt: skip
 """Action classes by name."""
 
+_FIELDS = {
+    name: [known for key, field in kind.model_fields.items() for known in dict.fromkeys((field.alias or key, key))]
+    for name, kind in ACTION_TYPES.items()
+}
+
 _UNION: TypeAdapter[Action] = TypeAdapter(Annotated[Action, Field(discriminator="action")])
 
 
 def parse_action(raw: Action | dict[str, Any] | str) -> Action:
-    """Read an action in any accepted form: typed, dict, JSON text, or a call string such as `click("12")`.
+    """Read an action in any accepted form: typed, dict, JSON text, or one call.
 
-    Call strings are parsed as literals; nothing is ever executed.
+    Calls are BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed
+    as literals; nothing is ever executed.
 
     Raises:
         ActionError: the action is malformed; the message is one sentence that says what is wrong.
@@ -257,18 +309,30 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
             except ValueError as error:
                 raise ActionError(f"The action is not valid JSON ({error}).") from None
         else:
-            from browser_env.callstring import parse_call
-
             raw = parse_call(text)
     if not isinstance(raw, dict):
         raise ActionError(f'An action is a JSON object such as {{"action": "click", "id": 3}}, not {_short(raw)}.')
     kind = raw.get("action")
     if not isinstance(kind, str) or kind not in ACTION_TYPES:
-        raise ActionError(f"Unknown action {_short(kind)}; the actions are {', '.join(ACTION_TYPES)}.")
+        raise ActionError(f"Unknown action {_short(kind)};{_meant(kind)} the actions are {', '.join(ACTION_TYPES)}.")
+    if extra := [key for key in raw if key not in _FIELDS[kind]]:
+        known = [name for name in _FIELDS[kind] if name not in ("action", "from_")]
+        hint = did_you_mean(str(extra[0]), known)
+        raise ActionError(
+            f"The action {kind} has no field {_short(extra[0])}.{hint} Its fields are {', '.join(known)}."
+        )
     try:
         return _UNION.validate_python(raw)
     except ValidationError as error:
         raise ActionError(f"The action {kind} is malformed: {_explain(error)}.") from None
+
+
+def _meant(kind: object) -> str:
+    if not isinstance(kind, str):
+        return ""
+    if kind in CALLS:
+        return f" did you mean {CALLS[kind][0]}?"
+    return did_you_mean(kind, ACTION_TYPES).replace("Did", "did")
 
 
 def _explain(error: ValidationError) -> str:

@@ -19,6 +19,7 @@ from browser_env.act import Hands
 from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, parse_action
 from browser_env.contexts import context_source
 from browser_env.delta import NO_CHANGE, make_delta
+from browser_env.dialogs import DialogPolicy
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.marks import draw
 from browser_env.observation import ChatMessage, Info, Observation
@@ -30,9 +31,9 @@ from browser_env.safety.paint import paint, shown
 from browser_env.safety.policy import Safety
 from browser_env.safety.secrets import PLACEHOLDER, Vault
 from browser_env.scan import Scan, paged_scan
-from browser_env.session import DialogPolicy, Session
+from browser_env.session import Session
 from browser_env.session_options import SessionOptions
-from browser_env.settle import Bounds
+from browser_env.settle import Bounds, Hint, hint_of
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
 from browser_env.world import page_went_away
@@ -196,19 +197,28 @@ class EnvCore:
         last_error, path, last_action = "", "", ""
         session.border.begin()
         self._caution.risk = None
+        hint: Hint = ""
         try:
             action = parse_action(raw)
             self.episode.last_action = action
             last_action = action.to_json()
             path = await self._do(session, action)
+            hint = hint_of(action)
         except ActionError as error:
             last_error = str(error)
             last_action = last_action or _as_text(raw)
         acted = time.perf_counter()
         await session.attached()
-        since = since if session.active is tab else -1
+        if session.active is not tab:
+            since, hint = -1, ""
         scoring = _Scoring(self.task, session, self.episode)
-        view = await self._look(session, self.settings.view, self.settings.bounds, since, scoring.read)
+        how = (session, self.settings.view, self.settings.bounds)
+        try:
+            view = await self._look(*how, since, scoring.read, hint)
+        except Exception:
+            if not await session.has_closed(tab):
+                raise
+            view = await self._look(*how, -1, scoring.read)  # the action closed its own tab
         await session.downloads.ended()
         last_error = session.border.navigation or last_error
         score = scoring.score
@@ -245,9 +255,12 @@ class EnvCore:
                 answer = await asyncio.to_thread(self.settings.user, action.question)
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
+                assert self.observation is not None
+                hands = Hands(session, self._foreign, self.observation["elements"])
+                action = await hands.resolved(action)
                 await self._caution.permit(session, action, self.observation, self._foreign)
                 filled = await self._with_secrets(session, action)
-                return await Hands(session, self._foreign, at_once=filled is not action).perform(filled)
+                return await hands.perform(filled, at_once=filled is not action)
         return "chat"
 
     async def _with_secrets(self, session: Session, action: Any) -> Any:

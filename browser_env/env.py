@@ -14,13 +14,13 @@ import numpy as np
 from browser_env.browsers import has_window
 from browser_env.core import EnvCore, ObsMode, Settings, StepResult
 from browser_env.delta import WHOLE
+from browser_env.dialogs import DialogPolicy, check_dialogs
 from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
 from browser_env.safety.policy import Safety
 from browser_env.scan import Scan
-from browser_env.session import DialogPolicy
 from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
@@ -70,7 +70,8 @@ def make_core(
         headless: without a window.
         executable: path of the browser; None looks for one.
         switches: further command-line switches of the browser.
-        dialogs: `"accept"` or `"dismiss"` alerts, confirmations and prompts.
+        dialogs: how alerts, confirmations, prompts and questions whether to leave a page are answered: `"accept"`,
+            `"dismiss"`, a mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
         context: further arguments of Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
         session: profile, storage, locale, proxy, device, a running browser, recording, ...
         user: answers the action `ask_user`.
@@ -80,8 +81,8 @@ def make_core(
         reset_timeout: the same for an attempt to reset.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, or an
-            unknown `obs_mode`.
+        ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, `dialogs` is
+            no policy, or an unknown `obs_mode`.
     """
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
@@ -89,6 +90,7 @@ def make_core(
         budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline then has a line before it
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
+    check_dialogs(dialogs)
     task = task or Task(start_url=start_url, goal=goal)
     session = session or SessionOptions()
     device = None if session.device is None else runtime().run(_device(session.device))

@@ -17,7 +17,7 @@ from browser_env.observation import Element
 from browser_env.observation import Tab as TabView
 from browser_env.outline import Line, element_line, render
 from browser_env.session import Session
-from browser_env.settle import Bounds, Watch
+from browser_env.settle import Bounds, Hint, Watch
 from browser_env.tab import Place, Tab
 from browser_env.task import Viewport
 from browser_env.world import World, page_went_away
@@ -65,6 +65,7 @@ async def look(
     bounds: Bounds | None = None,
     since: int = -1,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
+    hint: Hint = "",
 ) -> View:
     """Look at the session's active tab.
 
@@ -75,6 +76,7 @@ async def look(
         bounds: wait until the page is quiet first, for so long at most; None: look at once.
         since: the tab's clock before the action; what was under way already isn't waited for.
         meanwhile: what else is to be read of the page once it is quiet; it must not change the page.
+        hint: what kind of reaction the action may have (`browser_env.settle.hint_of`).
 
     The screenshot is asked for together with the pass, and taken again if the page changed before the pass: then the
     two show the same.
@@ -86,7 +88,7 @@ async def look(
         shot = _start(tab.screenshot()) if options.screenshot else None
         raw = await tab.main.observe(**_what(session, options))
     else:
-        raw, shot, waited = await _settled(session, tab, options, bounds, since, start)
+        raw, shot, waited = await _settled(session, tab, options, bounds, since, start, hint)
     seen, titles, png, _ = await asyncio.gather(
         _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
         asyncio.gather(*(_title(other, raw) for other in session.tabs)),
@@ -112,9 +114,9 @@ async def look(
 
 
 async def _settled(
-    session: Session, tab: Tab, options: ViewOptions, bounds: Bounds, since: int, start: float
+    session: Session, tab: Tab, options: ViewOptions, bounds: Bounds, since: int, start: float, hint: Hint
 ) -> tuple[dict[str, Any], asyncio.Task[bytes] | None, float]:
-    watch = Watch(tab, bounds, since)
+    watch = Watch(tab, bounds, since, hint)
     while True:
         await watch.traffic()
         began = time.monotonic()
@@ -126,7 +128,7 @@ async def _settled(
             if not page_went_away(error) or watch.late():
                 raise
             continue
-        if watch.over():
+        if watch.over() and not await watch.more(raw):
             return raw, shot, began - start + raw["waited"] / 1000
 
 

@@ -7,10 +7,11 @@ import contextlib
 import mimetypes
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from browser_env.contexts import ContextSource
+from browser_env.dialogs import DialogPolicy, answer_dialog
 from browser_env.runtime import BrowserSpec
 from browser_env.safety.border import Border, served
 from browser_env.safety.files import Downloads
@@ -20,12 +21,16 @@ from browser_env.tab import Tab
 from browser_env.task import Viewport
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Route
-
-DialogPolicy = Literal["accept", "dismiss"]
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
 
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
+
+CLOSE_BOUND = 2.0
+"""Seconds for a tab to close by itself; one that hangs is closed without being asked."""
+
+DOWNLOAD_BOUND = 2.0
+"""Seconds that a step waits for a download to end."""
 
 MAX_EVENTS = 50
 """Events kept a step; a page that makes more is reported as such."""
@@ -55,10 +60,16 @@ class Session:
         self.border = border or Border(Safety())
         """What the session may reach, and what it was kept from reaching."""
         self.downloads = Downloads(self.border.safety, self._note)
+        self.stayed = False
+        """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
+        self._decided = asyncio.Event()
+        """Set when a tab has closed, or a page that asked whether to leave it stays."""
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
         self._appeared = asyncio.Event()
+        self._refused: dict[str, int] = {}
+        """HTTP status of documents that came with an error, by URL."""
         self._expected = 0
         """Windows that pages have asked for and that are not there yet."""
 
@@ -80,7 +91,7 @@ class Session:
         Args:
             spec: which browser.
             viewport: size of the page in CSS pixels.
-            dialogs: how alerts, confirmations and prompts are answered.
+            dialogs: how dialogs are answered (`browser_env.dialogs`).
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
             source: where the context comes from; by default the browser that is shared by equal `spec`.
@@ -121,6 +132,7 @@ class Session:
         page.on("dialog", self._dialog)
         page.on("download", self._download)
         page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("response", self._answered)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
@@ -164,23 +176,36 @@ class Session:
             return
         self.tabs.remove(closed)
         closed.changed.set()
+        self._decided.set()
         if closed is self.active and self.tabs:
             self.active = self.tabs[-1]
         self._note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
-        accept = self._dialogs == "accept"
-        self._note(f"{dialog.type} dialog {'accepted' if accept else 'dismissed'}: {_line(dialog.message)}")
+        done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
-            await (dialog.accept() if accept else dialog.dismiss())
+            done = await answer_dialog(dialog, self._dialogs)
+        if dialog.type == "beforeunload" and done == "dismissed":
+            self.stayed = True
+            self._decided.set()
+            for tab in self.tabs:
+                if tab.page is dialog.page:
+                    tab.stay()
+        self._note(f"{dialog.type} dialog {done}: {_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
         self.downloads.start(download)
 
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.request.is_navigation_request():
+            self._refused[response.url] = response.status
+
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url != "about:blank":
-            self._note(f"navigated: {frame.url}")
+            status = self._refused.pop(frame.url.split("#")[0], None)
+            self._note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
+            self._refused.clear()
 
     def _note(self, event: str) -> None:
         if len(self._events) < MAX_EVENTS:
@@ -217,16 +242,35 @@ class Session:
             await page.goto(url, wait_until="commit")
 
     async def close_tab(self) -> None:
-        """Close the active tab; when it was the last, a blank one takes its place."""
+        """Close the active tab, unless its page asks to stay; when it was the last, a blank one takes its place."""
         tab = self.active
-        if len(self.tabs) == 1:
-            await self.new_tab()
-            self.active = self.tabs[-1]
-        await tab.page.close()
+        self.stayed = False
+        self._decided.clear()
+        await tab.page.close(run_before_unload=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._decided.wait(), CLOSE_BOUND)
+        if self.stayed:
+            return
+        if not tab.page.is_closed():
+            await tab.page.close()  # it hangs
         if tab in self.tabs:
             self.tabs.remove(tab)
+        if not self.tabs:
+            await self.new_tab()
         if self.active is tab:
             self.active = self.tabs[-1]
+
+    async def has_closed(self, tab: Tab) -> bool:
+        """Has a tab closed, or is it closing? Then another one is active now, a blank one if it was the last."""
+        if not tab.page.is_closed():
+            self._decided.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._decided.wait(), 0.2)
+        if not tab.page.is_closed() or self.closed or tab.crashed:
+            return False
+        if not self.tabs:
+            await self.new_tab()
+        return self.active is not tab
 
     async def focus_tab(self, index: int) -> None:
         """Make the tab with this index active."""

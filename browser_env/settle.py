@@ -1,6 +1,8 @@
 """Waiting for the consequences of an action: on events, within bounds, never by sleeping.
 
-Navigations and requests are watched from here; the DOM is watched in the page (`page/settle.js`).
+Navigations and requests are watched from here; the DOM is watched in the page (`page/settle.js`). Timers of a page
+can't be seen without patching it. That one is running is guessed, where nothing has happened yet though something
+should: from indicators of loading, and from the page's listeners for what the action was.
 """
 
 from __future__ import annotations
@@ -9,9 +11,28 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+from browser_env.actions import Action, Click, Fill, Press, Type
 from browser_env.errors import EnvError
 from browser_env.tab import Tab
+
+Hint: TypeAlias = Literal["", "enter", "button", "text"]
+"""Actions that pages react to late: Enter was pressed, something was clicked, a field's text was changed."""
+
+
+def hint_of(action: Action) -> Hint:
+    """Return what kind of reaction an action may have."""
+    match action:
+        case Press(key=key) if key.lower() in ("enter", "return"):
+            return "enter"
+        case Type(text=text) if text.endswith("\n"):
+            return "enter"
+        case Type() | Fill() | Press():
+            return "text"
+        case Click():
+            return "button"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -24,6 +45,11 @@ class Bounds:
     """For requests that the action started."""
     quiet: float = 1.0
     """For the DOM to stop changing."""
+    busy: float = 3.0
+    """For indicators of loading to go (`aria-busy`, spinners, "Loading ..."); one that stays is waited for once."""
+    reaction: float = 1.3
+    """For the first sign of a reaction, where one is likely and there is none: Enter, or a button, that the page
+    listens to. A field with suggestions gets two fifths of it after each change."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -35,16 +61,19 @@ class Watch:
         tab: the tab that was acted on.
         bounds: what waiting may cost at most.
         since: the tab's clock before the action; what was under way already isn't waited for.
+        hint: what kind of reaction the action may have.
     """
 
-    def __init__(self, tab: Tab, bounds: Bounds, since: int = -1) -> None:
+    def __init__(self, tab: Tab, bounds: Bounds, since: int = -1, hint: Hint = "") -> None:
         self.tab = tab
         self.bounds = bounds
         self.since = since
+        self._hint: Hint = hint
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
         self._quiet_end = start + bounds.quiet
+        self._busy_end = start + bounds.busy
 
     async def traffic(self) -> None:
         """Wait for navigations, loads and requests to end.
@@ -81,3 +110,51 @@ class Watch:
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
         return not (loading and now < self._load_end) and not (fetching and now < self._network_end)
+
+    async def more(self, raw: dict[str, Any]) -> bool:
+        """Wait for what is likely to come although all is quiet; tell whether to look at the page again.
+
+        Args:
+            raw: of the page, `busy`, whether it shows that it is loading; `stirred`, whether it has changed since the
+                action; `due`, to which actions the focused element may react late.
+        """
+        left = self._busy_end - time.monotonic()
+        if raw["busy"] and left > 0:
+            await self.tab.call("loaded", bound=left * 1000)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
+        hint, self._hint = self._hint, ""
+        if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
+            return False
+        clock = self.tab.clock
+        if not await self._listens(hint):
+            return False
+        bound = self.bounds.reaction * (0.4 if hint == "text" else 1)
+        changed = await self.tab.call("firstSign", bound=bound * 1000)
+        self._quiet_end = time.monotonic() + self.bounds.quiet
+        return bool(changed) or self.tab.clock != clock
+
+    async def _listens(self, hint: Hint) -> bool:
+        """Does the page listen to what the action was, at the focused element or around it? Its own world knows."""
+        answer = await self.tab.protocol.send(
+            "Runtime.evaluate",
+            {"expression": f"({_LISTENS})('{hint}')", "includeCommandLineAPI": True, "returnByValue": True},
+        )
+        return answer["result"].get("value") is True
+
+
+_LISTENS = """hint => {
+  let el = document.activeElement;
+  for (let inner = el; inner; inner = el.shadowRoot?.activeElement || el.contentDocument?.activeElement) el = inner;
+  const types = {
+    enter: ['keydown', 'keypress', 'keyup', 'submit', 'change'],
+    button: ['click', 'mousedown', 'mouseup', 'pointerdown', 'pointerup', 'submit'],
+    text: ['input', 'keyup', 'keydown', 'keypress', 'change'],
+  }[hint];
+  for (let node = el; node; node = node.parentNode || node.host || (node === document ? window : null)) {
+    const all = getEventListeners(node);
+    if (types.some((type) => all[type])) return true;
+    if (node === window) break;
+  }
+  return false;
+}"""

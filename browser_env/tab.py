@@ -95,6 +95,11 @@ class Tab:
         self._loads.pop(event["frameId"], None)
         self.changed.set()
 
+    def stay(self) -> None:
+        """Forget navigations under way: the page asked whether to leave it, and the answer was no."""
+        self._loads.clear()
+        self.changed.set()
+
     def _sent(self, event: dict[str, Any]) -> None:
         if event.get("type", "").lower() in _WATCHED:
             self.clock += 1

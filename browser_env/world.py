@@ -20,13 +20,14 @@ from browser_env.errors import EnvError
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("common", "roles", "names", "observe", "act", "settle")
+_PARTS = ("common", "roles", "names", "observe", "act", "settle", "signs")
 _METHODS = (
     "observe", "look", "locate", "domClick", "prepareFill", "select", "focus", "scroll", "settle", "node", "forget",
-    "holder", "holderOffset", "takeSuspects", "adopt",
+    "holder", "holderOffset", "takeSuspects", "adopt", "domHover", "prepareType", "fileInput", "showFrame", "idAt",
+    "holderAt", "loaded", "firstSign",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
 
 _GONE = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",

@@ -1,36 +1,41 @@
 // What actions need of the page: where to point the mouse, and what is done by the page's own means.
 
 const describe = (el) => el.localName + (el.id ? '#' + el.id : '') + (typeof el.className === 'string' && el.className.trim() ? '.' + el.className.trim().split(/\s+/)[0] : '');
+const holderOf = (doc) => doc.defaultView === window ? null : doc.defaultView?.frameElement;
+const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
+const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 
-// Where to point the mouse to reach the element, in coordinates of this document's viewport.
-function locate({id, hover}) {
-  const {el, error} = find(id);
-  if (error) return {error};
-  if (!hover && (el.matches(':disabled') || el.getAttribute('aria-disabled') === 'true')) return {error: 'disabled'};
-  let target = el;
-  let rect = target.getBoundingClientRect();
-  if ((rect.width === 0 || rect.height === 0) && el.labels?.length) { target = el.labels[0]; rect = target.getBoundingClientRect(); }
-  if (getComputedStyle(target).visibility !== 'visible' || target.getClientRects().length === 0) return {error: 'hidden'};
-  const win = target.ownerDocument.defaultView;
-  const inside = (r) => { const x = r.left + r.width / 2, y = r.top + r.height / 2; return x >= 0 && y >= 0 && x < win.innerWidth && y < win.innerHeight; };
-  const [fx, fy] = frameOffset(target);
-  const onScreen = rect.left + rect.width / 2 + fx >= 0 && rect.top + rect.height / 2 + fy >= 0 && rect.left + rect.width / 2 + fx < innerWidth && rect.top + rect.height / 2 + fy < innerHeight;
-  let scrolled = false;
-  if (!inside(rect) || !onScreen || reaches(target, rect.left + rect.width / 2, rect.top + rect.height / 2) !== true) {
-    const before = rect.top + ',' + rect.left;
-    if (!inside(rect) || !onScreen || !points(target).some(([x, y]) => reaches(target, x, y) === true)) target.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-    rect = target.getBoundingClientRect();
-    scrolled = before !== rect.top + ',' + rect.left;
+// May nobody use the element now? Says why.
+function barred(el) {
+  for (let node = el; node; node = parentAcross(node)) if (node.inert) return 'inert';
+  for (let doc = el.ownerDocument, inner = el; doc; inner = holderOf(doc), doc = inner?.ownerDocument) {
+    const modal = Array.from(doc.querySelectorAll('dialog:modal')).pop();
+    if (modal && !isInside(inner, modal) && !inner.closest('[popover]:popover-open')) return 'modal';
   }
-  const [ox, oy] = frameOffset(target);
-  let blocker = null;
-  for (const [x, y] of points(target)) {
-    const hit = reaches(target, x, y);
-    if (hit === true || (target !== el && hit && isInside(hit, target))) return {x: x + ox, y: y + oy, scrolled};
-    if (hit && !blocker) blocker = hit;
+  return null;
+}
+
+// Coordinates of the element's own viewport, in that of the top document; frames may be scaled.
+function toTop(el, x, y) {
+  for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
+    const rect = holder.getBoundingClientRect();
+    const sx = holder.offsetWidth ? rect.width / holder.offsetWidth : 1, sy = holder.offsetHeight ? rect.height / holder.offsetHeight : 1;
+    x = rect.left + (holder.clientLeft + x) * sx;
+    y = rect.top + (holder.clientTop + y) * sy;
   }
-  const [x, y] = points(target)[0];
-  return {x: x + ox, y: y + oy, scrolled, covered: blocker ? describe(blocker) : 'nothing visible'};
+  return [x, y];
+}
+
+// Does a click at this point of the element's own viewport reach it? True, or what is hit instead (null: nothing).
+function hits(el, x, y) {
+  const hit = reaches(el, x, y);
+  if (hit !== true) return hit;
+  for (let doc = el.ownerDocument, holder = holderOf(doc); holder; doc = holder.ownerDocument, holder = holderOf(doc)) {
+    const at = toTop(el, x, y), origin = toTop(holder, 0, 0);
+    const over = deepest(holder.ownerDocument, at[0] - origin[0], at[1] - origin[1]);
+    if (over !== holder) return over;
+  }
+  return true;
 }
 
 function points(el) {
@@ -41,72 +46,290 @@ function points(el) {
   return out;
 }
 
-const fire = (el, ...types) => { for (const type of types) el.dispatchEvent(new Event(type, {bubbles: true, composed: true})); };
+const drawn = (el) => el.getClientRects().length > 0 && getComputedStyle(el).visibility === 'visible';
+const sized = (el) => { const rect = el.getBoundingClientRect(); return rect.width > 0 && rect.height > 0; };
 
-function domClick({id}) {
+// The point of `target` where a click reaches `el` (itself, or what it is the label of), or null.
+function pointOf(target, el) {
+  for (const [x, y] of points(target)) {
+    const hit = hits(target, x, y);
+    if (hit === true && (target === el || !linkAt(target, x, y))) return [x, y];
+  }
+  return null;
+}
+
+const linkAt = (label, x, y) => { const link = deepest(label.ownerDocument, x, y)?.closest('a[href], button'); return link && label.contains(link); };
+
+// Is the point in the middle of the element in view, in its own frame and in those around it?
+function inView(el) {
+  const rect = el.getBoundingClientRect();
+  let x = rect.left + rect.width / 2, y = rect.top + rect.height / 2;
+  for (let doc = el.ownerDocument; ; ) {
+    const win = doc.defaultView;
+    if (x < 0 || y < 0 || x >= win.innerWidth || y >= win.innerHeight) return false;
+    const holder = holderOf(doc);
+    if (!holder) return true;
+    const at = toTop(el, rect.left + rect.width / 2, rect.top + rect.height / 2), origin = toTop(holder, 0, 0);
+    [x, y] = [at[0] - origin[0], at[1] - origin[1]];
+    doc = holder.ownerDocument;
+  }
+}
+
+// Where to point the mouse to reach the element, in coordinates of this document's viewport.
+function locate({id, hover}) {
   const {el, error} = find(id);
   if (error) return {error};
-  if (el.click) el.click();
-  else el.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true, composed: true, view: el.ownerDocument.defaultView}));
+  if (!hover && disabled(el)) return {error: 'disabled'};
+  const bar = barred(el);
+  if (bar) return {error: bar};
+  const labels = Array.from(el.labels || []).filter((label) => label !== el && drawn(label) && sized(label));
+  const targets = [...(drawn(el) && (sized(el) || !labels.length) ? [el] : []), ...labels];
+  if (!targets.length) return {error: 'hidden'};
+  let scrolled = false;
+  for (const target of targets) {
+    let at = inView(target) ? pointOf(target, el) : null;
+    if (!at) {
+      const before = target.getBoundingClientRect();
+      target.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+      const after = target.getBoundingClientRect();
+      scrolled = scrolled || before.top !== after.top || before.left !== after.left;
+      at = pointOf(target, el);
+    }
+    if (at) { const [x, y] = toTop(target, ...at); return {x, y, scrolled}; }
+  }
+  const [x, y] = points(targets[0])[0];
+  const blocker = points(targets[0]).map(([px, py]) => hits(targets[0], px, py)).find((hit) => hit && hit !== true);
+  const top = toTop(targets[0], x, y);
+  return {x: top[0], y: top[1], scrolled, covered: blocker ? describe(blocker) : 'nothing visible'};
+}
+
+// Scrolls so that a point of a frame of another origin is in view.
+function showFrame({index, x, y}) {
+  const frame = holder({index});
+  if (!frame) return;
+  frame.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  const rect = frame.getBoundingClientRect();
+  const win = frame.ownerDocument.defaultView;
+  const left = rect.left + frame.clientLeft + x, top = rect.top + frame.clientTop + y;
+  if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
+}
+
+// The node at the end of a path: numbers of child nodes, 'shadow' and 'frame' for the ways in.
+function nodeAt(path) {
+  let node = document;
+  for (const step of path) {
+    node = step === 'shadow' ? rootOf(node) : step === 'frame' ? node.contentDocument : node.childNodes[step];
+    if (!node) return null;
+  }
+  return node.nodeType === 1 ? node : null;
+}
+
+function idAt({path, firstId}) {
+  nextId = Math.max(nextId, firstId);
+  const found = nodeAt(path);
+  return found ? {id: idOf(found)} : null;
+}
+
+function holderAt({path}) {
+  const found = nodeAt(path);
+  return found ? holderNumber(found) : null;
+}
+
+const fire = (el, ...types) => {
+  for (const type of types) el.dispatchEvent(type === 'input' ? new InputEvent(type, {bubbles: true, composed: true}) : new Event(type, {bubbles: true, composed: true}));
+};
+
+function pointer(el, type, extra) {
+  const rect = el.getBoundingClientRect();
+  const shared = {bubbles: !type.endsWith('enter'), cancelable: !type.endsWith('enter'), composed: true, view: el.ownerDocument.defaultView,
+    clientX: rect.left + rect.width / 2, clientY: rect.top + rect.height / 2, ...extra};
+  return el.dispatchEvent(type.startsWith('pointer') ? new PointerEvent(type, {pointerId: 1, isPrimary: true, pointerType: 'mouse', ...shared}) : new MouseEvent(type, shared));
+}
+
+function domClick({id, count, button}) {
+  const {el, error} = find(id);
+  if (error) return {error};
+  const code = button === 'right' ? 2 : 0;
+  for (let detail = 1; detail <= count; detail++) {
+    const held = {button: code, buttons: code === 2 ? 2 : 1, detail};
+    pointer(el, 'pointerdown', held);
+    if (pointer(el, 'mousedown', held) && code === 0) el.focus?.({preventScroll: true});
+    pointer(el, 'pointerup', {...held, buttons: 0});
+    pointer(el, 'mouseup', {...held, buttons: 0});
+    if (code === 2) pointer(el, 'contextmenu', {...held, buttons: 0});
+    else if (el.click) el.click();
+    else pointer(el, 'click', {...held, buttons: 0});
+    if (detail === 2 && code === 0) pointer(el, 'dblclick', {...held, buttons: 0});
+  }
   return {};
+}
+
+function domHover({id}) {
+  const {el, error} = find(id);
+  if (error) return {error};
+  for (const type of ['pointerover', 'pointerenter', 'mouseover', 'mouseenter', 'pointermove', 'mousemove']) pointer(el, type, {});
+  return {};
+}
+
+const EDITORS = '.monaco-editor, .CodeMirror, .ace_editor, .cm-editor';
+const textField = (el) => el.localName === 'textarea' || (el.localName === 'input' && TEXT_TYPES.has(el.type));
+
+// The element that takes the text when one names this one: the control of a label, the editor around a paragraph, the
+// one field in a wrapper.
+function fieldOf(el) {
+  if (el.localName === 'label' && el.control) return el.control;
+  if (el.matches('input, textarea, select')) return el;
+  if (el.isContentEditable) {
+    while (el.parentElement?.isContentEditable) el = el.parentElement;
+    return el;
+  }
+  const inner = [...el.querySelectorAll('input:not([type=hidden]), textarea, [contenteditable]:not([contenteditable=false])'),
+    ...(rootOf(el) ? rootOf(el).querySelectorAll('input:not([type=hidden]), textarea') : [])];
+  return inner.length === 1 ? inner[0] : el;
+}
+
+function show(el) { el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'}); }
+
+// What keeps a field from being written to, or null.
+function refusal(el) {
+  if (disabled(el)) return {error: 'disabled'};
+  const bar = barred(el);
+  if (bar) return {error: bar};
+  if ((el.readOnly && (textField(el) || VALUE_TYPES.has(el.type))) || ariaOf(el, 'readonly')) return {error: 'readonly'};
+  return null;
+}
+
+function setValue(el, text) {
+  const before = el.value;
+  el.value = text;
+  const same = el.type === 'color' ? el.value.toLowerCase() === text.toLowerCase() : el.type === 'range' ? Number(el.value) === Number(text) && text !== '' : el.value !== '' || text === '';
+  if (!same) {
+    el.value = before;
+    if (el.type === 'range') return {error: 'number', min: el.min || '0', max: el.max || '100', step: el.step};
+    return {error: 'format', type: el.type};
+  }
+  fire(el, 'input', 'change');
+  return {how: 'done'};
 }
 
 // Gets a field ready for its text: focuses it and selects what it holds; sets picker-like inputs at once.
 function prepareFill({id, text}) {
-  let {el, error} = find(id);
-  if (error) return {error};
-  if (el.localName === 'label' && el.control) el = el.control;
-  if (el.matches(':disabled') || el.getAttribute('aria-disabled') === 'true') return {error: 'disabled'};
-  if (el.readOnly) return {error: 'readonly'};
-  el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  const found = find(id);
+  if (found.error) return found;
+  const el = fieldOf(found.el);
+  const kind = roleOf(el);
+  const refused = refusal(el);
+  if (refused) return refused;
+  show(el);
+  if (el.localName === 'select') return {how: 'option'};
+  if (el.localName === 'input' && (el.type === 'checkbox' || el.type === 'radio')) return {how: 'check', kind, checked: el.checked};
+  if (['checkbox', 'radio', 'switch', 'menuitemcheckbox', 'menuitemradio'].includes(kind)) return {how: 'check', kind, checked: ariaOf(el, 'checked')};
+  if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (el.localName === 'input' && VALUE_TYPES.has(el.type)) {
     el.focus();
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(el, text);
-    if (el.value === '' && text !== '') return {error: 'format', type: el.type};
-    fire(el, 'input', 'change');
-    return {done: true};
+    return setValue(el, text.trim());
   }
-  if (el.localName === 'textarea' || (el.localName === 'input' && TEXT_TYPES.has(el.type))) {
+  if (textField(el)) {
+    if (el.type === 'number' && text.trim() !== '' && !/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text.trim())) return {error: 'number', min: el.min, max: el.max, step: el.step === 'any' ? '' : el.step};
+    if (el.maxLength >= 0 && text.length > el.maxLength) return {error: 'long', limit: el.maxLength, length: text.length};
     el.focus();
+    if (el.closest(EDITORS)) return {how: 'editor', empty: false};
     el.select();
-    return {empty: el.value === ''};
+    return {how: 'text', empty: el.value === ''};
   }
   if (el.isContentEditable) {
     el.focus();
+    el.ownerDocument.getSelection().selectAllChildren(el);
+    return {how: 'editor', empty: false};
+  }
+  return {error: 'kind', kind};
+}
+
+// Is the element ready to be typed into? With `take` it is focused, and the caret put after what it holds.
+function prepareType({id, take}) {
+  const found = find(id);
+  if (found.error) return found;
+  const el = fieldOf(found.el);
+  const refused = refusal(el);
+  if (refused) return refused;
+  show(el);
+  const has = () => el.ownerDocument.hasFocus() && isInside(focusedElement() || el.ownerDocument.documentElement, el);
+  if (!take) return {focused: has()};
+  if (!has()) el.focus();
+  if (el.localName === 'textarea' || el.localName === 'input') {
+    try { el.setSelectionRange(el.value.length, el.value.length); } catch { /* a type without selection */ }
+  } else if (el.isContentEditable && has()) {
     const selection = el.ownerDocument.getSelection();
     selection.selectAllChildren(el);
-    return {empty: el.textContent === ''};
+    selection.collapseToEnd();
   }
-  return {error: 'kind', kind: roleOf(el)};
+  return {focused: has()};
+}
+
+// A list of the page's own making: the element itself, or what it controls.
+function listOf(el) {
+  for (const list of [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns')]) {
+    const options = Array.from(list.querySelectorAll('[role=option]')).filter((option) => drawn(option) && sized(option));
+    if (options.length) return {list, options};
+  }
+  return null;
 }
 
 function select({id, options}) {
-  const {el, error} = find(id);
+  const {el: named, error} = find(id);
   if (error) return {error};
-  if (el.localName !== 'select') return {error: 'kind', kind: roleOf(el)};
-  if (el.matches(':disabled')) return {error: 'disabled'};
-  const all = Array.from(el.options);
+  const el = fieldOf(named);
+  const refused = refusal(el);
+  if (refused) return refused;
+  const own = el.localName === 'select' ? null : ['listbox', 'combobox'].includes(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
+  if (own === false) return {error: 'kind', kind: roleOf(el)};
+  const found = own ? listOf(el) : {options: Array.from(el.options)};
+  if (!found) return {error: 'closed', kind: roleOf(el)};
+  const label = (o) => squeeze(own ? o.getAttribute('aria-label') || o.innerText : o.label);
   const wanted = [];
   for (const option of options) {
-    const match = all.find((o) => squeeze(o.label) === squeeze(option)) || all.find((o) => o.value === option) ||
-      all.find((o) => squeeze(o.label).toLowerCase() === squeeze(option).toLowerCase());
-    if (!match) return {error: 'option', option, options: all.slice(0, 20).map((o) => squeeze(o.label))};
-    if (match.disabled) return {error: 'disabled'};
+    const text = squeeze(option);
+    const match = found.options.find((o) => label(o) === text) || found.options.find((o) => (own ? o.dataset.value : o.value) === option) ||
+      found.options.find((o) => label(o).toLowerCase() === text.toLowerCase());
+    if (!match) return {error: 'option', option, options: found.options.slice(0, 20).map(label)};
+    if (disabled(match)) return {error: 'disabled'};
     wanted.push(match);
   }
-  if (wanted.length > 1 && !el.multiple) return {error: 'single'};
+  const multiple = own ? ariaOf(found.list, 'multiselectable') : el.multiple;
+  if (wanted.length > 1 && !multiple) return {error: 'single'};
+  if (own) {
+    const chosen = (o) => ariaOf(o, 'selected');
+    return {click: found.options.filter((o) => wanted.includes(o) ? !multiple || !chosen(o) : multiple && chosen(o)).map(idOf)};
+  }
+  show(el);
   el.focus();
-  for (const option of all) option.selected = wanted.includes(option);
+  for (const option of found.options) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
   return {};
+}
+
+// The file input that an element is, labels or holds, if there is one.
+function fileInput({id}) {
+  const {el, error} = find(id);
+  if (error) return {error};
+  const isFile = (node) => node?.localName === 'input' && node.type === 'file';
+  const inner = el.querySelectorAll('input[type=file]');
+  const input = isFile(el) ? el : isFile(el.control) ? el.control : inner.length === 1 ? inner[0] : null;
+  if (!input) return disabled(el) ? {error: 'disabled'} : {};
+  if (disabled(input)) return {error: 'disabled'};
+  return {input: idOf(input), multiple: input.multiple};
 }
 
 function focus({id}) {
   const {el, error} = find(id);
   if (error) return {error};
-  el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
-  el.focus();
-  return {};
+  const bar = barred(el);
+  if (bar) return {error: bar};
+  if (disabled(el)) return {error: 'disabled'};
+  show(el);
+  const has = () => isInside(focusedElement() || document.documentElement, el);
+  if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
+  return {focused: has() || (el.localName === 'label' && focusedElement() === el.control)};
 }
 
 function scrollableAt(el) {
@@ -124,6 +347,7 @@ function scroll({id, dx, dy}) {
   if (id !== null) {
     const {el, error} = find(id);
     if (error) return {error};
+    if (!dx && !dy) { el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'}); return {moved: true}; }
     target = scrollableAt(el) || el.ownerDocument.scrollingElement;
   } else {
     const root = document.scrollingElement;

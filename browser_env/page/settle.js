@@ -41,5 +41,5 @@ async function look({frames, bound, what}) {
   const settled = await settle({frames, bound});
   const start = performance.now();
   const seen = pass(what);
-  return JSON.stringify({...settled, ...seen, passed: performance.now() - start});
+  return JSON.stringify({...settled, ...signs(), ...seen, passed: performance.now() - start});
 }

@@ -52,8 +52,8 @@ def test_an_action_survives_json(name):
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
-        ({"action": "click"}, "give either id, or both x and y"),
-        ({"action": "click", "id": 1, "x": 2, "y": 3}, "give either id, or both x and y"),
+        ({"action": "click"}, "give either id, or selector, or both x and y"),
+        ({"action": "click", "id": 1, "x": 2, "y": 3}, "give either id, or selector, or both x and y"),
         ({"action": "clik", "id": 1}, "Unknown action 'clik'"),
         ({"action": "click", "id": 1, "colour": "red"}, "colour"),
         ({"action": "fill", "id": 1}, "text"),

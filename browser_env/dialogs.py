@@ -1,0 +1,61 @@
+"""How alerts, confirmations, prompts and questions whether to leave a page are answered, when nobody is there to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog
+
+KINDS = ("alert", "confirm", "prompt", "beforeunload")
+"""Kinds of dialogs, as the browser names them."""
+
+DialogPolicy: TypeAlias = str | Mapping[str, str] | Callable[[str, str], str]
+"""`"accept"` or `"dismiss"` for all, a mapping from kind to answer (kinds left out are accepted), or a function of kind
+and message that returns an answer. An answer is `"accept"`, `"dismiss"`, or, to a prompt, the text to enter."""
+
+
+def check_dialogs(policy: DialogPolicy) -> None:
+    """Check a policy when it is given, not when the first dialog comes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if callable(policy) or policy in ("accept", "dismiss"):
+        return
+    if not isinstance(policy, Mapping):
+        raise ValueError(f"dialogs is 'accept', 'dismiss', a mapping or a function, not {policy!r}.")
+    for kind, answer in policy.items():
+        if kind not in KINDS:
+            raise ValueError(f"dialogs: there are no {kind!r} dialogs, but {', '.join(KINDS)}.")
+        if not isinstance(answer, str) or (kind != "prompt" and answer not in ("accept", "dismiss")):
+            raise ValueError(f"dialogs: the answer to {kind} is 'accept' or 'dismiss', not {answer!r}.")
+
+
+async def answer_dialog(dialog: Dialog, policy: DialogPolicy) -> str:
+    """Answer a dialog; return what was done, for the event: `accepted`, `dismissed` or `answered "..."`.
+
+    A function is called in a thread, since it may wait for a person. One that fails dismisses.
+    """
+    answer = await _answer(dialog.type, dialog.message, policy)
+    if answer == "dismiss":
+        await dialog.dismiss()
+        return "dismissed"
+    if dialog.type != "prompt" or answer == "accept":
+        await (dialog.accept(dialog.default_value) if dialog.type == "prompt" else dialog.accept())
+        return "accepted"
+    await dialog.accept(answer)
+    return f'answered "{answer}"'
+
+
+async def _answer(kind: str, message: str, policy: DialogPolicy) -> str:
+    if isinstance(policy, str):
+        return policy
+    if isinstance(policy, Mapping):
+        return policy.get(kind, "accept")
+    try:
+        return str(await asyncio.to_thread(policy, kind, message))
+    except Exception:
+        return "dismiss"

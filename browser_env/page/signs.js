@@ -1,0 +1,78 @@
+// Signs that a page has not finished though its DOM is still: indicators of loading, and whether anything has changed
+// since it was last looked at.
+
+const LOADING = '[aria-busy=true], [role=progressbar]:not([aria-valuenow]), progress:not([value]), [role=status], [role=alert], [aria-live], .spinner, .loading, .loader';
+const MANY = 5000;  // elements; a document of more is searched for what is found fast only
+const LOADING_CLASS = /(^|[\s_-])(spinner|loading|loader)([\s_-]|$)/i;
+const LOADING_TEXT = /^\W*(loading|please wait|searching|fetching|one moment|working)\b/i;
+const outlived = new WeakSet();
+let mutationsSeen = -1;
+
+function isLoading(el) {
+  const rect = el.getBoundingClientRect();
+  if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: true, visibilityProperty: true})) return false;
+  if (ariaOf(el, 'busy') || el.localName === 'progress' || el.getAttribute('role') === 'progressbar') return true;
+  if (el.textContent.length < 60 && LOADING_TEXT.test(el.textContent)) return true;
+  return LOADING_CLASS.test(el.className.baseVal ?? el.className) && el.getAnimations({subtree: true}).some((one) => one.playState === 'running');
+}
+
+// What looks like an indicator of loading: by its attributes, or by its class if it or something in it is animated.
+function candidates() {
+  const out = new Set(document.querySelectorAll(document.getElementsByTagName('*').length > MANY ? 'progress:not([value])' : LOADING));
+  for (const animation of document.getAnimations().slice(0, 100)) {
+    let el = animation.effect?.target;
+    for (let up = 0; el && up < 4; up++, el = parentAcross(el)) {
+      if (LOADING_CLASS.test(el.className.baseVal ?? el.className)) out.add(el);
+    }
+  }
+  return Array.from(out);
+}
+
+const loadingNow = () => candidates().filter((el) => !outlived.has(el) && isLoading(el));
+
+const OFFERS = '[role=combobox], [type=search], [aria-autocomplete], [aria-haspopup], [aria-controls], [aria-owns], [autocomplete=off]';
+const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
+
+// To which actions the focused element may react late, by what it is: a press of Enter, a click, a change of its text.
+function due() {
+  const el = focusedElement();
+  if (!el || el === el.ownerDocument.body || /^i?frame$/.test(el.localName)) return [];
+  const long = el.localName === 'textarea' || el.isContentEditable;
+  const out = long ? [] : ['enter'];
+  if (el.matches('button, [type=submit], [type=button], [role=button]')) out.push('button');
+  const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
+  if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
+  return out;
+}
+
+// What has happened since the page was last looked at: `stirred` whether the DOM has changed, `busy` whether it shows
+// an indicator of loading that no earlier wait has outlived.
+function signs() {
+  const stirred = mutations !== mutationsSeen;
+  mutationsSeen = mutations;
+  return {stirred, busy: stirred && loadingNow().length > 0, due: due()};
+}
+
+// Resolves when `done` says so or after `bound` milliseconds; asked whenever the DOM changes and every 50 milliseconds,
+// since style sheets can hide things without that.
+function until(done, bound) {
+  return new Promise((resolve) => {
+    const finish = (answer) => { observer.disconnect(); clearInterval(timer); clearTimeout(end); resolve(answer); };
+    const ask = (records) => { if (done(records)) finish(true); };
+    const observer = new MutationObserver(ask);
+    observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+    const timer = setInterval(ask, 50, []);
+    const end = setTimeout(finish, bound, false);
+  });
+}
+
+// Waits for indicators of loading to go; those that stay are not waited for again.
+async function loaded({bound}) {
+  const gone = await until(() => !loadingNow().length, bound);
+  if (!gone) for (const el of loadingNow()) outlived.add(el);
+  mutationsSeen = -1;
+  return gone;
+}
+
+// Waits for the first change of the DOM.
+const firstSign = ({bound}) => until((records) => records.length > 0, bound);

@@ -1,0 +1,91 @@
+"""Drags: HTML5's and the mouse's, between frames, to points, to what has to be scrolled to."""
+
+BOX = "position:absolute;width:80px;height:40px;background:silver"
+
+
+def drag(env, obs, by_name, source, target):
+    ends = [by_name(obs, end)["id"] if isinstance(end, str) else end for end in (source, target)]
+    obs, *_, info = env.step({"action": "drag", "from": ends[0], "to": ends[1]})
+    assert obs["last_error"] == ""
+    assert info["action_path"] == "mouse"
+    return obs
+
+
+def test_html5_drag_carries_data_and_fires_every_event(open_page, by_name):
+    env, obs = open_page(
+        f"""<div id=a draggable=true role=button style="{BOX};top:20px;left:20px">from</div><div id=b role=button style="{BOX};top:20px;left:220px">to</div><p id=out style="margin-top:100px"></p>
+        <script>const seen = new Set(); const log = (e) => {{ seen.add(e.type); out.textContent = [...seen] + ' ' + (e.dataTransfer.getData('text/plain') || '') + e.dataTransfer.dropEffect }};
+        a.ondragstart = (e) => {{ e.dataTransfer.setData('text/plain', 'payload'); e.dataTransfer.effectAllowed = 'move'; log(e) }};
+        b.ondragenter = b.ondragover = (e) => {{ e.preventDefault(); e.dataTransfer.dropEffect = 'move'; log(e) }}; b.ondrop = (e) => {{ e.preventDefault(); log(e) }}; a.ondragend = log</script>"""
+    )
+    obs = drag(env, obs, by_name, "from", "to")
+    assert "dragstart,dragenter,dragover,drop,dragend" in obs["page_text"]
+    assert obs["page_text"].rstrip().endswith("move")
+
+
+def test_a_mouse_drag_that_needs_moves_on_the_way(open_page, by_name):
+    env, obs = open_page(
+        f"""<div id=a role=button style="{BOX};top:20px;left:20px;z-index:1">card</div><div id=b role=button style="{BOX};top:120px;left:420px;width:200px;height:150px">bin</div>
+        <script>let at = null, moves = 0; a.onmousedown = (e) => {{ at = [e.clientX - a.offsetLeft, e.clientY - a.offsetTop]; e.preventDefault() }};
+        onmousemove = (e) => {{ if (at) {{ moves++; a.style.left = e.clientX - at[0] + 'px'; a.style.top = e.clientY - at[1] + 'px' }} }};
+        onmouseup = (e) => {{ if (!at) return; at = null; document.title = moves > 4 && document.elementsFromPoint(e.clientX, e.clientY).includes(b) ? 'in bin' : 'missed' }}</script>"""
+    )
+    obs = drag(env, obs, by_name, "card", "bin")
+    assert obs["title"] == "in bin"
+    assert drag(env, obs, by_name, "card", [40, 40])["title"] == "missed"
+
+
+def test_sliders_follow_a_drag(open_page, by_name):
+    env, obs = open_page(
+        """<style>body{margin:0}</style><input type=range min=0 max=100 value=0 aria-label=native style="position:absolute;top:10px;left:0;width:216px;margin:0">
+        <div id=track style="position:absolute;top:60px;left:0;width:200px;height:10px"><div id=knob role=slider aria-label=own aria-valuenow=0 tabindex=0 style="position:absolute;width:10px;height:10px;background:red"></div></div>
+        <script>knob.onpointerdown = (e) => { knob.setPointerCapture(e.pointerId); knob.onpointermove = (e) => { const v = Math.max(0, Math.min(100, Math.round(e.clientX / 2))); knob.style.left = 2 * v + 'px'; knob.ariaValueNow = v } };
+        knob.onpointerup = () => knob.onpointermove = null</script>"""
+    )
+    obs = drag(env, obs, by_name, [8, 18], [108, 18])
+    assert abs(int(by_name(obs, "native")["value"]) - 50) <= 2
+    obs = drag(env, obs, by_name, "own", [150, 65])
+    assert by_name(obs, "own")["value"] == "75"
+
+
+SORTABLE = """<ul id=list style="list-style:none;padding:0;width:200px">{}</ul><script>
+let dragged = null;
+for (const li of list.children) {{ li.draggable = true; li.ondragstart = (e) => {{ dragged = li; e.dataTransfer.setData('x', 'x') }};
+  li.ondragover = (e) => {{ e.preventDefault(); const box = li.getBoundingClientRect(); if (dragged !== li) li[e.clientY > box.top + box.height / 2 ? 'after' : 'before'](dragged) }}; }}
+</script>"""
+
+
+def test_a_list_is_sorted_and_the_target_scrolled_to(open_page, by_name):
+    rows = "".join(f"<li role=button style='height:60px'>row {number}</li>" for number in range(20))
+    env, obs = open_page(SORTABLE.format(rows))
+    order = [element["name"] for element in sorted(obs["elements"], key=lambda element: element["bbox"][1])]
+    assert order[0] == "row 0"
+    assert by_name(obs, "row 16")["bbox"][1] > 600  # below the view
+    obs = drag(env, obs, by_name, "row 0", "row 16")
+    order = [element["name"] for element in sorted(obs["elements"], key=lambda element: element["bbox"][1])]
+    assert abs(order.index("row 0") - 16) <= 1
+    obs = drag(env, obs, by_name, "row 2", "row 4")
+    order = [element["name"] for element in sorted(obs["elements"], key=lambda element: element["bbox"][1])]
+    assert abs(order.index("row 2") - order.index("row 4")) == 1
+
+
+def test_html5_drags_cross_frames(open_page, by_name):
+    env, obs = open_page(
+        """<div id=a draggable=true role=button>from</div><iframe src=target.html style="width:300px;height:200px"></iframe>
+        <script>a.ondragstart = (e) => e.dataTransfer.setData('text/plain', 'payload')</script>""",
+        target="""<div id=b role=button style="height:100px">to</div><script>b.ondragover = (e) => e.preventDefault(); b.ondrop = (e) => { e.preventDefault(); b.textContent = e.dataTransfer.getData('text/plain') }</script>""",
+    )
+    obs = drag(env, obs, by_name, "from", "to")
+    assert by_name(obs, "payload")
+
+
+def test_a_drag_to_nowhere_presses_nothing(open_page):
+    env, _ = open_page("<button onmousedown=\"document.title='pressed'\">b</button>")
+    obs, *_ = env.step({"action": "drag", "from": 1, "to": 99})
+    assert "no element 99" in obs["last_error"]
+    assert obs["title"] == "index"
+    obs, *_ = env.step({"action": "drag", "from": 1, "to": [9000, 1]})
+    assert "outside of the view" in obs["last_error"]
+    assert obs["title"] == "index"
+    obs, *_ = env.step({"action": "drag", "from": "text=b", "to": [90, 90]})
+    assert obs["title"] == "pressed"

@@ -1,0 +1,99 @@
+"""Keys and chords as the page hears them."""
+
+import pytest
+
+from browser_env.keyboard import key_chord
+
+LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;
+out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftKey && 'S', e.key, e.code].filter(Boolean).join(' '); if (e.ctrlKey || e.altKey) e.preventDefault() })</script>"""
+
+
+@pytest.mark.parametrize(
+    ("key", "heard"),
+    [
+        ("Enter", "Enter Enter"),
+        ("control+shift+k", "C S K KeyK"),
+        ("Ctrl+Alt+Delete", "C A Delete Delete"),
+        ("cmd+a", "M a KeyA"),
+        ("+", "+ Equal"),
+        ("Control++", "C + Equal"),
+        ("ctrl+plus", "C + Equal"),
+        ("F5", "F5 F5"),
+        ("shift+f10", "S F10 F10"),
+        ("pgdn", "PageDown PageDown"),
+        ("space", "Space"),
+        ("A", "A KeyA"),
+        ("alt+left", "A ArrowLeft ArrowLeft"),
+    ],
+)
+def test_chords(open_page, key, heard):
+    env, _ = open_page(LISTEN)
+    obs, *_ = env.step({"action": "press", "key": key, "id": 1})
+    assert obs["last_error"] == ""
+    assert obs["page_text"].rstrip().endswith(heard)
+
+
+def test_spelling_of_chords():
+    assert key_chord("ctrl+A") == "Control+a"
+    assert key_chord("Option + ESC") == "Alt+Escape"
+    assert key_chord("+") == "+"
+
+
+def test_nothing_stays_held_after_a_chord_that_fails(open_page):
+    env, _ = open_page(LISTEN)
+    obs, *_ = env.step({"action": "press", "key": "Control+Shift+NoSuchKey"})
+    assert "no key 'Control+Shift+NoSuchKey'" in obs["last_error"]
+    obs, *_ = env.step({"action": "press", "key": "a", "id": 1})
+    assert obs["page_text"].rstrip().endswith("a KeyA")
+    assert "C " not in obs["page_text"]
+
+
+def test_text_of_any_script(open_page, by_name):
+    env, obs = open_page(LISTEN)
+    for text in ("Ünïcödé ñ", "日本語テキスト", "العربية", "👩‍👩‍👧 🎉", "tab\tless".replace("\t", " ")):
+        obs, *_ = env.step({"action": "fill", "id": 1, "text": ""})
+        obs, *_ = env.step({"action": "type", "id": 1, "text": text})
+        assert by_name(obs, "field")["value"] == text
+    obs, *_ = env.step({"action": "press", "id": 1, "key": "é"})
+    assert by_name(obs, "field")["value"].endswith("é")
+
+
+def test_tab_order_space_and_enter(open_page):
+    env, _ = open_page(
+        """<form onsubmit="document.title = 'sent ' + new URLSearchParams(new FormData(this)); return false">
+        <input name=q tabindex=2><input type=checkbox name=c tabindex=1><button tabindex=3>Send</button></form>"""
+    )
+    env.step({"action": "press", "key": "Tab"})
+    env.step({"action": "press", "key": "space"})
+    env.step({"action": "press", "key": "Tab"})
+    env.step({"action": "type", "text": "hi"})
+    obs, *_ = env.step({"action": "press", "key": "Enter"})
+    assert obs["title"] == "sent q=hi&c=on"
+    env.step({"action": "press", "key": "shift+Tab"})
+    env.step({"action": "press", "key": "space"})
+    env.step({"action": "press", "key": "Tab"})
+    env.step({"action": "press", "key": "Tab"})
+    obs, *_ = env.step({"action": "press", "key": "space"})
+    assert obs["title"] == "sent q=hi"
+
+
+def test_editing_keys(open_page, by_name):
+    env, obs = open_page(
+        "<input value='one two' aria-label=field><div contenteditable role=textbox aria-label=rich>bold</div>"
+    )
+    for key in ("End", "Control+Backspace", "Home", "Shift+ArrowRight", "Delete"):
+        obs, *_ = env.step({"action": "press", "key": key, "id": 1})
+    assert by_name(obs, "field")["value"] == "ne "
+    obs, *_ = env.step({"action": "press", "key": "Control+z", "id": 1})
+    assert by_name(obs, "field")["value"] == "one "
+    rich = by_name(obs, "rich")["id"]
+    env.step({"action": "press", "key": "Control+a", "id": rich})
+    env.step({"action": "press", "key": "Control+b", "id": rich})
+    obs, *_ = env.step("page.locator('div b, div strong').click()")
+    assert obs["last_error"] == ""
+
+
+def test_a_key_pressed_at_what_cannot_be_focused_clicks_it_first(open_page):
+    env, _ = open_page('<div role=button onclick="document.title=\'clicked\'" onkeydown="">d</div>')
+    obs, *_ = env.step({"action": "press", "key": "x", "id": 1})
+    assert obs["title"] == "clicked"
