@@ -10,13 +10,16 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from browser_env.act import Hands
-from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.actions import AskUser, Finish, Infeasible, Message, Wait, parse_action
+from browser_env.deadline import deadline
+from browser_env.determinism import Clock, SteadyTab, run_with_time
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
@@ -28,6 +31,9 @@ from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
+
+LOOKS = 4
+"""Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
 
 RESET_ATTEMPTS = 2
 """Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
@@ -45,10 +51,14 @@ class Settings:
     """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
     user: Callable[[str], str] | None = None
     """Answers `ask_user`; None: nobody is there."""
+    deterministic: bool = False
+    """Fix clock, timers and random numbers of every page (`browser_env.determinism`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0
     """Seconds after which an attempt to reset counts as hung."""
+    hang_timeout: float = 10.0
+    """Seconds for which a page may leave a trivial call unanswered before it counts as hung."""
 
 
 class EnvCore:
@@ -65,6 +75,7 @@ class EnvCore:
         self.observation: Observation | None = None
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._leaving: asyncio.Future[None] | None = None
 
     async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
         """Start an episode.
@@ -78,9 +89,10 @@ class EnvCore:
         for attempt in range(RESET_ATTEMPTS):
             rng.bit_generator.state = state  # a second try must set up the same episode
             try:
-                async with asyncio.timeout(self.settings.reset_timeout):
+                async with self._deadline(self.settings.reset_timeout):
                     return await self._reset(rng, seed, start)
-            except BrowserNotFound:
+            except (BrowserNotFound, asyncio.CancelledError):
+                self._leave()
                 raise
             except Exception as error:
                 await self._abandon()
@@ -98,9 +110,9 @@ class EnvCore:
         return observation, 0.0, False, False, info
 
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
-        session = await self._fresh_session()
+        session = await self._fresh_session(rng)
         session.take_events()
-        _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
+        _, goal = await asyncio.gather(session.active.rest_mouse(), self._setup(session, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
@@ -117,10 +129,11 @@ class EnvCore:
         timing = Timing(act=acted - start, settle=settled - acted, observe=now - settled, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
-    async def _fresh_session(self) -> Session:
+    async def _fresh_session(self, rng: np.random.Generator) -> Session:
         session = self.session
         if session is not None:
             reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
+            reusable = reusable and session.clock is None
             if reusable and not session.active.crashed:
                 return session
             self.session = None
@@ -132,8 +145,13 @@ class EnvCore:
             dialogs=self.settings.dialogs,
             sites=self.task.sites,
             options=self.settings.context,
+            clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
         )
         return self.session
+
+    async def _setup(self, session: Session, rng: np.random.Generator) -> str:
+        work = self.task.setup(session.active.page, rng)
+        return await (work if session.clock is None else run_with_time(work, lambda: session.active))
 
     async def step(self, raw: Any) -> StepResult:
         """Carry out one action. Never raises for what a page, a browser or an agent does."""
@@ -144,14 +162,13 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps += 1
         try:
-            async with asyncio.timeout(self.settings.step_timeout):
+            async with self._deadline(self.settings.step_timeout):
                 result = await self._step(self.session, raw, start)
+        except asyncio.CancelledError:
+            self._leave()  # nobody knows how far the step came
+            raise
         except Exception as error:
-            if isinstance(error, TimeoutError):
-                why = f"no answer within {self.settings.step_timeout:g} s: the page or the browser hangs"
-            else:
-                why = _first_line(error)
-            result = self._env_error(raw, why, start)
+            result = self._env_error(raw, _first_line(error), start)
             await self._abandon()
         if result[2] or result[3]:
             self._ended = result
@@ -165,6 +182,8 @@ class EnvCore:
             self.episode.last_action = action
             last_action = action.to_json()
             path = await self._do(session, action)
+            if isinstance(action, Wait) and isinstance(session.active, SteadyTab):
+                await session.active.advance(action.ms)
         except ActionError as error:
             last_error = str(error)
             last_action = last_action or _as_text(raw)
@@ -218,7 +237,7 @@ class EnvCore:
         return Outcome.RUNNING
 
     async def _observe(self, session: Session, *, last_action: str, last_error: str) -> Observation:
-        view: View = await look(session, self.settings.view, self.viewport)
+        view = await self._look(session)
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -237,6 +256,21 @@ class EnvCore:
             observation["screenshot"] = view.screenshot
         self.observation = observation
         return observation
+
+    async def _look(self, session: Session) -> View:
+        """Look at the page; look again when it was replaced, or tabs came and went, in the middle of it."""
+        for _ in range(LOOKS - 1):
+            try:
+                return await look(session, self.settings.view, self.viewport)
+            except Exception:
+                if session.active.crashed or not session.context.browser or not session.context.browser.is_connected():
+                    raise
+                await session.attached()
+                await settle(session.active, Bounds(load=1, network=0, quiet=0.2))
+        return await look(session, self.settings.view, self.viewport)
+
+    def _deadline(self, seconds: float) -> AbstractAsyncContextManager[None]:
+        return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
@@ -280,6 +314,11 @@ class EnvCore:
         with contextlib.suppress(Exception):  # the page may be gone; nothing the next episode needs depends on it
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
+
+    def _leave(self) -> None:
+        """Close the session without waiting for it: the caller was interrupted. The next `reset` starts anew."""
+        self.observation = None
+        self._leaving = asyncio.ensure_future(self._abandon())
 
     async def _abandon(self) -> None:
         session, self.session = self.session, None

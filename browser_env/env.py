@@ -43,6 +43,9 @@ def make_core(
     bounds: Bounds | None = None,
     step_timeout: float = 30.0,
     reset_timeout: float = 60.0,
+    hang_timeout: float = 10.0,
+    deterministic: bool = False,
+    page_memory: float = 2048,
 ) -> EnvCore:
     """Make an environment's core.
 
@@ -64,6 +67,9 @@ def make_core(
         bounds: what waiting for the page may cost.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
         reset_timeout: the same for an attempt to reset.
+        hang_timeout: seconds for which a page may leave a trivial call unanswered before it counts as hung.
+        deterministic: fix clock, timers, animations and random numbers of every page by the episode's seed.
+        page_memory: MB that a page's process may use; above it, the page is ended as crashed.
 
     Raises:
         ValueError: both a task and a start URL or goal were given.
@@ -72,7 +78,9 @@ def make_core(
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     task = task or Task(start_url=start_url, goal=goal)
     settings = Settings(
-        browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
+        browser=BrowserSpec(
+            headless=headless, executable=executable, switches=tuple(switches), page_memory=page_memory
+        ),
         view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, budget=budget, count=count),
         bounds=bounds or Bounds(),
         dialogs=dialogs,
@@ -80,6 +88,8 @@ def make_core(
         user=user,
         step_timeout=step_timeout,
         reset_timeout=reset_timeout,
+        hang_timeout=hang_timeout,
+        deterministic=deterministic,
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))

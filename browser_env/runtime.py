@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from browser_env.browsers import SWITCHES, find_browser
 from browser_env.errors import EnvError
+from browser_env.memory import guard
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
@@ -37,12 +38,15 @@ class BrowserSpec:
     """Path of the browser; None looks for one (`browser_env.browsers.find_browser`)."""
     switches: tuple[str, ...] = ()
     """Further command-line switches."""
+    page_memory: float = 2048
+    """MB that a page's process may use; above it, the page is ended as crashed."""
 
 
 @dataclass
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
+    guard: asyncio.Task[None] | None = None
 
 
 class Runtime:
@@ -98,6 +102,7 @@ class Runtime:
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
                 slot.browser = await self._launch(spec)
+                slot.guard = asyncio.ensure_future(guard(slot.browser, spec.page_memory))
             return slot.browser
 
     async def _launch(self, spec: BrowserSpec) -> Browser:
@@ -114,7 +119,7 @@ class Runtime:
                     executable_path=path,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
-                    args=[*SWITCHES, *spec.switches],
+                    args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
@@ -129,6 +134,8 @@ class Runtime:
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             browser, slot.browser = slot.browser, None
+            if slot.guard is not None:
+                slot.guard.cancel()
             if browser is not None:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(browser.close(), 5)

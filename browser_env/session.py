@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from browser_env.determinism import Clock, SteadyTab, context_options
+from browser_env.errors import ActionError
 from browser_env.runtime import BrowserSpec, runtime
 from browser_env.tab import Tab
 from browser_env.task import Viewport
@@ -21,6 +23,9 @@ DialogPolicy = Literal["accept", "dismiss"]
 
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
+
+MAX_TABS = 20
+"""Tabs of a session; what a page opens beyond them is closed at once."""
 
 MAX_EVENTS = 50
 """Events kept a step; a page that makes more is reported as such."""
@@ -37,6 +42,7 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
+        self.clock: Clock | None = None
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -53,6 +59,7 @@ class Session:
         dialogs: DialogPolicy = "accept",
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -62,13 +69,19 @@ class Session:
             dialogs: how alerts, confirmations and prompts are answered.
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
+            clock: the episode's own clock, where pages must not depend on the real one.
         """
+        if clock is not None:
+            options = context_options(options)
         browser = await runtime().browser(spec)
         context = await browser.new_context(
             viewport={"width": viewport[0], "height": viewport[1]}, **{"accept_downloads": True, **(options or {})}
         )
         session = cls(context, spec, dialogs)
+        session.clock = clock
         try:
+            if clock is not None:
+                await clock.install(context)
             for origin, folder in (sites or {}).items():
                 await context.route(f"{origin}/**", _serve(folder))
             session.active = await session._attach(await context.new_page())
@@ -84,7 +97,7 @@ class Session:
         page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
-        tab = await Tab.open(page)
+        tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
         self.tabs.append(tab)
         return tab
@@ -93,7 +106,8 @@ class Session:
         self._expected += 1
 
     def _new_page(self, page: Page) -> None:
-        task = asyncio.ensure_future(self._adopt(page))
+        full = len(self.tabs) + len(self._attaching) >= MAX_TABS
+        task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
         self._attaching.add(task)
         self._appeared.set()
         task.add_done_callback(self._attaching.discard)
@@ -109,6 +123,12 @@ class Session:
             return  # a popup that was closed again before it could be looked at
         finally:
             self._expected = max(0, self._expected - 1)
+
+    async def _refuse(self, page: Page) -> None:
+        self._note(f"new tab closed again: there are {MAX_TABS} already")
+        self._expected = max(0, self._expected - 1)
+        with contextlib.suppress(Exception):  # it may be gone by itself
+            await page.close()
 
     def _tab_closed(self, page: Page) -> None:
         closed = next((tab for tab in self.tabs if tab.page is page), None)
@@ -155,9 +175,17 @@ class Session:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._appeared.wait(), left)
         self._expected = 0
+        if not self.tabs:  # the page closed itself
+            await self.new_tab()
 
     async def new_tab(self, url: str = "") -> None:
-        """Open a tab and make it active."""
+        """Open a tab and make it active.
+
+        Raises:
+            ActionError: there are as many as there may be.
+        """
+        if len(self.tabs) >= MAX_TABS:
+            raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
         page = await self.context.new_page()  # announced through the "page" event, which attaches to it
         await asyncio.sleep(0)
         await self.attached()

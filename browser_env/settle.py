@@ -47,6 +47,8 @@ async def settle(tab: Tab, bounds: Bounds, since: int = -1) -> bool:
             quiet_end = time.monotonic() + bounds.quiet
         if tab.crashed:
             raise EnvError("The page crashed.")
+        if tab.loading(since) and await tab.unanswered():
+            await tab.protocol.send("Page.stopLoading")  # else the page that is still there could not be asked
         left = max(quiet_end - time.monotonic(), 0.05)
         try:
             quiet = await tab.call("settle", frames=bounds.frames, bound=left * 1000)

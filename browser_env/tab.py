@@ -112,6 +112,17 @@ class Tab:
         """Is a watched request under way that began after the clock showed `since`?"""
         return any(began > since for began in self._requests.values())
 
+    async def unanswered(self) -> bool:
+        """Is a navigation under way whose server has not begun to answer? Chromium holds our calls back meanwhile."""
+        for request in [request for request in self._requests if request.resource_type == "document"]:
+            try:
+                await asyncio.wait_for(request.response(), 0.2)
+            except TimeoutError:
+                return True
+            except Exception:
+                continue  # the page is gone, and the request with it
+        return False
+
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame; the script is installed when it is not there.
 
