@@ -32,7 +32,7 @@ from browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
-LOOKS = 4
+LOOKS = 8
 """Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
 
 RESET_ATTEMPTS = 2
@@ -187,6 +187,10 @@ class EnvCore:
         except ActionError as error:
             last_error = str(error)
             last_action = last_action or _as_text(raw)
+        except Exception:
+            if not tab.page.is_closed():
+                raise
+            await session.attached()  # the action closed the tab that it was done in; another takes its place
         acted = time.perf_counter()
         await session.attached()
         await settle(session.active, self.settings.bounds, since if session.active is tab else -1)
@@ -266,7 +270,7 @@ class EnvCore:
                 if session.active.crashed or not session.context.browser or not session.context.browser.is_connected():
                     raise
                 await session.attached()
-                await settle(session.active, Bounds(load=1, network=0, quiet=0.2))
+                await settle(session.active, Bounds(load=0.5, network=0, quiet=0.1))
         return await look(session, self.settings.view, self.viewport)
 
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[None]:

@@ -31,7 +31,7 @@ def resident(pid: int) -> float:
 
 async def guard(browser: Browser, limit: float) -> None:
     """Kill every renderer of the browser that is above `limit` MB, until the browser is gone."""
-    if not Path("/proc/self/statm").exists():
+    if not resident(os.getpid()):
         return
     with contextlib.suppress(Exception):  # the browser went away
         protocol = await browser.new_browser_cdp_session()

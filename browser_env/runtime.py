@@ -96,6 +96,17 @@ class Runtime:
                 self._playwright = await async_playwright().start()
             return self._playwright
 
+    async def _living_driver(self) -> Playwright:
+        """Return the driver; when its process has died, another one."""
+        driver = await self.playwright()
+        try:
+            await (await driver.request.new_context()).dispose()  # nothing asks less of it
+        except Exception:
+            async with self._playwright_lock or asyncio.Lock():
+                if self._playwright is driver:
+                    self._playwright = None
+        return await self.playwright()
+
     async def browser(self, spec: BrowserSpec) -> Browser:
         """Return the running browser for `spec`, starting or restarting it when there is none. Call it on the loop."""
         slot = self._slots.setdefault(spec, _Slot())
@@ -108,7 +119,7 @@ class Runtime:
     async def _launch(self, spec: BrowserSpec) -> Browser:
         from playwright.async_api import Error
 
-        driver = await self.playwright()
+        driver = await self._living_driver()
         path = spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
         failure: Exception | None = None
@@ -120,6 +131,8 @@ class Runtime:
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
                     args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
+                    # Playwright lifts Chromium's limit on navigations without end (200 in 10 s); pages may be hostile.
+                    ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
@@ -180,4 +193,12 @@ def shutdown() -> None:
         old.shutdown()
 
 
+def _after_fork() -> None:
+    """A child has neither the thread that may have held the lock nor the loop."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(shutdown)

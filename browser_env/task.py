@@ -79,10 +79,10 @@ class Task:
     async def setup(self, page: Page, rng: np.random.Generator) -> str:
         """Bring the page to the start of an episode and return the goal."""
         if self.start_url and page.url != self.start_url:
-            from playwright.async_api import TimeoutError
+            from playwright.async_api import TimeoutError as Late
 
             await page.goto(self.start_url, wait_until="commit", timeout=COMMIT_PATIENCE * 1000)
-            with contextlib.suppress(TimeoutError):  # a picture or a frame that never arrives: the page is there
+            with contextlib.suppress(Late):  # a picture or a frame that never arrives: the page is there
                 await page.wait_for_load_state("load", timeout=LOAD_PATIENCE * 1000)
         return self.goal or ""
 
