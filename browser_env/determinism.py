@@ -18,7 +18,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from browser_env.tab import Tab, page_went_away
+from browser_env.tab import Tab
+from browser_env.world import page_went_away
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -99,15 +100,12 @@ class SteadyTab(Tab):
             with contextlib.suppress(Exception):  # detached, or hung
                 await asyncio.wait_for(frame.evaluate(_ADVANCE, clock.now), FRAME_BOUND)
 
-    async def call(self, method: str, **arguments: Any) -> Any:
-        """As `Tab.call`, but settling is letting time pass: `frames` frames, or the time of a step."""
-        if method != "settle":
-            return await super().call(method, **arguments)
-        frames = int(arguments["frames"])
+    async def pass_step(self) -> bool:
+        """Let the time of a step pass, unless something that the step set going is still to arrive: then False."""
         await self._evaluate(_REST)
         if self.loading(self._settled) or self.fetching(self._settled):
             return False  # time passes when it has arrived
-        await self.advance(STEP_TIME if frames < 2 else frames * 1000 / 60)
+        await self.advance(STEP_TIME)
         self._settled = self.clock
         return True
 
@@ -115,7 +113,7 @@ class SteadyTab(Tab):
         try:
             await self.protocol.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
         except Exception as error:
-            if not page_went_away(error) and "Promise was collected" not in str(error):
+            if not page_went_away(error):
                 raise  # a document that is replaced meanwhile needs nothing: the next one begins at the new time
 
 

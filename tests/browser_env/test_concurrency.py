@@ -122,7 +122,7 @@ def test_the_vector_environments_of_gymnasium(vector):
     options = {"shared_memory": False} if vector is gymnasium.vector.AsyncVectorEnv else {}
     envs = vector([make, make], **options)
     envs.reset(seed=0)
-    obs, *_, infos = envs.step([{"action": "click", "id": 1}] * 2)
+    *_, infos = envs.step([{"action": "click", "id": 1}] * 2)
     assert list(infos["outcome"]) == ["running"] * 2
     envs.close()
 
