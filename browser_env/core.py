@@ -18,6 +18,7 @@ import numpy as np
 
 from browser_env.act import Hands
 from browser_env.actions import AskUser, Finish, Infeasible, Message, Wait, parse_action
+from browser_env.contexts import context_source
 from browser_env.deadline import deadline
 from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.determinism import Clock, SteadyTab, run_with_time
@@ -29,6 +30,7 @@ from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
 from browser_env.scan import Scan, paged_scan
 from browser_env.session import DialogPolicy, Session
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
@@ -56,7 +58,9 @@ class Settings:
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
+    """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
+    session: SessionOptions = field(default_factory=SessionOptions)
+    """Whose browser, whose profile, recorded or replayed."""
     user: Callable[[str], str] | None = None
     """Answers `ask_user`; None: nobody is there."""
     deterministic: bool = False
@@ -84,6 +88,7 @@ class EnvCore:
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
         self._leaving: asyncio.Future[None] | None = None
+        self._contexts = context_source(settings.browser, settings.session)
         self._outline: tuple[Any, str] | None = None
         """With `obs_mode="delta"`: the document that was observed last, and its outline."""
 
@@ -144,6 +149,7 @@ class EnvCore:
         if session is not None:
             reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
             reusable = reusable and session.clock is None
+            reusable = reusable and not self.settings.session.one_context_an_episode
             if reusable and not session.active.crashed:
                 return session
             self.session = None
@@ -156,6 +162,7 @@ class EnvCore:
             sites=self.task.sites,
             options=self.settings.context,
             clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
+            source=self._contexts,
         )
         return self.session
 
@@ -342,6 +349,20 @@ class EnvCore:
             return None
         view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
         return view.screenshot
+
+    async def storage_state(self) -> dict[str, Any]:
+        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
+
+        Raises:
+            EnvError: there is no session, or it is lost.
+        """
+        if self.session is None:
+            raise EnvError("Call reset() before storage_state().")
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                return dict(await self.session.context.storage_state(indexed_db=True))
+        except Exception as error:
+            raise EnvError(f"The storage can't be read: {_first_line(error)}.") from error
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -19,8 +20,10 @@ from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
 from browser_env.scan import Scan
 from browser_env.session import DialogPolicy
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
+from browser_env.stealth import STEALTH_SWITCHES
 from browser_env.task import Task, Viewport
 
 T = TypeVar("T")
@@ -43,6 +46,7 @@ def make_core(
     switches: tuple[str, ...] = (),
     dialogs: DialogPolicy = "accept",
     context: Mapping[str, Any] | None = None,
+    session: SessionOptions | None = None,
     user: Callable[[str], str] | None = None,
     bounds: Bounds | None = None,
     step_timeout: float = 30.0,
@@ -68,7 +72,8 @@ def make_core(
         executable: path of the browser; None looks for one.
         switches: further command-line switches of the browser.
         dialogs: `"accept"` or `"dismiss"` alerts, confirmations and prompts.
-        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"locale": "de-DE"}`.
+        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
+        session: profile, storage, locale, proxy, device, a running browser, recording, ...
         user: answers the action `ask_user`.
         bounds: what waiting for the page may cost.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
@@ -78,7 +83,8 @@ def make_core(
         page_memory: MB that a page's process may use; above it, the page is ended as crashed.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given, or an unknown `obs_mode`.
+        ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, or an
+            unknown `obs_mode`.
     """
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
@@ -87,6 +93,11 @@ def make_core(
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     task = task or Task(start_url=start_url, goal=goal)
+    session = session or SessionOptions()
+    device = None if session.device is None else runtime().run(_device(session.device))
+    if viewport is None and device is not None:
+        viewport = (device["viewport"]["width"], device["viewport"]["height"])
+    switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
         browser=BrowserSpec(
             headless=headless, executable=executable, switches=tuple(switches), page_memory=page_memory
@@ -95,7 +106,8 @@ def make_core(
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
         dialogs=dialogs,
-        context=dict(context or {}),
+        context=session.context_arguments(context, device),
+        session=session,
         user=user,
         step_timeout=step_timeout,
         reset_timeout=reset_timeout,
@@ -104,6 +116,17 @@ def make_core(
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))
+
+
+async def _device(name: str) -> dict[str, Any]:
+    devices = (await runtime().playwright()).devices
+    if name not in devices:
+        near = difflib.get_close_matches(name, devices, n=3)
+        raise ValueError(
+            f"SessionOptions: there is no device {name!r}"
+            + (f"; near it are {', '.join(near)}." if near else "; Playwright's list of devices has the names.")
+        )
+    return dict(devices[name])
 
 
 class BrowserEnv(gym.Env[Observation, Any]):
@@ -165,6 +188,14 @@ class BrowserEnv(gym.Env[Observation, Any]):
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do now, and why; None where there is no oracle."""
         return self.core.privileged()
+
+    def storage_state(self) -> dict[str, Any]:
+        """Return cookies, localStorage and IndexedDB, as `SessionOptions(storage_state=...)` takes them.
+
+        Raises:
+            EnvError: there is no session, or it is lost.
+        """
+        return runtime().run(self.core.storage_state())
 
     def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """Walk through a long page screen by screen and return everything seen; then scroll back.
@@ -251,6 +282,10 @@ class AsyncBrowserEnv:
     def privileged(self) -> dict[str, Any] | None:
         """As `BrowserEnv.privileged`."""
         return self.core.privileged()
+
+    async def storage_state(self) -> dict[str, Any]:
+        """As `BrowserEnv.storage_state`."""
+        return await _on_runtime(self.core.storage_state())
 
     async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """As `BrowserEnv.paged_scan`."""

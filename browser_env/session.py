@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from browser_env.contexts import ContextSource
 from browser_env.determinism import Clock, SteadyTab, context_options
 from browser_env.errors import ActionError
-from browser_env.runtime import BrowserSpec, runtime
+from browser_env.runtime import BrowserSpec
+from browser_env.session_options import SessionOptions
 from browser_env.tab import Tab
 from browser_env.task import Viewport
 
@@ -34,9 +36,14 @@ MAX_EVENTS = 50
 class Session:
     """Tabs of one context, the active one, and the events that happened since they were last taken."""
 
-    def __init__(self, context: BrowserContext, spec: BrowserSpec, dialogs: DialogPolicy) -> None:
+    def __init__(
+        self, context: BrowserContext, source: ContextSource, viewport: Viewport, dialogs: DialogPolicy
+    ) -> None:
         self.context = context
-        self.spec = spec
+        self.source = source
+        self.viewport = viewport
+        self.scripted = True
+        """Do scripts of pages run?"""
         self.tabs: list[Tab] = []
         self.active: Tab
         self.next_id = 1
@@ -60,6 +67,7 @@ class Session:
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
+        source: ContextSource | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -70,21 +78,26 @@ class Session:
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
             clock: the episode's own clock, where pages must not depend on the real one.
+            source: where the context comes from; by default the browser that is shared by equal `spec`.
         """
         if clock is not None:
             options = context_options(options)
-        browser = await runtime().browser(spec)
-        context = await browser.new_context(
-            viewport={"width": viewport[0], "height": viewport[1]}, **{"accept_downloads": True, **(options or {})}
-        )
-        session = cls(context, spec, dialogs)
+        source = source or ContextSource(spec, SessionOptions())
+        size = {"width": viewport[0], "height": viewport[1]}
+        context = await source.open({"viewport": size, "accept_downloads": True, **(options or {})})
+        session = cls(context, source, viewport, dialogs)
         session.clock = clock
+        session.scripted = (options or {}).get("java_script_enabled", True)
         try:
+            await source.prepare(context, session._note)
             if clock is not None:
                 await clock.install(context)
             for origin, folder in (sites or {}).items():
                 await context.route(f"{origin}/**", _serve(folder))
+            before = [] if source.shared_with_people else context.pages
             session.active = await session._attach(await context.new_page())
+            for page in before:  # the blank tab that a browser starts with
+                await page.close()
         except BaseException:
             await session.close()
             raise
@@ -98,6 +111,8 @@ class Session:
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
+        tab.scripted = self.scripted
+        await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
         self.tabs.append(tab)
         return tab
@@ -114,6 +129,8 @@ class Session:
 
     async def _adopt(self, page: Page) -> None:
         try:
+            if self.source.shared_with_people and not await self._is_ours(page):
+                return
             tab = await self._attach(page)
             self.active = tab
             with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
@@ -125,10 +142,16 @@ class Session:
             self._expected = max(0, self._expected - 1)
 
     async def _refuse(self, page: Page) -> None:
+        if self.source.shared_with_people and not await self._is_ours(page):
+            return
         self._note(f"new tab closed again: there are {MAX_TABS} already")
         self._expected = max(0, self._expected - 1)
         with contextlib.suppress(Exception):  # it may be gone by itself
             await page.close()
+
+    async def _is_ours(self, page: Page) -> bool:
+        """Did a tab of this session, or the session itself, open this page? Its user may have opened it, too."""
+        return self._expected > 0 or await page.opener() in [tab.page for tab in self.tabs]
 
     def _tab_closed(self, page: Page) -> None:
         closed = next((tab for tab in self.tabs if tab.page is page), None)
@@ -186,6 +209,7 @@ class Session:
         """
         if len(self.tabs) >= MAX_TABS:
             raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
+        self._expect()
         page = await self.context.new_page()  # announced through the "page" event, which attaches to it
         await asyncio.sleep(0)
         await self.attached()
@@ -220,11 +244,10 @@ class Session:
             return
         self.closed = True
         try:
-            await asyncio.wait_for(self.context.close(), 2 if broken else 10)
+            pages = [tab.page for tab in self.tabs]
+            await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
         except Exception:
-            browser = self.context.browser
-            if isinstance(browser, object) and browser is not None and browser.is_connected():
-                await runtime().discard(self.spec)
+            await self.source.kill(self.context)
 
 
 def _serve(folder: Path) -> Any:

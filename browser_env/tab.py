@@ -51,13 +51,15 @@ class Tab:
         self.page = page
         self.protocol = protocol
         self.crashed = False
+        self.scripted = True
+        """Do scripts of the page run? Without them no callback of ours does either."""
         self.clock = 0
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
         self.main = self._world(protocol, frame_id)
         self._loads: dict[str, int] = {}
-        self._requests: dict[Request, int] = {}
+        self._requests: dict[Request | str, int] = {}
         self._worlds: dict[str, World] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
@@ -101,6 +103,26 @@ class Tab:
         self._requests.pop(request, None)
         self.changed.set()
 
+    async def watch_network(self) -> None:
+        """Count requests from the moment at which the page makes them.
+
+        Playwright tells of a request that is routed only once it was held up, and settling may be over by then.
+        """
+
+        def sent(event: dict[str, Any]) -> None:
+            if event.get("type", "").lower() in _WATCHED:
+                self.clock += 1
+                self._requests[event["requestId"]] = self.clock
+
+        def ended(event: dict[str, Any]) -> None:
+            self._requests.pop(event["requestId"], None)
+            self.changed.set()
+
+        self.protocol.on("Network.requestWillBeSent", sent)
+        self.protocol.on("Network.loadingFinished", ended)
+        self.protocol.on("Network.loadingFailed", ended)
+        await self.protocol.send("Network.enable")
+
     def _crash(self) -> None:
         self.crashed = True
         self.changed.set()
@@ -115,7 +137,9 @@ class Tab:
 
     async def unanswered(self) -> bool:
         """Is a navigation under way whose server has not begun to answer? Chromium holds our calls back meanwhile."""
-        for request in [request for request in self._requests if request.resource_type == "document"]:
+        for request in list(self._requests):
+            if isinstance(request, str) or request.resource_type != "document":
+                continue
             try:
                 await asyncio.wait_for(request.response(), 0.2)
             except TimeoutError:

@@ -25,7 +25,7 @@ def run(open_page):
                 break
         seconds = time.monotonic() - start
         obs, info = env.reset(seed=0, options={"start_url": "http://site.test/index.html"})
-        assert info["outcome"] == "running"
+        assert info["outcome"] == "running", info["outcome_detail"]
         assert [element["name"] for element in obs["elements"]] == ["Next"]
         assert obs["tabs"] == ({"url": "http://site.test/index.html", "title": "index", "active": True},)
         assert until(lambda: (counts()["contexts"], counts()["pages"]) == (1, 1))
@@ -61,13 +61,13 @@ def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
         env.reset(options={"start_url": "http://site.test/page.html"})
     assert time.monotonic() - start < 2 * (HANG + 6)
     _, info = env.reset(options={"start_url": "http://site.test/index.html"})
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
 
 
 def test_a_page_that_is_slow_but_answers_in_between_is_not_hung(run):
     busy = "<button>Go</button><script>setInterval(() => { const end = Date.now() + 700; while (Date.now() < end); }, 1)</script>"
     (*_, info), _ = run(busy, {"action": "click", "id": 1}, {"action": "wait", "ms": 3000})
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_page_that_eats_memory_crashes_before_the_machine_does(run, grow):
 def test_dialogs_without_end_are_answered_and_told_in_short(run):
     page = "<button>Go</button><script>setInterval(() => prompt('Your name?'), 1)</script>"
     (obs, *_, info), _ = run(page, {"action": "click", "id": 1}, {"action": "wait", "ms": 500})
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert "prompt dialog accepted: Your name?" in obs["events"]
     assert len(obs["events"]) <= 51
 
@@ -100,7 +100,7 @@ def test_a_beforeunload_dialog_does_not_hold_a_navigation_up(run):
     page = "<input><a href=index.html>away</a><script>onbeforeunload = (event) => { event.preventDefault(); return 'stay' }</script>"
     actions = ({"action": "type", "id": 1, "text": "x"}, {"action": "click", "id": 2})
     (obs, *_, info), _ = run(page, *actions)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert obs["title"] == "index"
 
 
@@ -113,7 +113,7 @@ def test_an_alert_in_the_middle_of_a_navigation(run):
 def test_two_hundred_windows_are_twenty_tabs(run):
     page = "<button onclick=\"for (let i = 0; i < 200; i++) window.open('index.html')\">Go</button>"
     (obs, *_, info), _ = run(page, {"action": "click", "id": 1}, step_timeout=60.0, hang_timeout=20.0)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert len(obs["tabs"]) == 20
 
 
@@ -122,7 +122,7 @@ def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
     page = "<button onclick=\"for (let i = 0; i < 10; i++) window.open('index.html')\">Go</button>"
     actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 500}, {"action": "new_tab"})
     (obs, *_, info), _ = run(page, *actions, hang_timeout=10.0)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert len(obs["tabs"]) == 4
     assert "There are 4 tabs" in obs["last_error"]
 
@@ -130,7 +130,7 @@ def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
 def test_ten_thousand_changes_a_second_cost_no_more_than_the_bound(run):
     page = "<button>Go</button><p id=p></p><script>setInterval(() => { for (let i = 0; i < 50; i++) p.textContent = Math.random() }, 5)</script>"
     (*_, info), _ = run(page)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert info["timing"]["settle"] < 1500
 
 
@@ -138,7 +138,7 @@ def test_ten_thousand_changes_a_second_cost_no_more_than_the_bound(run):
 def test_a_hundred_thousand_nodes(run):
     page = "<button>Go</button><script>document.body.insertAdjacentHTML('beforeend', '<div><b>x</b></div>'.repeat(50000))</script>"
     (*_, info), _ = run(page, hang_timeout=10.0)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
 
 
 STORMS = {
@@ -157,7 +157,7 @@ def test_a_storm_is_weathered(run, kind):
     actions = [{"action": "click", "x": 30.0, "y": 20.0}, {"action": "wait", "ms": 50}, {"action": "click", "id": 1}]
     bounds = Bounds(load=1.0, network=1.0, quiet=0.3)
     (*_, info), _ = run(STORMS[kind], *actions, inner="<p>inner", bounds=bounds, hang_timeout=10.0)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_a_page_may_ask_of_the_window_harms_nothing(run, what):
     (*_, info), _ = run(
         f"<button onclick='{what}'>Go</button>", {"action": "click", "id": 1}, {"action": "wait", "ms": 50}
     )
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
 
 
 def test_a_session_whose_last_tab_closes_itself_gets_a_blank_one(run):
@@ -182,11 +182,10 @@ def test_a_session_whose_last_tab_closes_itself_gets_a_blank_one(run):
         {"action": "wait", "ms": 20},
     )
     (obs, *_, info), _ = run(page, *actions, inner=inner)
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
     assert [tab["url"] for tab in obs["tabs"]] == ["about:blank"]
 
 
-@pytest.mark.xfail(strict=True, reason="the in-page pass takes for granted that a document has a root element")
 def test_a_document_without_any_element(run):
     (*_, info), _ = run("<button onclick='document.documentElement.remove()'>Go</button>")
-    assert info["outcome"] == "running"
+    assert info["outcome"] == "running", info["outcome_detail"]
