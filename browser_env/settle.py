@@ -42,6 +42,7 @@ class Watch:
         self.tab = tab
         self.bounds = bounds
         self.since = since
+        self._passed = False
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
@@ -62,8 +63,10 @@ class Watch:
             raise EnvError("The page crashed.")
         if tab.loading(since) and await tab.unanswered():
             await tab.protocol.send("Page.stopLoading")  # else the page that is still there could not be asked
-        if isinstance(tab, SteadyTab) and not await tab.pass_step() and not self.over():
-            await self.traffic()
+        if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
+            self._passed = await tab.pass_step()
+            if not self._passed and not self.over():
+                await self.traffic()
 
     async def _change(self, seconds: float) -> None:
         self.tab.changed.clear()
