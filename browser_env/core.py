@@ -9,65 +9,38 @@ import asyncio
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 import numpy as np
 
 from browser_env.act import Hands
-from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, parse_action
+from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
 from browser_env.contexts import context_source
-from browser_env.delta import NO_CHANGE, make_delta
-from browser_env.dialogs import DialogPolicy
+from browser_env.deadline import deadline
+from browser_env.delta import NO_CHANGE
+from browser_env.determinism import Clock, SteadyTab, run_with_time
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
+from browser_env.eyes import Eyes
 from browser_env.marks import draw
 from browser_env.observation import ChatMessage, Info, Observation
-from browser_env.observe import View, ViewOptions, look
+from browser_env.observe import View
 from browser_env.outcome import Outcome
-from browser_env.runtime import BrowserSpec
 from browser_env.safety.caution import Caution, focused, host_of
-from browser_env.safety.paint import paint, shown
-from browser_env.safety.policy import Safety
 from browser_env.safety.secrets import PLACEHOLDER, Vault
 from browser_env.scan import Scan, paged_scan
+from browser_env.scoring import Scoring
 from browser_env.session import Session
-from browser_env.session_options import SessionOptions
-from browser_env.settle import Bounds, Hint, hint_of
+from browser_env.settings import Settings
+from browser_env.settle import Hint, hint_of
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
-from browser_env.world import page_went_away
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
-ObsMode = Literal["full", "delta"]
-
 RESET_ATTEMPTS = 2
 """Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an environment behaves, whatever its task."""
-
-    browser: BrowserSpec = field(default_factory=BrowserSpec)
-    view: ViewOptions = field(default_factory=ViewOptions)
-    obs_mode: ObsMode = "full"
-    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.delta`)."""
-    bounds: Bounds = field(default_factory=Bounds)
-    dialogs: DialogPolicy = "accept"
-    context: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
-    session: SessionOptions = field(default_factory=SessionOptions)
-    """Whose browser, whose profile, recorded or replayed."""
-    user: Callable[[str], str] | None = None
-    """Answers `ask_user`; None: nobody is there."""
-    safety: Safety = field(default_factory=Safety)
-    """Where the agent may go, what it may type, read and write, and what it must ask for."""
-    step_timeout: float = 30.0
-    """Seconds after which a step counts as hung and the episode ends as `env_error`."""
-    reset_timeout: float = 60.0
-    """Seconds after which an attempt to reset counts as hung."""
 
 
 class EnvCore:
@@ -86,9 +59,9 @@ class EnvCore:
         self._caution = Caution(settings.safety)
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._leaving: asyncio.Future[None] | None = None
         self._contexts = context_source(settings.browser, settings.session)
-        self._outline: tuple[Any, str] | None = None
-        """With `obs_mode="delta"`: the document that was observed last, and its outline."""
+        self._eyes = Eyes(settings, viewport, self.vault)
 
     async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
         """Start an episode.
@@ -102,9 +75,10 @@ class EnvCore:
         for attempt in range(RESET_ATTEMPTS):
             rng.bit_generator.state = state  # a second try must set up the same episode
             try:
-                async with asyncio.timeout(self.settings.reset_timeout):
+                async with self._deadline(self.settings.reset_timeout):
                     return await self._reset(rng, seed, start)
-            except BrowserNotFound:
+            except (BrowserNotFound, asyncio.CancelledError):
+                self._leave()
                 raise
             except Exception as error:
                 why = _first_line(error)
@@ -126,21 +100,21 @@ class EnvCore:
         return observation, 0.0, False, False, info
 
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
-        session = await self._fresh_session()
+        session = await self._fresh_session(rng)
         session.take_events()
         session.downloads.forget()
         self._caution.risk = None
         with session.border.set_up(session.context):
-            _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
+            _, goal = await asyncio.gather(session.active.rest_mouse(), self._setup(session, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
-        self._outline = None
+        self._eyes.begin()
         self.episode = EpisodeState(goal=goal, seed=seed)
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        view = await self._look(session, self.settings.view, self.settings.bounds)
+        view = await self._eyes.look(session)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
         observation = await self._observation(session, view, last_action="", last_error="")
@@ -148,10 +122,11 @@ class EnvCore:
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
-    async def _fresh_session(self) -> Session:
+    async def _fresh_session(self, rng: np.random.Generator) -> Session:
         session = self.session
         if session is not None:
             reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
+            reusable = reusable and session.clock is None
             reusable = reusable and not self.settings.session.one_context_an_episode
             if reusable and not session.active.crashed:
                 return session
@@ -164,11 +139,16 @@ class EnvCore:
             dialogs=self.settings.dialogs,
             sites=self.task.sites,
             options=self.settings.context,
+            clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
             source=self._contexts,
             safety=self.settings.safety,
             start_url=self.task.start_url,
         )
         return self.session
+
+    async def _setup(self, session: Session, rng: np.random.Generator) -> str:
+        work = self.task.setup(session.active.page, rng)
+        return await (work if session.clock is None else run_with_time(work, lambda: session.active))
 
     async def step(self, raw: Any) -> StepResult:
         """Carry out one action. Never raises for what a page, a browser or an agent does."""
@@ -179,14 +159,13 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps += 1
         try:
-            async with asyncio.timeout(self.settings.step_timeout) as self._caution.deadline:
+            async with self._deadline(self.settings.step_timeout) as self._caution.deadline:
                 result = await self._step(self.session, raw, start)
+        except asyncio.CancelledError:
+            self._leave()  # nobody knows how far the step came
+            raise
         except Exception as error:
-            if isinstance(error, TimeoutError):
-                why = f"no answer within {self.settings.step_timeout:g} s: the page or the browser hangs"
-            else:
-                why = _first_line(error)
-            result = self._env_error(raw, why, start)
+            result = self._env_error(raw, _first_line(error), start)
             await self._abandon()
         if result[2] or result[3]:
             self._ended = result
@@ -204,21 +183,21 @@ class EnvCore:
             last_action = action.to_json()
             path = await self._do(session, action)
             hint = hint_of(action)
+            if isinstance(action, Wait) and isinstance(session.active, SteadyTab):
+                await session.active.advance(action.ms)
         except ActionError as error:
             last_error = str(error)
             last_action = last_action or _as_text(raw)
+        except Exception:
+            if not tab.page.is_closed():
+                raise
+            await session.attached()  # the action closed the tab that it was done in; another takes its place
         acted = time.perf_counter()
         await session.attached()
         if session.active is not tab:
             since, hint = -1, ""
-        scoring = _Scoring(self.task, session, self.episode)
-        how = (session, self.settings.view, self.settings.bounds)
-        try:
-            view = await self._look(*how, since, scoring.read, hint)
-        except Exception:
-            if not await session.has_closed(tab):
-                raise
-            view = await self._look(*how, -1, scoring.read)  # the action closed its own tab
+        scoring = Scoring(self.task, session, self.episode)
+        view = await self._eyes.look(session, since, scoring.read, hint)
         await session.downloads.ended()
         last_error = session.border.navigation or last_error
         score = scoring.score
@@ -294,7 +273,7 @@ class EnvCore:
             title=view.title,
             tabs=view.tabs,
             elements=view.elements,
-            dom=view.dom if self.settings.obs_mode == "full" else await self._changes(session, view.dom),
+            dom=await self._eyes.outline(session, view),
             page_text=view.page_text,
             events=session.take_events(),
             messages=tuple(message.copy() for message in self.episode.messages),
@@ -306,34 +285,13 @@ class EnvCore:
         self.observation = self.vault.redact_observation(observation)
         return self.observation
 
-    async def _look(self, session: Session, options: ViewOptions, *settling: Any) -> View:
-        """Look at the page; where there are secrets, what shows them before or after is painted over."""
-        if not (self.vault and options.screenshot):
-            return await look(session, options, self.viewport, *settling)
-        settled = await look(session, replace(options, screenshot=False), self.viewport, *settling)
-        tab = session.active
-        before = await shown(tab, self.vault.patterns)
-        view = await look(session, options, self.viewport)
-        after = await shown(tab, self.vault.patterns)
-        view.waited = settled.waited
-        if view.screenshot is not None:
-            view.screenshot = paint(view.screenshot, [*before, *after])
-        return view
-
-    async def _changes(self, session: Session, outline: str) -> str:
-        """Return what changed in the outline since the last observation; the first of an episode is whole."""
-        tab = session.active
-        frames = await tab.protocol.send("Page.getFrameTree")
-        document = (tab, frames["frameTree"]["frame"]["loaderId"])
-        last, self._outline = self._outline, (document, outline)
-        if last is None:
-            return outline
-        return make_delta(last[1], outline, new_page=last[0] != document, count=self.settings.view.count)
+    def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
+        return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
-        if self._outline is not None:
+        if self._eyes.tells_changes:
             observation["dom"] = NO_CHANGE  # nothing was seen
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
@@ -380,8 +338,7 @@ class EnvCore:
             return self.observation["screenshot"]
         if self.session is None:
             return None
-        view = await self._look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False))
-        return view.screenshot
+        return (await self._eyes.glance(self.session)).screenshot
 
     async def storage_state(self) -> dict[str, Any]:
         """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
@@ -428,6 +385,11 @@ class EnvCore:
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
 
+    def _leave(self) -> None:
+        """Close the session without waiting for it: the caller was interrupted. The next `reset` starts anew."""
+        self.observation = None
+        self._leaving = asyncio.ensure_future(self._abandon())
+
     async def _abandon(self) -> None:
         session, self.session = self.session, None
         if session is not None:
@@ -440,30 +402,6 @@ class EnvCore:
         if session is not None:
             await self._teardown(session)
             await session.close()
-
-
-class _Scoring:
-    """Asks the task for its verdict while the observation is still being made."""
-
-    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
-        self.score = Score()
-        self.seconds = 0.0
-        self._task = task
-        self._session = session
-        self._episode = episode
-
-    async def read(self) -> None:
-        start = time.perf_counter()
-        try:
-            self.score = await self._task.score(self._session.active.page, self._episode)
-        except Exception as error:
-            if not page_went_away(error):
-                raise
-            # The page left just now; what it was replaced by is asked.
-            with contextlib.suppress(Exception):
-                await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
-            self.score = await self._task.score(self._session.active.page, self._episode)
-        self.seconds = time.perf_counter() - start
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from browser_env.browsers import has_window
-from browser_env.core import EnvCore, ObsMode, Settings, StepResult
+from browser_env.core import EnvCore, StepResult
 from browser_env.delta import WHOLE
 from browser_env.dialogs import DialogPolicy, check_dialogs
 from browser_env.errors import BrowserNotFound
@@ -22,6 +22,7 @@ from browser_env.runtime import BrowserSpec, runtime
 from browser_env.safety.policy import Safety
 from browser_env.scan import Scan
 from browser_env.session_options import SessionOptions
+from browser_env.settings import ObsMode, Settings
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
 from browser_env.stealth import STEALTH_SWITCHES
@@ -53,6 +54,9 @@ def make_core(
     safety: Safety | None = None,
     step_timeout: float = 30.0,
     reset_timeout: float = 60.0,
+    hang_timeout: float = 10.0,
+    deterministic: bool = False,
+    page_memory: float = 2048,
 ) -> EnvCore:
     """Make an environment's core.
 
@@ -79,6 +83,9 @@ def make_core(
         safety: where the agent may go, what it may type, read and write, and what it must ask for.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
         reset_timeout: the same for an attempt to reset.
+        hang_timeout: seconds for which a page may leave a trivial call unanswered before it counts as hung.
+        deterministic: fix clock, timers, animations and random numbers of every page by the episode's seed.
+        page_memory: MB that a page's process may use; above it, the page is ended as crashed.
 
     Raises:
         ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, `dialogs` is
@@ -98,7 +105,9 @@ def make_core(
         viewport = (device["viewport"]["width"], device["viewport"]["height"])
     switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
-        browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
+        browser=BrowserSpec(
+            headless=headless, executable=executable, switches=tuple(switches), page_memory=page_memory
+        ),
         view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
@@ -109,6 +118,8 @@ def make_core(
         safety=safety or Safety(),
         step_timeout=step_timeout,
         reset_timeout=reset_timeout,
+        hang_timeout=hang_timeout,
+        deterministic=deterministic,
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from browser_env.browsers import SWITCHES, find_browser
 from browser_env.errors import EnvError
+from browser_env.memory import guard
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -41,12 +42,15 @@ class BrowserSpec:
     """Path of the browser; None looks for one (`browser_env.browsers.find_browser`)."""
     switches: tuple[str, ...] = ()
     """Further command-line switches."""
+    page_memory: float = 2048
+    """MB that a page's process may use; above it, the page is ended as crashed."""
 
 
 @dataclass
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
+    guard: asyncio.Task[None] | None = None
 
 
 class Runtime:
@@ -96,12 +100,24 @@ class Runtime:
                 self._playwright = await async_playwright().start()
             return self._playwright
 
+    async def _living_driver(self) -> Playwright:
+        """Return the driver; when its process has died, another one."""
+        driver = await self.playwright()
+        try:
+            await (await driver.request.new_context()).dispose()  # nothing asks less of it
+        except Exception:
+            async with self._playwright_lock or asyncio.Lock():
+                if self._playwright is driver:
+                    self._playwright = None
+        return await self.playwright()
+
     async def browser(self, spec: BrowserSpec) -> Browser:
         """Return the running browser for `spec`, starting or restarting it when there is none. Call it on the loop."""
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
                 slot.browser = await self._launch(spec)
+                slot.guard = asyncio.ensure_future(guard(slot.browser, spec.page_memory))
             return slot.browser
 
     async def executable(self, spec: BrowserSpec) -> str:
@@ -146,7 +162,7 @@ class Runtime:
             ) from error
 
     async def _launch(self, spec: BrowserSpec) -> Browser:
-        return await self._start(spec, (await self.playwright()).chromium.launch)
+        return await self._start(spec, (await self._living_driver()).chromium.launch)
 
     async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> T:
         from playwright.async_api import Error
@@ -161,7 +177,9 @@ class Runtime:
                     executable_path=path,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
-                    args=[*SWITCHES, *spec.switches],
+                    args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
+                    # Playwright lifts Chromium's limit on navigations without end (200 in 10 s); pages may be hostile.
+                    ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
@@ -176,6 +194,8 @@ class Runtime:
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             browser, slot.browser = slot.browser, None
+            if slot.guard is not None:
+                slot.guard.cancel()
             if browser is not None:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(browser.close(), 5)
@@ -224,4 +244,12 @@ def shutdown() -> None:
         old.shutdown()
 
 
+def _after_fork() -> None:
+    """A child has neither the thread that may have held the lock nor the loop."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(shutdown)

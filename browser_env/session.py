@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from browser_env.contexts import ContextSource
+from browser_env.determinism import Clock, SteadyTab, context_options
 from browser_env.dialogs import DialogPolicy, answer_dialog
+from browser_env.errors import ActionError
 from browser_env.runtime import BrowserSpec
 from browser_env.safety.border import Border, served
 from browser_env.safety.files import Downloads
@@ -29,8 +31,8 @@ POPUP_BOUND = 3.0
 CLOSE_BOUND = 2.0
 """Seconds for a tab to close by itself; one that hangs is closed without being asked."""
 
-DOWNLOAD_BOUND = 2.0
-"""Seconds that a step waits for a download to end."""
+MAX_TABS = 20
+"""Tabs of a session; what a page opens beyond them is closed at once."""
 
 MAX_EVENTS = 50
 """Events kept a step; a page that makes more is reported as such."""
@@ -64,6 +66,7 @@ class Session:
         """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
         self._decided = asyncio.Event()
         """Set when a tab has closed, or a page that asked whether to leave it stays."""
+        self.clock: Clock | None = None
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -82,6 +85,7 @@ class Session:
         dialogs: DialogPolicy = "accept",
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
         source: ContextSource | None = None,
         safety: Safety | None = None,
         start_url: str | None = None,
@@ -94,6 +98,7 @@ class Session:
             dialogs: how dialogs are answered (`browser_env.dialogs`).
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
+            clock: the episode's own clock, where pages must not depend on the real one.
             source: where the context comes from; by default the browser that is shared by equal `spec`.
             safety: what may be reached, and where downloads go.
             start_url: where the task starts; it may be reached, wherever it is.
@@ -101,6 +106,8 @@ class Session:
         Raises:
             ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
         """
+        if clock is not None:
+            options = context_options(options)
         source = source or ContextSource(spec, SessionOptions())
         border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
         source.spec = border.spec(source.spec)
@@ -112,9 +119,12 @@ class Session:
             await border.close()
             raise
         session = cls(context, source, viewport, dialogs, border)
+        session.clock = clock
         session.scripted = (options or {}).get("java_script_enabled", True)
         try:
             await source.prepare(context, session._note)
+            if clock is not None:
+                await clock.install(context)
             for origin, folder in served(sites or {}, border).items():
                 await context.route(f"{origin}/**", _serve(folder))
             await border.watch(context, session._note)
@@ -135,7 +145,7 @@ class Session:
         page.on("response", self._answered)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
-        tab = await Tab.open(page)
+        tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
@@ -147,7 +157,8 @@ class Session:
         self._expected += 1
 
     def _new_page(self, page: Page) -> None:
-        task = asyncio.ensure_future(self._adopt(page))
+        full = len(self.tabs) + len(self._attaching) >= MAX_TABS
+        task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
         self._attaching.add(task)
         self._appeared.set()
         task.add_done_callback(self._attaching.discard)
@@ -165,6 +176,14 @@ class Session:
             return  # a popup that was closed again before it could be looked at
         finally:
             self._expected = max(0, self._expected - 1)
+
+    async def _refuse(self, page: Page) -> None:
+        if self.source.shared_with_people and not await self._is_ours(page):
+            return
+        self._note(f"new tab closed again: there are {MAX_TABS} already")
+        self._expected = max(0, self._expected - 1)
+        with contextlib.suppress(Exception):  # it may be gone by itself
+            await page.close()
 
     async def _is_ours(self, page: Page) -> bool:
         """Did a tab of this session, or the session itself, open this page? Its user may have opened it, too."""
@@ -230,9 +249,17 @@ class Session:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._appeared.wait(), left)
         self._expected = 0
+        if not self.tabs:  # the page closed itself
+            await self.new_tab()
 
     async def new_tab(self, url: str = "") -> None:
-        """Open a tab and make it active."""
+        """Open a tab and make it active.
+
+        Raises:
+            ActionError: there are as many as there may be.
+        """
+        if len(self.tabs) >= MAX_TABS:
+            raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
         self._expect()
         page = await self.context.new_page()  # announced through the "page" event, which attaches to it
         await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from browser_env.actions import Action, Click, Fill, Press, Type
+from browser_env.determinism import SteadyTab
 from browser_env.errors import EnvError
 from browser_env.tab import Tab
 
@@ -48,8 +49,8 @@ class Bounds:
     busy: float = 3.0
     """For indicators of loading to go (`aria-busy`, spinners, "Loading ..."); one that stays is waited for once."""
     reaction: float = 1.3
-    """For the first sign of a reaction, where one is likely and there is none: Enter, or a button, that the page
-    listens to. A field with suggestions gets two fifths of it after each change."""
+    """For the first sign of a reaction, where one is likely and there is none: Enter that the page listens to. A button
+    that is listened to, and each change of a field with suggestions, get two fifths of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -69,6 +70,7 @@ class Watch:
         self.bounds = bounds
         self.since = since
         self._hint: Hint = hint
+        self._passed = False
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
@@ -88,6 +90,12 @@ class Watch:
             await self._change(left)
         if tab.crashed:
             raise EnvError("The page crashed.")
+        if tab.loading(since) and await tab.unanswered():
+            await tab.protocol.send("Page.stopLoading")  # else the page that is still there could not be asked
+        if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
+            self._passed = await tab.pass_step()
+            if not self._passed and not self.over():
+                await self.traffic()
 
     async def _change(self, seconds: float) -> None:
         self.tab.changed.clear()
@@ -124,12 +132,14 @@ class Watch:
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""
+        if isinstance(self.tab, SteadyTab):
+            return False  # its time does not pass by itself
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
         if not await self._listens(hint):
             return False
-        bound = self.bounds.reaction * (0.4 if hint == "text" else 1)
+        bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
         changed = await self.tab.call("firstSign", bound=bound * 1000)
         self._quiet_end = time.monotonic() + self.bounds.quiet
         return bool(changed) or self.tab.clock != clock

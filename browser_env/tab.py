@@ -128,6 +128,19 @@ class Tab:
         """Is a watched request under way that began after the clock showed `since`?"""
         return any(began > since for began, _ in self._requests.values())
 
+    async def unanswered(self) -> bool:
+        """Is a navigation under way whose server has not begun to answer? Chromium holds our calls back meanwhile."""
+        for request in list(self._requests):
+            if isinstance(request, str) or request.resource_type != "document":
+                continue
+            try:
+                await asyncio.wait_for(request.response(), 0.2)
+            except TimeoutError:
+                return True
+            except Exception:
+                continue  # the page is gone, and the request with it
+        return False
+
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame (`World.call`)."""
         return await self.main.call(method, **arguments)

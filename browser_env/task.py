@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,12 @@ from browser_env.observation import ChatMessage, Observation
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+COMMIT_PATIENCE = 15.0
+"""Seconds for the server of a start page to answer."""
+
+LOAD_PATIENCE = 5.0
+"""Seconds that a start page may take to load; then settling takes over, and the episode starts with what is there."""
 
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
@@ -72,7 +79,11 @@ class Task:
     async def setup(self, page: Page, rng: np.random.Generator) -> str:
         """Bring the page to the start of an episode and return the goal."""
         if self.start_url and page.url != self.start_url:
-            await page.goto(self.start_url, wait_until="load")
+            from playwright.async_api import TimeoutError as Late
+
+            await page.goto(self.start_url, wait_until="commit", timeout=COMMIT_PATIENCE * 1000)
+            with contextlib.suppress(Late):  # a picture or a frame that never arrives: the page is there
+                await page.wait_for_load_state("load", timeout=LOAD_PATIENCE * 1000)
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:

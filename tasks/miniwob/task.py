@@ -53,7 +53,9 @@ _START = """async ([seed, mode, limit]) => {
   return [typeof goal === 'string' ? goal : goal.utterance, WOB_TASK_READY];
 }"""
 
-_SCORE = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_GLOBAL, WOB_REWARD_REASON]"
+# An agent may be on another page, by its own doing.
+_SCORE = """() => typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the page of the task']
+  : [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_GLOBAL, WOB_REWARD_REASON]"""
 
 
 def names() -> tuple[str, ...]:

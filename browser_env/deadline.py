@@ -1,0 +1,91 @@
+"""The deadline of a step or a reset, which a page that hangs or crashes brings forward.
+
+A page counts as hung when its main thread doesn't answer a trivial call for a while. A slow page answers between
+two of its tasks, so only one task without an end, or with a very late one, looks like this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from browser_env.errors import EnvError
+
+if TYPE_CHECKING:
+    from browser_env.session import Session
+
+FIRST_LOOK = 0.5
+"""Seconds before a page is asked for the first time whether it still answers: most steps are over by then."""
+
+PAUSE = 0.25
+"""Seconds between an answer and the next question."""
+
+
+@contextlib.asynccontextmanager
+async def deadline(
+    seconds: float, hang: float, session: Callable[[], Session | None]
+) -> AsyncIterator[asyncio.Timeout]:
+    """Bound what is done inside.
+
+    Args:
+        seconds: how long it may take.
+        hang: how long the active page may leave a trivial call unanswered.
+        session: returns the session that is looked after, or None while there is none.
+
+    Yields:
+        The limit, for who has to put it off: a person who is asked takes time.
+
+    Raises:
+        EnvError: time is up, or the page hangs or has crashed. The message says which.
+    """
+    loop = asyncio.get_running_loop()
+    reasons: list[str] = []
+    watching: list[asyncio.Task[None]] = []
+    timer: asyncio.TimerHandle | None = None
+    limit = asyncio.timeout(seconds)
+
+    async def watch() -> None:
+        reasons.append(await _fault(session, hang))
+        limit.reschedule(loop.time())
+
+    try:
+        async with limit:
+            timer = loop.call_later(FIRST_LOOK, lambda: watching.append(loop.create_task(watch())))
+            yield limit
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        why = reasons[0] if reasons else f"no answer within {seconds:g} s: the page or the browser hangs"
+        raise EnvError(why) from None
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for task in watching:
+            task.cancel()
+
+
+async def _fault(session: Callable[[], Session | None], hang: float) -> str:
+    """Return as soon as the active page hangs or has crashed, and say which."""
+    while True:
+        current = session()
+        tab = current.active if current is not None and current.tabs else None
+        if tab is not None:
+            if tab.crashed:
+                return "the page crashed"
+            try:
+                await asyncio.wait_for(tab.protocol.send("Runtime.evaluate", {"expression": "0"}), hang)
+            except TimeoutError:
+                if tab.crashed:
+                    return "the page crashed"
+                if (
+                    session() is current
+                    and current is not None
+                    and current.active is tab
+                    and not await tab.unanswered()
+                ):
+                    return f"the page hangs: it did not answer for {hang:g} s"
+            except Exception:
+                pass  # the page is on its way to another document, or closed: whoever works with it will notice
+        await asyncio.sleep(PAUSE)

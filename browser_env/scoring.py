@@ -1,0 +1,35 @@
+"""Asks a task for its verdict on the page."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from browser_env.session import Session
+from browser_env.task import EpisodeState, Score, Task
+from browser_env.world import page_went_away
+
+
+class Scoring:
+    """Asks the task for its verdict while the observation is still being made."""
+
+    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
+        self.score = Score()
+        self.seconds = 0.0
+        self._task = task
+        self._session = session
+        self._episode = episode
+
+    async def read(self) -> None:
+        """Read the verdict into `score`, and the seconds it took into `seconds`."""
+        start = time.perf_counter()
+        try:
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        except Exception as error:
+            if not page_went_away(error):
+                raise
+            # The page left just now; what it was replaced by is asked.
+            with contextlib.suppress(Exception):
+                await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
+            self.score = await self._task.score(self._session.active.page, self._episode)
+        self.seconds = time.perf_counter() - start

@@ -1,0 +1,158 @@
+"""Environments in loops, threads, workers and crowds, closed in any order."""
+
+import asyncio
+import multiprocessing
+import random
+import threading
+
+import gymnasium
+import pytest
+
+import browser_env
+from tests.processes import browsers, counts, until
+
+PAGE = "data:text/html,<button onclick=\"document.title='clicked'\">Go</button>"
+
+
+def make():
+    return gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False)
+
+
+def use(env, seed=0):
+    env.reset(seed=seed)
+    obs, *_, info = env.step({"action": "click", "id": 1})
+    return obs["title"], info["outcome"]
+
+
+WORKED = ("clicked", "running")
+
+
+def test_inside_a_running_loop():
+    async def main():
+        env = make()
+        seen = use(env)
+        env.close()
+        return seen
+
+    assert asyncio.run(main()) == WORKED
+
+
+def test_several_threads_each_with_its_environment():
+    seen = {}
+
+    def work(index):
+        env = make()
+        seen[index] = [use(env, seed) for seed in range(2)]
+        env.close()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {index: [WORKED] * 2 for index in range(4)}
+    assert counts()["contexts"] == 0
+
+
+def test_one_environment_in_two_threads_in_turn():
+    env, seen = make(), []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: seen.append(use(env)))
+        thread.start()
+        thread.join()
+    env.close()
+    assert seen == [WORKED] * 2
+
+
+def worker(results):
+    env = make()
+    results.put(use(env))
+    env.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process")
+def test_workers_have_browsers_of_their_own(method):
+    env = make()
+    assert use(env) == WORKED
+    (mine,) = browsers()
+    context = multiprocessing.get_context(method)
+    results = context.Queue()
+    workers = [context.Process(target=worker, args=(results,)) for _ in range(2)]
+    for process in workers:
+        process.start()
+    assert [results.get(timeout=60) for _ in workers] == [WORKED] * 2
+    for process in workers:
+        process.join(20)
+        assert process.exitcode == 0
+    assert until(lambda: browsers() == [mine])
+    assert use(env) == WORKED
+    env.close()
+
+
+def test_an_environment_that_was_used_before_a_fork_can_be_used_in_the_child():
+    env = make()
+    use(env)
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=lambda: (results.put(use(env)), env.close()))
+    process.start()
+    assert results.get(timeout=60) == WORKED
+    process.join(20)
+    assert process.exitcode == 0
+    assert use(env) == WORKED
+    env.close()
+
+
+def test_many_environments_closed_in_any_order_and_twice():
+    envs = [make() for _ in range(12)]
+    for env in envs:
+        assert use(env) == WORKED
+    assert counts()["contexts"] == 12
+    assert len(browsers()) == 1
+    random.Random(0).shuffle(envs)
+    for env in envs:
+        env.close()
+        env.close()
+    assert counts()["contexts"] == 0
+
+
+@pytest.mark.parametrize("vector", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
+def test_the_vector_environments_of_gymnasium(vector):
+    options = {"shared_memory": False} if vector is gymnasium.vector.AsyncVectorEnv else {}
+    envs = vector([make, make], **options)
+    envs.reset(seed=0)
+    *_, infos = envs.step([{"action": "click", "id": 1}] * 2)
+    assert list(infos["outcome"]) == ["running"] * 2
+    envs.close()
+
+
+def test_shutdown_and_on():
+    env = make()
+    assert use(env) == WORKED
+    browser_env.shutdown()
+    env.close()
+    assert use(env) == WORKED
+    env.close()
+
+
+@pytest.mark.slow
+def test_in_a_notebook():
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    lines = f"""
+import asyncio, gymnasium, browser_env
+assert asyncio.get_event_loop().is_running()
+env = gymnasium.make("Browser-v0", start_url={PAGE!r}, screenshot=False)
+env.reset(seed=0)
+obs, *_ = env.step({{"action": "click", "id": 1}})
+env.close()
+other = browser_env.AsyncBrowserEnv({PAGE!r}, screenshot=False)
+await other.reset(seed=0)
+await other.close()
+print(obs["title"])
+"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(lines)])
+    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    assert notebook.cells[0].outputs[0]["text"] == "clicked\n"

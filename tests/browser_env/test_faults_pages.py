@@ -1,0 +1,191 @@
+"""Pages that hang, storm, eat memory or vanish: a typed outcome in time, nothing left over, and the next reset works."""
+
+import time
+
+import pytest
+
+from tests.processes import counts, until
+
+NEXT = "<button>Next</button>"
+HANG = 2.0
+OPTIONS = {"screenshot": False, "hang_timeout": HANG, "dialogs": "accept"}
+
+
+@pytest.fixture
+def run(open_page):
+    """Return a function that opens a page, takes actions until the episode ends, and checks that a reset then works."""
+
+    def run_it(html, *actions, inner="", **options):
+        env, _ = open_page(NEXT, page=html, inner=inner, options={**OPTIONS, **options})
+        env.reset(seed=0, options={"start_url": "http://site.test/page.html"})
+        start = time.monotonic()
+        for action in actions or ({"action": "click", "id": 1},):
+            result = env.step(action)
+            if result[2] or result[3]:
+                break
+        seconds = time.monotonic() - start
+        obs, info = env.reset(seed=0, options={"start_url": "http://site.test/index.html"})
+        assert info["outcome"] == "running", info["outcome_detail"]
+        assert [element["name"] for element in obs["elements"]] == ["Next"]
+        assert obs["tabs"] == ({"url": "http://site.test/index.html", "title": "index", "active": True},)
+        assert until(lambda: (counts()["contexts"], counts()["pages"]) == (1, 1))
+        return result, seconds
+
+    return run_it
+
+
+LOOPS = {
+    "click": "<button onclick='for (;;);'>Go</button>",
+    "timer": "<button onclick='setTimeout(() => { for (;;); })'>Go</button>",
+    "microtasks": "<button onclick='(function again() { Promise.resolve().then(again) })()'>Go</button>",
+    "beforeunload": "<a href=index.html>Go</a><script>onbeforeunload = () => { for (;;); }</script>",
+    "dialogs": "<button onclick='for (;;) alert(1)'>Go</button>",
+    "request": "<button onclick=\"for (;;) { const r = new XMLHttpRequest(); r.open('GET', '/index.html', false); r.send() }\">Go</button>",
+}
+
+
+@pytest.mark.parametrize("where", LOOPS)
+def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
+    (_, reward, terminated, truncated, info), seconds = run(LOOPS[where], {"action": "click", "id": 1})
+    assert (info["outcome"], info["trainable"], reward, terminated, truncated) == ("env_error", False, 0.0, False, True)
+    assert info["outcome_detail"] == f"the page hangs: it did not answer for {HANG:g} s"
+    assert seconds < HANG + 6
+
+
+def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
+    import browser_env
+
+    env, _ = open_page(NEXT, page="<script>for (;;);</script>", options=OPTIONS)
+    start = time.monotonic()
+    with pytest.raises(browser_env.EnvError, match="the page hangs"):
+        env.reset(options={"start_url": "http://site.test/page.html"})
+    assert time.monotonic() - start < 2 * (HANG + 6)
+    _, info = env.reset(options={"start_url": "http://site.test/index.html"})
+    assert info["outcome"] == "running", info["outcome_detail"]
+
+
+def test_a_page_that_is_slow_but_answers_in_between_is_not_hung(run):
+    busy = "<button>Go</button><script>setInterval(() => { const end = Date.now() + 700; while (Date.now() < end); }, 1)</script>"
+    (*_, info), _ = run(busy, {"action": "click", "id": 1}, {"action": "wait", "ms": 3000})
+    assert info["outcome"] == "running", info["outcome_detail"]
+
+
+@pytest.mark.parametrize(
+    "grow",
+    [
+        "const b = new Uint8Array(2e7); b.fill(7); kept.push(b)",
+        "kept.push(new Array(2e6).fill(0.5).map(Math.random))",
+    ],
+    ids=["buffers", "heap"],
+)
+def test_a_page_that_eats_memory_crashes_before_the_machine_does(run, grow):
+    page = f"<button onclick='setInterval(() => {{ {grow} }}, 1)'>Go</button><script>window.kept = []</script>"
+    (*_, info), seconds = run(
+        page, {"action": "click", "id": 1}, {"action": "wait", "ms": 20_000}, page_memory=400, hang_timeout=10.0
+    )
+    assert info["outcome"] == "env_error"
+    assert "crashed" in info["outcome_detail"]
+    assert seconds < 20
+
+
+def test_dialogs_without_end_are_answered_and_told_in_short(run):
+    page = "<button>Go</button><script>setInterval(() => prompt('Your name?'), 1)</script>"
+    (obs, *_, info), _ = run(page, {"action": "click", "id": 1}, {"action": "wait", "ms": 500})
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert "prompt dialog accepted: Your name?" in obs["events"]
+    assert len(obs["events"]) <= 51
+
+
+def test_a_beforeunload_dialog_does_not_hold_a_navigation_up(run):
+    page = "<input><a href=index.html>away</a><script>onbeforeunload = (event) => { event.preventDefault(); return 'stay' }</script>"
+    actions = ({"action": "type", "id": 1, "text": "x"}, {"action": "click", "id": 2})
+    (obs, *_, info), _ = run(page, *actions)
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert obs["title"] == "index"
+
+
+def test_an_alert_in_the_middle_of_a_navigation(run):
+    (obs, *_, info), _ = run("<button onclick=\"location = 'index.html'; alert(1)\">Go</button>")
+    assert (info["outcome"], obs["title"]) == ("running", "index")
+
+
+@pytest.mark.slow
+def test_two_hundred_windows_are_twenty_tabs(run):
+    page = "<button onclick=\"for (let i = 0; i < 200; i++) window.open('index.html')\">Go</button>"
+    (obs, *_, info), _ = run(page, {"action": "click", "id": 1}, step_timeout=60.0, hang_timeout=20.0)
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert len(obs["tabs"]) == 20
+
+
+def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
+    monkeypatch.setattr("browser_env.session.MAX_TABS", 4)
+    page = "<button onclick=\"for (let i = 0; i < 10; i++) window.open('index.html')\">Go</button>"
+    actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 500}, {"action": "new_tab"})
+    (obs, *_, info), _ = run(page, *actions, hang_timeout=10.0)
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert len(obs["tabs"]) == 4
+    assert "There are 4 tabs" in obs["last_error"]
+
+
+def test_ten_thousand_changes_a_second_cost_no_more_than_the_bound(run):
+    page = "<button>Go</button><p id=p></p><script>setInterval(() => { for (let i = 0; i < 50; i++) p.textContent = Math.random() }, 5)</script>"
+    (*_, info), _ = run(page)
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert info["timing"]["settle"] < 1500
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_nodes(run):
+    page = "<button>Go</button><script>document.body.insertAdjacentHTML('beforeend', '<div><b>x</b></div>'.repeat(50000))</script>"
+    (*_, info), _ = run(page, hang_timeout=10.0)
+    assert info["outcome"] == "running", info["outcome_detail"]
+
+
+STORMS = {
+    "reload": "<button>Go</button><script>setTimeout(() => location.reload(), 40)</script>",
+    "document.write": "<button>Go</button><script>const self = document.scripts[0].outerHTML; setInterval(() => { document.open(); document.write('<button>Go</button>' + self); document.close() }, 20)</script>",
+    "pushState": "<button>Go</button><script>let n = 0; setInterval(() => { for (let i = 0; i < 20; i++) history.pushState(0, '', '?' + n++) }, 5)</script>",
+    "frames": "<button>Go</button><div id=d></div><script>setInterval(() => { d.innerHTML = '<iframe srcdoc=x></iframe><iframe src=http://other.test/inner.html></iframe>' }, 30)</script>",
+    "downloads": "<button onclick=go()>Go</button><script>function go() { for (let i = 0; i < 100; i++) { const a = document.createElement('a'); a.href = 'data:text/plain,x'; a.download = 'f' + i; a.click() } }</script>",
+}
+
+
+@pytest.mark.parametrize("kind", STORMS)
+def test_a_storm_is_weathered(run, kind):
+    from browser_env import Bounds
+
+    actions = [{"action": "click", "x": 30.0, "y": 20.0}, {"action": "wait", "ms": 50}, {"action": "click", "id": 1}]
+    bounds = Bounds(load=1.0, network=1.0, quiet=0.3)
+    (*_, info), _ = run(STORMS[kind], *actions, inner="<p>inner", bounds=bounds, hang_timeout=10.0)
+    assert info["outcome"] == "running", info["outcome_detail"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["window.close()", "print()", "document.documentElement.requestFullscreen()", "document.body.requestPointerLock()"],
+)
+def test_what_a_page_may_ask_of_the_window_harms_nothing(run, what):
+    (*_, info), _ = run(
+        f"<button onclick='{what}'>Go</button>", {"action": "click", "id": 1}, {"action": "wait", "ms": 50}
+    )
+    assert info["outcome"] == "running", info["outcome_detail"]
+
+
+def test_a_session_whose_last_tab_closes_itself_gets_a_blank_one(run):
+    page = "<button onclick=\"window.open('inner.html')\">Go</button>"
+    inner = "<button onclick='window.close()'>Close</button>"
+    actions = (
+        {"action": "click", "id": 1},
+        {"action": "focus_tab", "index": 0},
+        {"action": "close_tab"},
+        {"action": "click", "x": 30.0, "y": 20.0},
+        {"action": "wait", "ms": 20},
+    )
+    (obs, *_, info), _ = run(page, *actions, inner=inner)
+    assert info["outcome"] == "running", info["outcome_detail"]
+    assert [tab["url"] for tab in obs["tabs"]] == ["about:blank"]
+
+
+def test_a_document_without_any_element(run):
+    (*_, info), _ = run("<button onclick='document.documentElement.remove()'>Go</button>")
+    assert info["outcome"] == "running", info["outcome_detail"]

@@ -1,0 +1,111 @@
+"""Random actions over all MiniWoB++ tasks, well-formed and not: nothing is raised and nothing grows."""
+
+import gc
+import os
+import random
+import string
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envs_registry  # noqa: F401
+from tasks.miniwob import names
+from tests.processes import counts, memory
+
+KEYS = ("Enter", "Tab", "Escape", "a", "Control+a", "ArrowDown", "Backspace", "Hyper+x", "", "++")
+MALFORMED = (
+    None, 7, "", "click", "click(", 'click("1"', "[]", "{}", '{"action": "fly"}', {"action": "click"}, [], {"id": 1},
+    {"action": "click", "id": "one"}, {"action": "fill", "id": 1}, {"action": "click", "x": -5.0, "y": 1e9},
+    {"action": "navigate", "url": "javascript:alert(1)"}, {"action": "navigate", "url": "file:///etc/passwd"},
+    {"action": "wait", "ms": -1}, {"action": "wait", "ms": 10**12}, "\ud800", b"click", {"action": "click", "id": 2**70},
+    "x" * 100_000, {"action": "press", "key": "\x00"}, {"action": "type", "text": "\x00\uffff"}, object(),
+)  # fmt: skip
+
+
+def random_action(rng, obs):
+    """Return any action: mostly on an element that is there, sometimes on none, sometimes no action at all."""
+    ids = [element["id"] for element in obs["elements"]] or [1]
+    one = rng.choice(ids) if rng.random() < 0.9 else rng.randrange(-2, 500)
+    x, y = rng.uniform(0, 331), rng.uniform(0, 213)
+    text = "".join(rng.choices(string.printable + "äß漢😀", k=rng.randrange(12)))
+    return rng.choices(
+        (
+            {
+                "action": "click",
+                "id": one,
+                "button": rng.choice(("left", "left", "right", "middle")),
+                "count": rng.choice((1, 1, 2)),
+            },
+            f'click("{one}")',
+            {"action": "click", "x": x, "y": y},
+            {"action": "fill", "id": one, "text": text},
+            {"action": "type", "text": text},
+            {"action": "type", "id": one, "text": text},
+            {"action": "press", "key": rng.choice(KEYS)},
+            {"action": "select", "id": one, "options": [text]},
+            {"action": "hover", "id": one},
+            {"action": "scroll", "dx": rng.randrange(-300, 300), "dy": rng.randrange(-300, 300)},
+            {"action": "scroll", "id": one, "dx": 0, "dy": 50},
+            {"action": "drag", "from": one, "to": rng.choice(ids)},
+            {"action": "upload", "id": one, "files": ["/nowhere"]},
+            {"action": "wait", "ms": rng.randrange(5)},
+            {"action": rng.choice(("new_tab", "close_tab", "back", "forward"))},
+            {"action": "focus_tab", "index": rng.randrange(3)},
+            {"action": "navigate", "url": "about:blank"},
+            {
+                "action": rng.choice(("message", "finish", "ask_user", "infeasible")),
+                "text": "x",
+                "question": "x?",
+                "reason": "x",
+                "answer": "x",
+            },
+            rng.choice(MALFORMED),
+        ),
+        weights=(20, 5, 10, 8, 4, 3, 6, 3, 3, 3, 2, 4, 1, 2, 1, 1, 0.3, 0.7, 6),
+    )[0]
+
+
+def wander(count, seed=0, each=20, report=None):
+    """Take `count` random actions, `each` in a task before the next task's turn; return the memory as it went."""
+    rng, taken, figures, outcomes = random.Random(seed), 0, [], {}
+    while taken < count:
+        for name in rng.sample(names(), len(names())):
+            env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=rng.random() < 0.05)
+            obs, _ = env.reset(seed=rng.randrange(2**31))
+            for _ in range(each):
+                obs, _, terminated, truncated, info = env.step(random_action(rng, obs))
+                outcomes[info["outcome"]] = outcomes.get(info["outcome"], 0) + 1
+                assert info["outcome"] != "env_error", (name, info, obs["last_action"])
+                taken += 1
+                if terminated or truncated:
+                    obs, _ = env.reset(seed=rng.randrange(2**31))
+            env.close()
+            if report and taken // report > len(figures):
+                gc.collect()
+                figures.append(memory())
+                print(f"{taken} actions, {figures[-1]:.0f} MB, {counts()}, {outcomes}", flush=True)
+            if taken >= count:
+                return figures
+    return figures
+
+
+def test_three_hundred_random_actions():
+    wander(100, each=4)
+    before = counts()
+    wander(300, seed=1, each=4)
+    assert counts() == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_thousand_random_actions_leave_memory_flat():
+    wander(100, each=4)
+    before, files = counts(), len(os.listdir("/proc/self/fd"))
+    figures = wander(10_000, seed=1, report=500)
+    assert counts() == before
+    assert len(os.listdir("/proc/self/fd")) <= files + 5
+    later = figures[len(figures) // 4 :]  # caches of browser and driver fill up first
+    slope = np.polyfit(range(len(later)), later, 1)[0] * 2  # MB per 1,000 actions
+    print(f"slope {slope:.2f} MB per 1,000 actions")
+    assert slope < 5
