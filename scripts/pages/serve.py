@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import os
 import posixpath
 import socket
 import subprocess
@@ -112,7 +113,7 @@ class Pages:
                 process = subprocess.Popen(
                     source.command(folder, port),
                     cwd=folder,
-                    env=source.environment(folder),
+                    env={**os.environ, **source.variables()},
                     stdin=subprocess.DEVNULL,
                     stdout=sink,
                     stderr=sink,

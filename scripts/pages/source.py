@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.pages import install
@@ -41,7 +40,7 @@ class App:
         package: what it comes from, for people.
         install: brings it here and sets it up; returns the folder to run it in.
         command: makes the command line from folder and port.
-        variables: further environment variables; `{folder}` stands for the folder.
+        variables: gives further environment variables, once it is installed.
         probe: path that answers with success when it is up.
     """
 
@@ -49,12 +48,8 @@ class App:
     package: str
     install: Callable[[], Path]
     command: Callable[[Path, int], list[str]]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Callable[[], Mapping[str, str]] = dict
     probe: str = "/"
-
-    def environment(self, folder: Path) -> dict[str, str]:
-        """The environment variables of the process."""
-        return {**os.environ, **{name: value.format(folder=folder) for name, value in self.variables.items()}}
 
 
 Source = Static | App
