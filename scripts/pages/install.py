@@ -155,6 +155,7 @@ def _run(command: list[str], log: Path, cwd: Path | None = None, variables: Mapp
                 stdout=sink,
                 stderr=sink,
                 cwd=cwd,
+                env={**os.environ, **(variables or {})},
                 timeout=INSTALL_SECONDS,
                 check=False,
             ).returncode
