@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from browser_env.actions import (
     Action,
@@ -29,10 +29,7 @@ from browser_env.actions import (
 )  # fmt: skip
 from browser_env.errors import ActionError
 from browser_env.session import Session
-from browser_env.tab import Tab
-
-if TYPE_CHECKING:
-    from playwright.async_api import Frame
+from browser_env.tab import Place, Tab
 
 NAVIGATION_TIMEOUT = 15.0
 """Seconds for a server to answer a `navigate`."""
@@ -58,10 +55,10 @@ class Hands:
 
     Args:
         session: where to act; the active tab is meant.
-        foreign: elements in frames of another origin, with the frame and its offset in the top frame.
+        foreign: elements in frames of another origin, with the place of the frame.
     """
 
-    def __init__(self, session: Session, foreign: dict[int, tuple[Frame, tuple[float, float]]]) -> None:
+    def __init__(self, session: Session, foreign: dict[int, Place]) -> None:
         self.session = session
         self.foreign = foreign
 
@@ -110,7 +107,7 @@ class Hands:
     async def _ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
         """Call an in-page method about an element and turn what it complains of into an ActionError."""
         if id in self.foreign:
-            answer = await self.tab.call_in_frame(self.foreign[id][0], method, id=id, **arguments)
+            answer = await self.foreign[id].world.call(method, id=id, **arguments)
         else:
             answer = await self.tab.call(method, id=id, **arguments)
         answer = answer or {}
@@ -120,8 +117,11 @@ class Hands:
 
     async def _locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
         where = await self._ask("locate", id, hover=hover)
-        dx, dy = self.foreign[id][1] if id in self.foreign else (0.0, 0.0)
-        return {**where, "x": where["x"] + dx, "y": where["y"] + dy}
+        if id not in self.foreign:
+            return where
+        left, top, free = await self.foreign[id].offset(where["x"], where["y"])
+        covered = {} if free else {"covered": "something outside of its frame"}
+        return {**where, **covered, "x": where["x"] + left, "y": where["y"] + top}
 
     async def _aim(self, id: int | None, x: float | None, y: float | None, *, hover: bool = False) -> Point:
         if id is None:
@@ -233,19 +233,14 @@ class Hands:
 
     async def _upload(self, action: Upload) -> None:
         files = _existing(action.files)
-        if action.id in self.foreign:
-            element = await self.tab.frame_node(self.foreign[action.id][0], action.id)
-            if element is None:
-                raise ActionError(_complaint(action.id, {"error": "gone"}))
-            await element.set_input_files(files)
-            return
-        node = await self.tab.call("node", id=action.id)
+        world = self.foreign[action.id].world if action.id in self.foreign else self.tab.main
+        node = await world.call("node", id=action.id)
         if "objectId" not in node:
             raise ActionError(_complaint(action.id, {"error": "gone"}))
         if node.get("className") != "HTMLInputElement":
             raise ActionError(f"Element {action.id} is not a file input.")
         try:
-            await self.tab.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
+            await world.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
         except Exception as error:
             if "not a file input" in str(error).lower():
                 raise ActionError(f"Element {action.id} is not a file input.") from None

@@ -11,11 +11,13 @@ import gymnasium as gym
 import numpy as np
 
 from browser_env.browsers import has_window
-from browser_env.core import EnvCore, Settings, StepResult
+from browser_env.core import EnvCore, ObsMode, Settings, StepResult
+from browser_env.delta import WHOLE
 from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
+from browser_env.scan import Scan
 from browser_env.session import DialogPolicy
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
@@ -31,8 +33,10 @@ def make_core(
     task: Task | None = None,
     viewport: Viewport | None = None,
     screenshot: bool = True,
+    reach: float | None = 1.0,
     budget: int | None = None,
     count: Callable[[str], int] = len,
+    obs_mode: ObsMode = "full",
     stamp_ids: bool = False,
     headless: bool = True,
     executable: str | None = None,
@@ -52,8 +56,10 @@ def make_core(
         task: a Task object, instead of the two above.
         viewport: width and height in CSS pixels; the task's own by default.
         screenshot: put a screenshot into observations.
+        reach: how many viewport heights above and below the viewport are looked at; None for the whole page.
         budget: the most that `obs["dom"]` may measure; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
+        obs_mode: what `obs["dom"]` holds after a step: the `"full"` outline, or the `"delta"` since the last step.
         stamp_ids: write element ids into the page as `data-agent-id`.
         headless: without a window.
         executable: path of the browser; None looks for one.
@@ -66,14 +72,19 @@ def make_core(
         reset_timeout: the same for an attempt to reset.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given.
+        ValueError: both a task and a start URL or goal were given, or an unknown `obs_mode`.
     """
+    if obs_mode not in ("full", "delta"):
+        raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
+    if obs_mode == "delta" and budget is not None:
+        budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline then has a line before it
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     task = task or Task(start_url=start_url, goal=goal)
     settings = Settings(
         browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
-        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, budget=budget, count=count),
+        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
+        obs_mode=obs_mode,
         bounds=bounds or Bounds(),
         dialogs=dialogs,
         context=dict(context or {}),
@@ -145,6 +156,29 @@ class BrowserEnv(gym.Env[Observation, Any]):
         """Return what the task's oracle would do now, and why; None where there is no oracle."""
         return self.core.privileged()
 
+    def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
+        """Walk through a long page screen by screen and return everything seen; then scroll back.
+
+        That is no step, and the observation of the episode stays what it is. Ids that it finds can be acted on.
+
+        Args:
+            max_screens: after so many it ends, on a page that is longer.
+            screenshots: keep a screenshot of every screen.
+
+        Raises:
+            EnvError: before a reset, or the page went away or hung.
+            ValueError: `max_screens` is less than 1.
+        """
+        return runtime().run(self.core.paged_scan(max_screens, screenshots))
+
+    def marked(self) -> Any:
+        """Return the screenshot with boxes and ids of the observation's elements (`browser_env.marks.draw`).
+
+        Raises:
+            EnvError: before a reset.
+        """
+        return runtime().run(self.core.marked())
+
     def render(self) -> Any:
         """Return the page as an RGB array in mode `rgb_array`; in mode `human` the window is there already."""
         return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
@@ -207,6 +241,14 @@ class AsyncBrowserEnv:
     def privileged(self) -> dict[str, Any] | None:
         """As `BrowserEnv.privileged`."""
         return self.core.privileged()
+
+    async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
+        """As `BrowserEnv.paged_scan`."""
+        return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
+
+    async def marked(self) -> Any:
+        """As `BrowserEnv.marked`."""
+        return await _on_runtime(self.core.marked())
 
     async def close(self) -> None:
         """As `BrowserEnv.close`."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from browser_env.observation import Element
 
 Line = tuple[int, str, float]
 """Depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
+
+_ELEMENT = re.compile(r"\[\d+\] ")
+
+_ATTEMPTS = 5
+"""Whole texts that are measured to meet a budget before lines are dropped by halves."""
 
 
 def element_line(element: Element) -> str:
@@ -28,25 +36,76 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
     Args:
         lines: in document order.
         budget: the most that the result may measure, by `count`; None for no limit. What is farthest from the
-            viewport is dropped first, of equals what comes last; the last line then says how much.
-        count: how a text is measured: characters by default, or a tokenizer's count.
+            viewport is dropped first, of equals what comes last; a line stays as long as anything below it in the
+            hierarchy. The last line then says how much was dropped, where it is and how far.
+        count: how a text is measured: characters by default, or a tokenizer's count. It is asked once about each
+            line that may fit, and a few times about the whole.
     """
     rows = ["  " * depth + text for depth, text, _ in lines]
-    whole = "\n".join(rows)
-    if budget is None or count(whole) <= budget:
-        return whole
-    order = sorted(range(len(rows)), key=lambda i: (lines[i][2], i))
-    low, high = 0, len(rows)
-    while low < high:  # the most lines that fit
-        middle = (low + high + 1) // 2
-        if count(_kept(rows, order[:middle])) <= budget:
-            low = middle
+    if budget is None:
+        return "\n".join(rows)
+    distances = _nearest_in_subtree(lines)
+    order = sorted(range(len(rows)), key=distances.__getitem__)
+    sums = [0]  # what the nearest n lines measure, each on its own
+    while len(sums) <= len(rows) and sums[-1] <= budget * 1.25 + 100:
+        sums.append(sums[-1] + count(rows[order[len(sums) - 1]] + "\n"))
+
+    best = -1
+    allowance = budget + 1  # the last line ends without a line break
+    for _ in range(_ATTEMPTS):
+        kept = bisect_right(sums, allowance) - 1
+        if kept in (best, -1):
+            break
+        over = count(_cut(lines, rows, order, distances, kept)) - budget
+        if over <= 0:
+            best = max(best, kept)
+            allowance -= over
         else:
-            high = middle - 1
-    return _kept(rows, order[:low])
+            allowance = min(allowance - over, sums[kept] - 1)
+    kept = len(sums) - 1
+    while best < 0 and kept > 0:
+        kept //= 2
+        best = kept if count(_cut(lines, rows, order, distances, kept)) <= budget else -1
+    if best >= 0:
+        return _cut(lines, rows, order, distances, best)
+    short = (f"... {len(rows)} lines left out", "...", "")
+    return next(text for text in short if count(text) <= budget or not text)
 
 
-def _kept(rows: list[str], keep: list[int]) -> str:
-    left_out = len(rows) - len(keep)
-    note = [f"... {left_out} more lines, farther from the viewport, left out"] if left_out else []
-    return "\n".join([rows[i] for i in sorted(keep)] + note)
+def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
+    """Return the distance of every line, or of the nearest line below it in the hierarchy where that is nearer."""
+    distances = [distance for _, _, distance in lines]
+    waiting: list[float] = []  # by depth, the nearest of the lines further down whose parent is still to come
+    for index in range(len(lines) - 1, -1, -1):
+        depth = lines[index][0]
+        distances[index] = min([distances[index], *waiting[depth + 1 :]])
+        del waiting[depth + 1 :]
+        waiting.extend([math.inf] * (depth + 1 - len(waiting)))
+        waiting[depth] = min(waiting[depth], distances[index])
+    return distances
+
+
+def _cut(lines: Sequence[Line], rows: list[str], order: list[int], distances: list[float], kept: int) -> str:
+    """Return the nearest `kept` lines in document order, and a line about the others."""
+    if kept == len(rows):
+        return "\n".join(rows)
+    dropped = order[kept:]
+    above = [index for index in dropped if index < order[0]]
+    below = [index for index in dropped if index >= order[0]]
+    parts = [
+        f"{_amount(lines[index][1] for index in indices)} {where}"
+        for indices, where in ((above, "above"), (below, "below"))
+        if indices
+    ]
+    distance = distances[dropped[0]]
+    how_far = f"{distance:.0f} px away or farther" if distance >= 1 else "some of it in view"
+    note = f"... left out, {how_far}: {', '.join(parts)}"
+    return "\n".join([*(rows[index] for index in sorted(order[:kept])), note])
+
+
+def _amount(texts: Iterable[str]) -> str:
+    """Return `41 lines (12 elements)`."""
+    elements = [_ELEMENT.match(text) is not None for text in texts]
+    number = sum(elements)
+    inside = f" ({number} element{'s' * (number != 1)})" if number else ""
+    return f"{len(elements)} line{'s' * (len(elements) != 1)}{inside}"

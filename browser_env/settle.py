@@ -1,4 +1,7 @@
-"""Waiting for the consequences of an action: on events, within bounds, never by sleeping."""
+"""Waiting for the consequences of an action: on events, within bounds, never by sleeping.
+
+Navigations and requests are watched from here; the DOM is watched in the page (`page/settle.js`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 from browser_env.errors import EnvError
-from browser_env.tab import Tab, page_went_away
+from browser_env.tab import Tab
 
 
 @dataclass(frozen=True)
@@ -25,44 +28,56 @@ class Bounds:
     """Frames in a row without a DOM change that count as quiet."""
 
 
-async def settle(tab: Tab, bounds: Bounds, since: int = -1) -> bool:
-    """Wait until the tab is quiet: no navigation or load under way, the action's requests answered, the DOM still.
+class Watch:
+    """What an action set going in a tab, and how much longer it may be waited for.
 
     Args:
         tab: the tab that was acted on.
         bounds: what waiting may cost at most.
         since: the tab's clock before the action; what was under way already isn't waited for.
-
-    Returns:
-        True when all became quiet, False when a bound was reached first.
     """
-    start = time.monotonic()
-    load_end, network_end, quiet_end = (start + bound for bound in (bounds.load, bounds.network, bounds.quiet))
-    while True:
-        while tab.loading(since) and (left := load_end - time.monotonic()) > 0:
-            await _change(tab, left)
-            quiet_end = time.monotonic() + bounds.quiet
-        while tab.fetching(since) and not tab.loading(since) and (left := network_end - time.monotonic()) > 0:
-            await _change(tab, left)
-            quiet_end = time.monotonic() + bounds.quiet
+
+    def __init__(self, tab: Tab, bounds: Bounds, since: int = -1) -> None:
+        self.tab = tab
+        self.bounds = bounds
+        self.since = since
+        start = time.monotonic()
+        self._load_end = start + bounds.load
+        self._network_end = start + bounds.network
+        self._quiet_end = start + bounds.quiet
+
+    async def traffic(self) -> None:
+        """Wait for navigations, loads and requests to end.
+
+        Raises:
+            EnvError: the page crashed.
+        """
+        tab, since = self.tab, self.since
+        while tab.loading(since) and (left := self._load_end - time.monotonic()) > 0:
+            await self._change(left)
+        while tab.fetching(since) and not tab.loading(since) and (left := self._network_end - time.monotonic()) > 0:
+            await self._change(left)
         if tab.crashed:
             raise EnvError("The page crashed.")
-        left = max(quiet_end - time.monotonic(), 0.05)
-        try:
-            quiet = await tab.call("settle", frames=bounds.frames, bound=left * 1000)
-        except Exception as error:
-            if not page_went_away(error) or time.monotonic() > load_end:
-                raise
-            continue
+
+    async def _change(self, seconds: float) -> None:
+        self.tab.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.tab.changed.wait(), seconds)
+        self._quiet_end = time.monotonic() + self.bounds.quiet
+        if self.tab.crashed:
+            raise EnvError("The page crashed.")
+
+    def quiet_left(self) -> float:
+        """Return how many milliseconds the DOM may still take to become quiet."""
+        return max(self._quiet_end - time.monotonic(), 0.05) * 1000
+
+    def late(self) -> bool:
+        """Has the time for loading run out?"""
+        return time.monotonic() > self._load_end
+
+    def over(self) -> bool:
+        """Is there nothing more to wait for, or no time left to wait for it?"""
         now = time.monotonic()
-        loading, fetching = tab.loading(since), tab.fetching(since)
-        if not (loading and now < load_end) and not (fetching and now < network_end):
-            return bool(quiet) and not loading and not fetching
-
-
-async def _change(tab: Tab, seconds: float) -> None:
-    tab.changed.clear()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(tab.changed.wait(), seconds)
-    if tab.crashed:
-        raise EnvError("The page crashed.")
+        loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
+        return not (loading and now < self._load_end) and not (fetching and now < self._network_end)

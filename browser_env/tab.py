@@ -1,58 +1,53 @@
-"""One open tab: its page, its protocol session, the in-page script, and what is still going on in it."""
+"""One page: its protocol session, the in-page script in its frames, and what is still going on in it."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
-import json
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from browser_env.errors import EnvError
+from browser_env.world import World, give_hints, page_went_away
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Frame, JSHandle, Page, Request
+    from playwright.async_api import CDPSession, Frame, Page, Request
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
 
-_PARTS = ("common", "names", "observe", "act", "settle")
-_METHODS = (
-    "observe", "locate", "domClick", "prepareFill", "select", "focus", "scroll", "settle", "node", "forget",
-)  # fmt: skip
 
-_GONE = (
-    "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
-    "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
-    "context with specified id", "Not attached to an active page",
-    "Argument should belong to the same JavaScript world",
-)  # fmt: skip
+@dataclass(frozen=True)
+class Place:
+    """Where a frame of another origin is: number `index` among the frames that `parent` can't look into."""
 
+    world: World
+    parent: World
+    index: int
+    outer: Place | None
+    """The place of the parent, when that is such a frame itself."""
 
-@cache
-def page_script() -> str:
-    """Return the source of the in-page script: a function expression, made of the files in `page/`.
+    async def offset(self, x: float | None = None, y: float | None = None) -> tuple[float, float, bool]:
+        """Return where the frame's document begins in the top frame, and whether its point x, y is on top there.
 
-    It evaluates to an object whose methods this side calls; the page has no name for it. There is one a document;
-    same-origin frames and open shadow roots are walked from their top document. It never writes to the page, except
-    for stamps on request and what an action asks for.
-    """
-    folder = resources.files("browser_env").joinpath("page")
-    parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
-    return f"(listenersOf) => {{\n{parts}\nreturn {{{', '.join(_METHODS)}}};\n}}"
-
-
-def page_went_away(error: Exception) -> bool:
-    """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
-    return any(text in str(error) for text in _GONE)
+        Raises:
+            EnvError: the frame is gone.
+        """
+        here = await self.parent.call("holderOffset", index=self.index, x=x, y=y)
+        if "error" in here:
+            raise EnvError("The frame is gone.")
+        if self.outer is None:
+            return here["x"], here["y"], here["free"]
+        inner = (None, None) if x is None or y is None else (here["x"] + x, here["y"] + y)
+        left, top, free = await self.outer.offset(*inner)
+        return here["x"] + left, here["y"] + top, here["free"] and free
 
 
 class Tab:
     """A page with everything needed to look at it and act in it. Made by `Tab.open`."""
 
-    def __init__(self, page: Page, protocol: CDPSession) -> None:
+    def __init__(self, page: Page, protocol: CDPSession, frame_id: str) -> None:
         self.page = page
         self.protocol = protocol
         self.crashed = False
@@ -60,28 +55,34 @@ class Tab:
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
+        self.main = self._world(protocol, frame_id)
         self._loads: dict[str, int] = {}
         self._requests: dict[Request, int] = {}
-        self._script: str | None = None
-        self._frames: dict[Frame, JSHandle] = {}
+        self._worlds: dict[str, World] = {}
+        self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
     @classmethod
     async def open(cls, page: Page) -> Tab:
         """Attach to a page."""
-        tab = cls(page, await page.context.new_cdp_session(page))
-        on = tab.protocol.on
-        on("Page.frameRequestedNavigation", lambda e: tab._begin(e))
-        on("Page.frameStartedLoading", lambda e: tab._begin(e))
-        on("Page.frameStoppedLoading", lambda e: tab._end(e))
-        on("Page.frameDetached", lambda e: tab._end(e))
-        on("Page.navigatedWithinDocument", lambda e: tab._end(e))
-        on("Page.downloadWillBegin", lambda e: tab._end(e))
+        protocol = await page.context.new_cdp_session(page)
+        await protocol.send("Page.enable")
+        tree, _ = await asyncio.gather(protocol.send("Page.getFrameTree"), give_hints(protocol))
+        tab = cls(page, protocol, tree["frameTree"]["frame"]["id"])
+        tab._watch(protocol)
         page.on("request", tab._request)
         page.on("requestfinished", tab._answered)
         page.on("requestfailed", tab._answered)
         page.on("crash", lambda _: tab._crash())
-        await tab.protocol.send("Page.enable")
         return tab
+
+    def _watch(self, protocol: CDPSession) -> None:
+        protocol.on("Page.frameRequestedNavigation", self._begin)
+        protocol.on("Page.frameStartedLoading", self._begin)
+        for event in ("frameStoppedLoading", "frameDetached", "navigatedWithinDocument", "downloadWillBegin"):
+            protocol.on(f"Page.{event}", self._end)
+
+    def _world(self, protocol: CDPSession, frame_id: str) -> World:
+        return World(protocol, frame_id, self._next_change, lambda: self.crashed)
 
     def _begin(self, event: dict[str, Any]) -> None:
         self.clock += 1
@@ -113,37 +114,8 @@ class Tab:
         return any(began > since for began in self._requests.values())
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the in-page script in the main frame; the script is installed when it is not there.
-
-        Raises:
-            EnvError: the script threw, which is a defect of the script.
-        """
-        for attempt in range(4):
-            if self.crashed:
-                raise EnvError("The page crashed.")
-            try:
-                if self._script is None:
-                    self._script = await self._install()
-                answer = await self.protocol.send(
-                    "Runtime.callFunctionOn",
-                    {
-                        "objectId": self._script,
-                        "functionDeclaration": f"function(a){{return this.{method}(a)}}",
-                        "arguments": [{"value": arguments}],
-                        "returnByValue": method != "node",
-                        "awaitPromise": method == "settle",
-                    },
-                )
-            except Exception as error:
-                if attempt == 3 or not page_went_away(error):
-                    raise
-                self._script = None
-                await self._next_change(0.1 * attempt)
-                continue
-            if "exceptionDetails" in answer:
-                raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")
-            return answer["result"] if method == "node" else answer["result"].get("value")
-        raise AssertionError("unreachable")
+        """Call a method of the in-page script in the main frame (`World.call`)."""
+        return await self.main.call(method, **arguments)
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""
@@ -163,52 +135,47 @@ class Tab:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
 
-    async def _install(self) -> str:
-        answer = await self.protocol.send(
-            "Runtime.evaluate",
-            {
-                "expression": f"({page_script()})(typeof getEventListeners === 'function' ? getEventListeners : null)",
-                "includeCommandLineAPI": True,
-                "objectGroup": "selfsurf",
-            },
-        )
-        if "exceptionDetails" in answer:
-            raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")
-        return str(answer["result"]["objectId"])
+    async def enter(self, parent: World, index: int, outer: Place | None) -> Place | None:
+        """Return the place of a frame that `parent` can't look into; None when it is gone.
 
-    async def call_in_frame(self, frame: Frame, method: str, **arguments: Any) -> Any:
-        """Call a method of the in-page script in a frame of another origin."""
-        for attempt in range(2):
-            try:
-                if frame not in self._frames:
-                    self._frames[frame] = await frame.evaluate_handle(f"({page_script()})(null)")
-                return await self._frames[frame].evaluate(f"(script, a) => script.{method}(a)", arguments)
-            except Exception as error:
-                self._frames.pop(frame, None)
-                if attempt or not page_went_away(error):
-                    raise
-        raise AssertionError("unreachable")
+        Raises:
+            EnvError: no session could be had for it.
+        """
+        frame_id = await parent.frame_of(index)
+        if frame_id is None:
+            return None
+        if frame_id not in self._worlds:
+            self._worlds[frame_id] = self._world(await self._session_of(frame_id, parent), frame_id)
+        return Place(self._worlds[frame_id], parent, index, outer)
 
-    async def frame_node(self, frame: Frame, id: int) -> Any:
-        """Return a handle on element `id` of another origin's frame, or None."""
-        handle = await self._frames[frame].evaluate_handle("(script, a) => script.node(a)", {"id": id})
-        return handle.as_element()
+    async def _session_of(self, frame_id: str, parent: World) -> CDPSession:
+        """Return the session of the target that a frame lives in: its parent's, or one of its own process."""
+        try:
+            await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": "selfsurf"})
+            return parent.protocol
+        except Exception as error:
+            if not page_went_away(error):
+                raise
+        for frame in self.page.frames[1:]:
+            if frame not in self._remote:
+                with contextlib.suppress(Exception):  # it shares its parent's process, or has gone
+                    protocol = await self.page.context.new_cdp_session(frame)
+                    await protocol.send("Page.enable")
+                    tree, _ = await asyncio.gather(protocol.send("Page.getFrameTree"), give_hints(protocol))
+                    self._watch(protocol)
+                    self._remote[frame] = (tree["frameTree"]["frame"]["id"], protocol)
+            known, session = self._remote.get(frame, ("", parent.protocol))
+            if known == frame_id:
+                return session
+        raise EnvError("A frame of another process could not be reached.")
 
-    async def observe(self, **arguments: Any) -> dict[str, Any]:
-        """Run the observation pass in the main frame."""
-        return dict(json.loads(await self.call("observe", **arguments)))
+    def drop(self, place: Place) -> None:
+        """Forget a frame that could not be looked at; it may have moved to another process."""
+        self._worlds.pop(place.world.frame_id, None)
+        place.parent.frames.pop(place.index, None)
+        for frame in [frame for frame in self._remote if frame.is_detached()]:
+            del self._remote[frame]
 
     async def rest_mouse(self) -> None:
         """Take the mouse off the page, so that nothing is hovered over because of an episode that is past."""
         await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
-
-    def forget_frames(self) -> None:
-        """Drop the handles of frames that are gone."""
-        for frame in [frame for frame in self._frames if frame.is_detached()]:
-            del self._frames[frame]
-
-
-def _thrown(answer: dict[str, Any]) -> str:
-    details = answer["exceptionDetails"]
-    text = details.get("exception", {}).get("description") or details.get("text", "")
-    return str(text).strip().splitlines()[0] if text else "no details"

@@ -76,7 +76,7 @@ class Task:
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:
-        """Judge the episode as it stands."""
+        """Judge the episode as it stands. The page is being observed meanwhile: read it, don't change it."""
         return Score(done=episode.finished, judged=False)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 
 class Timing(Mapping[str, float]):
-    """Milliseconds by phase: `act`, `settle`, `observe`, `score`, `total`.
+    """Milliseconds by phase: `act`, `settle`, `observe`, `score`, `total`. Score is read while observing.
 
     All timings compare equal: wall-clock is no part of what an environment's determinism is about, and
     `gymnasium.utils.env_checker.check_env` compares infos.

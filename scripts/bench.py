@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,16 +18,26 @@ def _group() -> None:
 
 @app.command("env")
 def env(
-    rounds: Annotated[int, typer.Option(help="Rounds; each measures the raw work and the environment.", min=1)] = 20,
-    task: Annotated[str, typer.Option(help="A MiniWoB++ task whose first elements can be clicked for ever.")] = (
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds, in which all take turns; 20, with --peers 5 by default.", min=1)
+    ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Beside BrowserGym and browser-use, installed in the cache on first use.")
+    ] = False,
+    task: Annotated[str, typer.Option(help="A MiniWoB++ task whose first checkboxes can be clicked for ever.")] = (
         "click-checkboxes-large"
     ),
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder of the Python documentation as HTML; fetched with apt by default.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Time a step and a reset of a MiniWoB++ environment beside the raw work that they consist of."""
+    """Time steps, resets and observations beside the raw work that they consist of, and beside the peers."""
     from scripts.bench_env import measure, show
+    from scripts.processes import ending_on_signal
 
-    figures = measure(task, rounds)
+    with ending_on_signal():
+        figures = measure(task, rounds or (5 if peers else 20), peers=peers, docs=docs)
     if as_json:
         print(json.dumps(figures, indent=1))
     else:
@@ -71,4 +82,42 @@ def observe(
                 explain(row)
         show(rows, beside)
     if any(row.problem for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command("vector")
+def vector(
+    envs: Annotated[str, typer.Option(help="Numbers of environments, with commas between.")] = "1,2,4,8,16,32,64",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for vector.json and the curve vector.png; none is written by default.")
+    ] = None,
+    screenshot: Annotated[
+        bool, typer.Option("--screenshot/--no-screenshot", help="With screenshots first, or without them only.")
+    ] = True,
+    rounds: Annotated[int, typer.Option(help="Rounds at each number, in which all take turns.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="How long each works in a round.", min=0.1)] = 2.0,
+    task: Annotated[str, typer.Option(help="A MiniWoB++ task whose first checkboxes can be clicked for ever.")] = (
+        "click-checkboxes-large"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure steps per second and memory of many environments in one process, beside a bare asyncio loop."""
+    from scripts.bench_vector import measure, show, write
+    from scripts.processes import ending_on_signal
+
+    try:
+        counts = sorted({int(count) for count in envs.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise typer.BadParameter(f"{envs!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
+    with ending_on_signal():
+        figures = measure(task, counts, modes=[True, False] if screenshot else [False], rounds=rounds, seconds=seconds)
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        show(figures)
+    for path in write(figures, out) if out else []:
+        typer.echo(f"Written: {path}", err=True)
+    if not figures["points"]:
         raise typer.Exit(1)

@@ -1,142 +1,153 @@
-"""How close a step and a reset come to the raw work in them: mouse click, one in-page pass, screenshot.
+"""`selfsurf bench env`: steps, resets and observations beside their raw limit and, if wanted, beside the peers.
 
-The raw work runs in the same browser through the same driver, in a context of its own, and the two take turns, so
-that a busy machine slows both. What is compared is the ratio.
+All take turns, round by round, so that a busy machine slows every one of them. What is compared is the ratio.
 """
 
 from __future__ import annotations
 
-import asyncio
 import statistics
-import time
-from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
-import gymnasium
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import envs_registry  # noqa: F401  (registers the ids)
-from browser_env.runtime import BrowserSpec, runtime
-from browser_env.session import Session
+from browser_env.errors import EnvError
 from scripts.console import progress
-from tasks.miniwob import MiniWobTask
+from scripts.contenders import (
+    BrowserGymOnTask,
+    Contender,
+    OursOnPages,
+    OursOnTask,
+    PeerOnPage,
+    Peers,
+    RawOnPages,
+    RawOnTask,
+)
+from scripts.loopback import serving
+from scripts.peers.environments import PeerError
+from scripts.python_docs import PAGES, python_docs
+from scripts.ratios import RAW, Work
+from tasks.miniwob.task import html_root
 
-STEPS_A_ROUND = 10
-RESETS_A_ROUND = 5
+LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
+"""Work -> page of the Python documentation."""
+
+_VALUES = ("ratio", "min", "max")
+
+TARGETS: dict[str, dict[str, float]] = {
+    "step": {RAW: 2, "BrowserGym": 35, "BrowserGym, no delay": 12},
+    "reset": {RAW: 3, "BrowserGym": 80},
+    "observation, functions": {RAW: 2, "BrowserGym": 40, "browser-use": 15},
+    "observation, genindex": {RAW: 2, "BrowserGym": 200, "browser-use": 60},
+}
 
 
-def measure(task: str, rounds: int) -> dict[str, Any]:
-    """Time steps and resets.
+def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = None) -> dict[str, Any]:
+    """Time steps and resets of a task, and observations of the Python documentation.
 
     Args:
-        task: name of a MiniWoB++ task whose first elements can be clicked without ending the episode.
-        rounds: how often raw work and environment take turns.
+        task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        rounds: how often the contenders take turns.
+        peers: BrowserGym and browser-use, too; they are installed first if need be.
+        docs: folder of the Python documentation; None: it is looked for, and fetched if need be.
 
     Returns:
-        Medians in milliseconds: `step` and `reset`, each `raw`, `env`, `ratio`; `phases` of the environment's step.
+        `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
+        milliseconds; `characters` of the text that each contender gives its model, by work; `errors`: what could not
+        be measured, and why.
     """
-    env = gymnasium.make(f"MiniWoB/{task}-v0", max_episode_steps=10_000)
-    raw = runtime().run(_Raw.open(task))
-    times: dict[str, list[float]] = {"raw step": [], "env step": [], "raw reset": [], "env reset": []}
-    phases: dict[str, list[float]] = {}
-    try:
-        with progress("Steps and resets", rounds) as update:
+    works = {name: Work(name, targets) for name, targets in TARGETS.items()}
+    errors: dict[str, str] = {}
+    with ExitStack() as stack:
+        base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
+        opened = stack.enter_context(closing(Peers()))
+        ours = stack.enter_context(closing(OursOnTask(task)))
+        raw = stack.enter_context(closing(RawOnTask(base_url, task, ours)))
+        contenders: list[Contender] = [ours, raw]
+        if peers:
+            contenders += [BrowserGymOnTask(base_url, task, opened, delay=delay) for delay in (True, False)]
+        looking: list[OursOnPages | PeerOnPage] = []
+        try:
+            origin = stack.enter_context(serving(python_docs(docs)))
+        except EnvError as error:
+            errors["observation"] = str(error)
+        else:
+            pages = {work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}
+            looking = [stack.enter_context(closing(OursOnPages(pages)))]
+            contenders += [*looking, stack.enter_context(closing(RawOnPages(pages)))]
+            if peers:
+                for work, url in pages.items():
+                    looking.append(PeerOnPage("BrowserGym", "browsergym", opened, work, url))
+                    looking.append(PeerOnPage("browser-use", "browser-use", opened, work, url))
+                contenders += looking[1:]
+        with progress("Rounds", rounds) as update:
             for number in range(rounds):
-                observation, _ = env.reset(seed=number)
-                boxes = [e for e in observation["elements"] if e["role"] == "checkbox" and e["in_viewport"]][:5]
-                times["raw step"] += runtime().run(raw.steps([box["bbox"] for box in boxes]))
-                for index in range(STEPS_A_ROUND):
-                    start = time.perf_counter()
-                    _, _, terminated, truncated, info = env.step(
-                        {"action": "click", "id": boxes[index % len(boxes)]["id"]}
-                    )
-                    times["env step"].append(time.perf_counter() - start)
-                    if terminated or truncated or info["action_path"] != "mouse":
-                        raise RuntimeError(f"The benchmark's clicks did not go as planned: {info}")
-                    for phase, value in info["timing"].items():
-                        phases.setdefault(phase, []).append(value)
-                times["raw reset"] += runtime().run(raw.resets(number))
-                for index in range(RESETS_A_ROUND):
-                    start = time.perf_counter()
-                    env.reset(seed=1000 + number * RESETS_A_ROUND + index)
-                    times["env reset"].append(time.perf_counter() - start)
+                _round(number, contenders, works, errors)
                 update(number + 1)
-    finally:
-        env.close()
-        runtime().run(raw.session.close())
-    medians = {name: statistics.median(values) * 1000 for name, values in times.items()}
+        for one in looking:
+            if isinstance(one, PeerOnPage) and one.missing:
+                work = next(iter(one.characters))
+                errors[f"{one.name}, {work}"] = (
+                    f"it gave up on the {' and the '.join(sorted(one.missing))} by time limits of its own: its time "
+                    "and the ratio are lower bounds"
+                )
+        characters: dict[str, dict[str, int]] = {}
+        for one in looking:
+            for work, count in one.characters.items():
+                characters.setdefault(work, {})[one.name] = count
+        phases = {phase: round(statistics.median(values), 2) for phase, values in ours.phases.items()}
+    summaries = {name: work.summary() for name, work in works.items() if work.times}
     return {
-        "task": task,
-        "samples": {name: len(values) for name, values in times.items()},
-        "step": _compare(medians["raw step"], medians["env step"]),
-        "reset": _compare(medians["raw reset"], medians["env reset"]),
-        "phases": {phase: round(statistics.median(values), 2) for phase, values in phases.items()},
-        "unit": "ms, medians",
-    }
+        "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": characters,
+        "errors": errors,
+    }  # fmt: skip
 
 
-class _Raw:
-    """The raw work, awaited piece by piece as plainly as the driver allows."""
-
-    def __init__(self, session: Session, task: MiniWobTask) -> None:
-        self.session = session
-        self.task = task
-        self.tab = session.active
-
-    @classmethod
-    async def open(cls, name: str) -> _Raw:
-        task = MiniWobTask(name)
-        session = await Session.open(BrowserSpec(), task.viewport, sites=task.sites)
-        raw = cls(session, task)
-        await raw._start(0)
-        return raw
-
-    async def _start(self, seed: int) -> None:
-        await self.task.setup(self.tab.page, np.random.default_rng(seed))
-
-    async def _look(self) -> None:
-        await self.tab.call("observe", firstId=1, stamp=False, origin=None)
-        await self.tab.screenshot()
-
-    async def steps(self, boxes: list[tuple[float, float, float, float]]) -> list[float]:
-        async def one(index: int) -> None:
-            x, y, width, height = boxes[index % len(boxes)]
-            await self.tab.page.mouse.click(x + width / 2, y + height / 2)
-            await self._look()
-
-        return await _timed(one, STEPS_A_ROUND)
-
-    async def resets(self, number: int) -> list[float]:
-        async def one(index: int) -> None:
-            await self._start(1000 + number * RESETS_A_ROUND + index)
-            await self._look()
-
-        return await _timed(one, RESETS_A_ROUND)
-
-
-async def _timed(work: Callable[[int], Awaitable[None]], count: int) -> list[float]:
-    times = []
-    for index in range(count):
-        start = time.perf_counter()
-        await work(index)
-        times.append(time.perf_counter() - start)
-        await asyncio.sleep(0)
-    return times
-
-
-def _compare(raw: float, env: float) -> dict[str, float]:
-    return {"raw": round(raw, 2), "env": round(env, 2), "ratio": round(env / raw, 2)}
+def _round(number: int, contenders: list[Contender], works: dict[str, Work], errors: dict[str, str]) -> None:
+    """Let every contender do a round; a peer that fails is left out from then on."""
+    for contender in list(contenders):
+        try:
+            times = contender.round(number)
+        except PeerError as error:
+            contenders.remove(contender)
+            errors[contender.name] = str(error)
+            continue
+        for work, seconds in times.items():
+            works[work].add(contender.name, seconds)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
-    table = Table(title=f"MiniWoB/{figures['task']}-v0, observation with screenshot; medians in ms")
-    for column in ("work", "raw limit", "environment", "ratio"):
-        table.add_column(column, justify="left" if column == "work" else "right")
-    for work in ("step", "reset"):
-        row = figures[work]
-        table.add_row(work, f"{row['raw']:.1f}", f"{row['env']:.1f}", f"{row['ratio']:.2f}x")
-    Console().print(table)
-    print("Where a step goes: " + ", ".join(f"{name} {value:.1f}" for name, value in figures["phases"].items()))
+    table = Table(title=f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0")
+    for column in ("work", "contender", "ms", "ratio", "of the rounds", "target", ""):
+        table.add_column(
+            column, justify="right" if column in ("ms", "ratio", "of the rounds") else "left", no_wrap=True
+        )
+    for work, summary in figures["works"].items():
+        for index, (name, ms) in enumerate(summary["ms"].items()):
+            last = index == len(summary["ms"]) - 1
+            cells = _cells(summary["ratios"][name]) if name in summary["ratios"] else []
+            table.add_row(work if index == 0 else "", name, f"{ms:,.1f}", *cells, end_section=last)
+    console = Console()
+    console.width = max(console.width, 100)  # also where there is no terminal
+    console.print(table)
+    print("Ratios: the raw limit's is our time by its, a peer's is its time by ours.")
+    print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
+    for work, characters in figures["characters"].items():
+        print(f"Characters, {work}: " + ", ".join(f"{name} {count:,}" for name, count in characters.items()))
+    for name, error in figures["errors"].items():
+        print(f"Not measured, or not fully: {name}: {error}")
+
+
+def _cells(ratio: dict[str, Any]) -> list[str]:
+    value, least, most = (f"{ratio[key]:.2f}" if ratio[key] < 100 else f"{ratio[key]:.0f}" for key in _VALUES)
+    if ratio["target"] is None:
+        return [f"{value}x", f"{least}-{most}"]
+    return [
+        f"{value}x",
+        f"{least}-{most}",
+        f"{ratio['bound']} {ratio['target']:g}x",
+        "met" if ratio["met"] else "missed",
+    ]

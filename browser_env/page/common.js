@@ -1,37 +1,54 @@
 // What the other parts share: element ids, the walk across frames and shadow roots, hit-testing.
 
+const SVG = 'http://www.w3.org/2000/svg';
+const TEXT_TYPES = new Set('email number password search tel text url'.split(' '));
+const VALUE_TYPES = new Set('color date datetime-local month range time week'.split(' '));
+const SKIP = new Set('SCRIPT STYLE NOSCRIPT TEMPLATE HEAD META LINK TITLE BASE SOURCE TRACK PARAM DATALIST'.split(' '));
+const KEPT_IDS = 20000;
+
+// Elements are held strongly: the wrapper that this world has of an element may otherwise be replaced by another,
+// and with it the id. Elements that have left the document are let go when there are many.
 let ids = new WeakMap();
 const byId = new Map();
 let nextId = 1;
-let watcher = null;
-let mutations = 0;
+let purgeAt = KEPT_IDS;
+const closedRoots = new WeakMap();
+let anyClosed = false;
 
-const TEXT_TYPES = new Set('email number password search tel text url'.split(' '));
-const VALUE_TYPES = new Set('color date datetime-local month range time week'.split(' '));
-const SKIP = new Set('SCRIPT STYLE NOSCRIPT TEMPLATE HEAD META LINK TITLE BASE SOURCE TRACK PARAM'.split(' '));
-const CLICKS = ['click', 'mousedown', 'mouseup', 'pointerdown', 'pointerup', 'dblclick', 'touchstart', 'dragstart'];
-
-const squeeze = (text) => text.replace(/[\s\u00a0\u200b]+/g, ' ').trim();
+const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
-const byIdRef = (el, attribute) => (el.getAttribute(attribute) || '').split(/\s+/).filter(Boolean)
-  .map((id) => el.getRootNode().getElementById?.(id)).filter(Boolean);
+const byIdRef = (el, attribute) => {
+  const value = el.getAttribute(attribute);
+  if (!value) return [];
+  const root = el.getRootNode();
+  return value.split(/\s+/).filter(Boolean).map((id) => root.getElementById?.(id)).filter(Boolean);
+};
+const rootOf = (el) => el.shadowRoot || (anyClosed && closedRoots.get(el)) || null;
 
 function idOf(el) {
   let id = ids.get(el);
   if (id === undefined) {
     id = nextId++;
     ids.set(el, id);
-    byId.set(id, new WeakRef(el));
+    byId.set(id, el);
   }
   return id;
 }
 
-function listens(el) {
-  if (el.onclick || el.onmousedown || el.onmouseup || el.onpointerdown || el.ondblclick) return true;
-  if (!listenersOf) return false;
-  const all = listenersOf(el);
-  return CLICKS.some((type) => all[type]);
+function purge() {
+  if (byId.size < purgeAt) return;
+  for (const [id, el] of byId) if (!el.isConnected) byId.delete(id);
+  purgeAt = byId.size + KEPT_IDS;
 }
+
+// Does the element have listeners for clicks? Only the page's own world can be asked: there, a listener of ours that
+// was set before any script of the page answers by cancelling the event.
+const CLICK_PROBE = {cancelable: true, composed: true};
+function listens(el) {
+  if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
+  return !el.dispatchEvent(new Event(probe, CLICK_PROBE));
+}
+const hidden = new WeakSet();
 
 function parentAcross(el) {
   return el.assignedSlot || el.parentElement || el.getRootNode().host || null;
@@ -44,8 +61,8 @@ function isInside(el, ancestor) {
 
 function deepest(doc, x, y) {
   let hit = doc.elementFromPoint(x, y);
-  while (hit && hit.shadowRoot) {
-    const inner = hit.shadowRoot.elementFromPoint(x, y);
+  for (let root; hit && (root = rootOf(hit));) {
+    const inner = root.elementFromPoint(x, y);
     if (!inner || inner === hit) break;
     hit = inner;
   }
@@ -59,6 +76,27 @@ function reaches(el, x, y) {
   if (isInside(hit, el)) return true;
   const label = hit.closest?.('label');
   return label && label.control === el ? true : hit;
+}
+
+// The box of an element, also of one that has none itself; that of an image map's area is worked out from its image.
+function boxOf(el) {
+  if (el.localName !== 'area') {
+    const box = el.getBoundingClientRect();
+    if (box.width || box.height || el.getClientRects().length || !el.firstChild) return box;
+    const range = el.ownerDocument.createRange();  // it has no box itself (display: contents), what it holds has
+    range.selectNodeContents(el);
+    return range.getBoundingClientRect();
+  }
+  const name = el.closest('map')?.name;
+  const image = name && el.getRootNode().querySelector(`img[usemap="#${CSS.escape(name)}"]`);
+  if (!image) return el.getBoundingClientRect();
+  const box = image.getBoundingClientRect();
+  const n = el.coords.split(',').map(Number);
+  if (el.shape === 'default' || n.length < 3 || n.some(isNaN)) return box;
+  if (el.shape === 'circle') return new DOMRect(box.left + n[0] - n[2], box.top + n[1] - n[2], 2 * n[2], 2 * n[2]);
+  const xs = n.filter((_, i) => i % 2 === 0), ys = n.filter((_, i) => i % 2 === 1);
+  const x = Math.min(...xs), y = Math.min(...ys);
+  return new DOMRect(box.left + x, box.top + y, Math.max(...xs) - x, Math.max(...ys) - y);
 }
 
 function frameOffset(el) {
@@ -77,18 +115,43 @@ function focusedElement() {
   let focused = document.activeElement;
   for (;;) {
     let inner = null;
-    try { inner = focused?.shadowRoot?.activeElement || focused?.contentDocument?.activeElement; } catch { /* another origin */ }
+    try { inner = (focused && rootOf(focused)?.activeElement) || focused?.contentDocument?.activeElement; } catch { /* another origin */ }
     if (!inner || inner === focused) return focused;
     focused = inner;
   }
 }
 
 function find(id) {
-  const el = byId.get(id)?.deref();
+  const el = byId.get(id);
   if (!el) return {error: 'unknown'};
   if (!el.isConnected || !el.ownerDocument.defaultView) return {error: 'gone'};
   return {el};
 }
 
-function node({id}) { const {el} = find(id); return el || null; }
+function node({id}) { return find(id).el || null; }
 function forget() { ids = new WeakMap(); byId.clear(); nextId = 1; }
+
+// Frames whose document can't be reached from here are looked at by themselves; this is where they sit.
+const holders = [];
+function holder({index}) { return holders[index]?.deref() || null; }
+function holderNumber(el) {
+  let index = holders.findIndex((ref) => ref.deref() === el);
+  if (index < 0) index = holders.push(new WeakRef(el)) - 1;
+  return index;
+}
+// Where the frame's document begins in this one, and whether a point of it is on top here.
+function holderOffset({index, x, y}) {
+  const el = holder({index});
+  if (!el || !el.isConnected) return {error: 'gone'};
+  const rect = el.getBoundingClientRect();
+  const [ox, oy] = frameOffset(el);
+  const left = rect.left + el.clientLeft, top = rect.top + el.clientTop;
+  const free = x === null || deepest(el.ownerDocument, left + x, top + y) === el;
+  return {x: left + ox, y: top + oy, free};
+}
+
+// Hosts that may have a closed shadow root, which only the browser can tell; it hands over what it finds.
+let suspects = [];
+const asked = new WeakMap();
+function takeSuspects() { const out = suspects; suspects = []; return out; }
+function adopt(host, root) { anyClosed = true; closedRoots.set(host, root); hidden.add(root); }

@@ -1,99 +1,118 @@
-// Roles, accessible names, values and states.
+// Accessible names (accname 1.2, HTML-AAM), values and states.
 
-const INTERACTIVE_ROLES = new Set(('button checkbox combobox gridcell link listbox menuitem menuitemcheckbox ' +
-  'menuitemradio option radio scrollbar searchbox slider spinbutton switch tab textbox treeitem').split(' '));
 const NAMED_BY_CONTENT = new Set(('button cell checkbox columnheader gridcell heading link menuitem ' +
   'menuitemcheckbox menuitemradio option radio row rowheader switch tab tooltip treeitem').split(' '));
-const STRUCTURE = new Set(('alert alertdialog article banner cell columnheader complementary contentinfo dialog ' +
-  'figure form grid group heading img list listitem log main menu menubar meter navigation progressbar ' +
-  'radiogroup region row rowheader search status table tablist tabpanel toolbar tree').split(' '));
-const INPUT_ROLES = {button: 'button', checkbox: 'checkbox', email: 'textbox', image: 'button', number: 'spinbutton',
-  radio: 'radio', range: 'slider', reset: 'button', search: 'searchbox', submit: 'button', tel: 'textbox',
-  text: 'textbox', url: 'textbox', password: 'textbox', file: 'button', color: 'color', date: 'date',
-  'datetime-local': 'datetime', month: 'month', time: 'time', week: 'week'};
-const TAG_ROLES = {article: 'article', aside: 'complementary', button: 'button', details: 'group', dialog: 'dialog',
-  dd: 'definition', dt: 'term', fieldset: 'group', figure: 'figure', h1: 'heading', h2: 'heading', h3: 'heading',
-  h4: 'heading', h5: 'heading', h6: 'heading', hr: 'separator', li: 'listitem', main: 'main', menu: 'list',
-  meter: 'meter', nav: 'navigation', ol: 'list', optgroup: 'group', option: 'option', output: 'status',
-  p: 'paragraph', progress: 'progressbar', summary: 'button', table: 'table', td: 'cell', textarea: 'textbox',
-  th: 'columnheader', tr: 'row', ul: 'list', canvas: 'canvas', svg: 'graphic', video: 'video', audio: 'audio'};
+const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox', 'slider', 'spinbutton', 'progressbar', 'meter', 'scrollbar']);
+const CSS_TEXT = /^(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')/;
 
-function roleOf(el) {
-  const explicit = el.getAttribute('role');
-  if (explicit) {
-    const first = explicit.trim().split(/\s+/)[0].toLowerCase();
-    if (first && first !== 'presentation' && first !== 'none') return first;
-  }
-  const tag = el.localName;
-  if (tag === 'a' || tag === 'area') return el.hasAttribute('href') ? 'link' : 'generic';
-  if (tag === 'input') return el.type === 'hidden' ? 'generic' : el.list ? 'combobox' : INPUT_ROLES[el.type] || 'textbox';
-  if (tag === 'select') return el.multiple || el.size > 1 ? 'listbox' : 'combobox';
-  if (tag === 'img') return el.getAttribute('alt') === '' ? 'generic' : 'img';
-  if (tag === 'section') return el.hasAttribute('aria-label') || el.hasAttribute('aria-labelledby') ? 'region' : 'generic';
-  if (tag === 'form') return 'form';
-  if (tag === 'header' || tag === 'footer') {
-    return el.closest('article, aside, main, nav, section') ? 'generic' : tag === 'header' ? 'banner' : 'contentinfo';
-  }
-  if (el.isContentEditable && !el.parentElement?.isContentEditable) return 'textbox';
-  return TAG_ROLES[tag] || 'generic';
+// The text of a pseudo element, as far as it is plain text; icon fonts draw with private-use characters, which say nothing.
+// Within one pass, elements of the same tag and class are taken to have none alike.
+let plain = new Set();
+function pseudoText(el, which) {
+  const key = which + el.localName + ' ' + el.className;
+  if (plain.has(key)) return '';
+  const content = getComputedStyle(el, which).content;
+  if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
+  const slash = content.lastIndexOf('" / "');  // content: "x" / "what is read out instead"
+  const match = CSS_TEXT.exec(slash > 0 ? content.slice(slash + 4) : content);
+  return match ? (match[1] ?? match[2]).replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '') : '';
 }
 
-// Text that a reader would hear inside an element: visible text, alternative texts, labels.
-function contentText(el, depth = 0) {
-  let out = '';
-  const parent = el.shadowRoot || el;
-  for (const child of parent.childNodes) {
-    if (child.nodeType === 3) { out += child.data; continue; }
-    if (child.nodeType !== 1 || SKIP.has(child.tagName) || depth > 20) continue;
-    if (child.getAttribute('aria-hidden') === 'true') continue;
-    const label = child.getAttribute('aria-label');
-    if (label) { out += ' ' + label + ' '; continue; }
-    if (child.localName === 'img') { out += ' ' + (child.getAttribute('alt') || '') + ' '; continue; }
-    if (child.localName === 'br') { out += ' '; continue; }
-    if (child.localName === 'select' || child.localName === 'textarea') continue;
-    if (child.localName === 'svg') { out += ' ' + (child.querySelector(':scope > title')?.textContent || '') + ' '; if (!child.querySelector('text')) continue; }
-    if (child.localName === 'slot') { for (const node of child.assignedNodes()) out += node.nodeType === 3 ? node.data : contentText(node, depth + 1); continue; }
-    const style = getComputedStyle(child);
-    if (style.display === 'none' || style.visibility === 'hidden') continue;
-    const inner = contentText(child, depth + 1);
-    out += style.display.startsWith('inline') ? inner : ' ' + inner + ' ';
-    if (out.length > 2000) break;
+const TRANSFORMS = {uppercase: (s) => s.toUpperCase(), lowercase: (s) => s.toLowerCase(), capitalize: (s) => s.replace(/(^|[\s\-/(])(\p{L})/gu, (_, a, b) => a + b.toUpperCase())};
+
+// Text that a reader would hear inside an element: visible text, alternative texts, names of what is embedded.
+// `seen` breaks cycles; `budget` bounds the work on huge contents.
+function contentText(el, seen, style) {
+  seen = seen || {elements: new Set(), length: 0};
+  if (seen.elements.has(el) || seen.length > 2000) return '';
+  seen.elements.add(el);
+  style = style || getComputedStyle(el);
+  const transform = TRANSFORMS[style.textTransform];
+  let out = pseudoText(el, '::before');
+  const children = el.localName === 'slot' && el.assignedNodes().length ? el.assignedNodes() : (rootOf(el) || el).childNodes;
+  for (const child of children) {
+    if (child.nodeType === 3) { out += transform ? transform(child.data) : child.data; seen.length += child.data.length; continue; }
+    if (child.nodeType === 1) out += embeddedText(child, seen);
+    if (seen.length > 2000) break;
   }
-  return out;
+  for (const owned of byIdRef(el, 'aria-owns')) out += ' ' + embeddedText(owned, seen) + ' ';
+  return out + pseudoText(el, '::after');
+}
+
+// What an element adds to the name of one that it is in.
+function embeddedText(child, seen) {
+  if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
+  const tag = child.localName;
+  if (tag === 'br') return ' ';
+  const style = getComputedStyle(child);
+  if (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount)) return '';
+  const role = roleOf(child);
+  if (WIDGETS_IN_NAMES.has(role)) return ' ' + valueOf(child, role) + ' ';
+  const label = child.getAttribute('aria-label');
+  if (label && label.trim()) return ' ' + label + ' ';
+  if (tag === 'img' || tag === 'area') return ' ' + (child.getAttribute('alt') ?? child.title ?? '') + ' ';
+  if (child.namespaceURI === SVG && tag === 'svg') {
+    const title = child.querySelector(':scope > title');
+    return ' ' + (title ? title.textContent : child.querySelector('text') ? contentText(child, seen, style) : '') + ' ';
+  }
+  if (role === 'group' && seen.branch) return '';
+  if (tag === 'iframe' || tag === 'canvas' || tag === 'video' || tag === 'audio' || tag === 'object') return ' ' + (child.title || '') + ' ';
+  if (tag === 'input') return ' ' + (role === 'button' ? nameOf(child, role, true) : '') + ' ';
+  const inner = contentText(child, seen, style) || (child.title && style.display !== 'contents' ? child.title : '');
+  return style.display.startsWith('inline') && style.display === 'inline' || style.display === 'contents' ? inner : ' ' + inner + ' ';
+}
+
+// The name of an element that another one's name refers to; it may be hidden.
+function referredText(el) {
+  const label = el.getAttribute('aria-label');
+  if (label && label.trim()) return label;
+  const role = roleOf(el);
+  if (WIDGETS_IN_NAMES.has(role)) return valueOf(el, role);
+  if (el.localName === 'img') return el.alt;
+  if (el.localName === 'input') return nameOf(el, role, true);
+  return getComputedStyle(el).display === 'none' ? el.textContent : contentText(el) || el.title;
+}
+
+function labelText(el) {
+  if (!el.labels || !el.labels.length) return '';
+  return squeeze(Array.from(el.labels, (label) => {
+    const own = label.getAttribute('aria-label');
+    return own && own.trim() ? own : contentText(label, {elements: new Set([el]), length: 0});
+  }).join(' '));
 }
 
 function nameOf(el, role, interactive) {
   const referred = byIdRef(el, 'aria-labelledby');
   if (referred.length) {
-    const text = squeeze(referred.map((r) => r.getAttribute('aria-label') || contentText(r)).join(' '));
+    const text = squeeze(referred.map(referredText).join(' '));
     if (text) return text;
   }
   const label = el.getAttribute('aria-label');
   if (label && label.trim()) return squeeze(label);
   const tag = el.localName;
   if (tag === 'input' && (el.type === 'submit' || el.type === 'reset' || el.type === 'button')) {
-    const text = squeeze(el.value || el.title || '');
-    return text || (el.type === 'submit' ? 'Submit' : el.type === 'reset' ? 'Reset' : '');
+    if (el.value) return squeeze(el.value);
+    const text = labelText(el);
+    return text || (el.type === 'submit' ? 'Submit' : el.type === 'reset' ? 'Reset' : squeeze(el.title));
   }
+  const labelled = el.labels ? labelText(el) : '';
+  if (labelled) return labelled;
   if (tag === 'input' && el.type === 'image') return squeeze(el.alt || el.title || 'Submit');
-  if (el.labels && el.labels.length) {
-    const text = squeeze(Array.from(el.labels, (l) => contentText(l)).join(' '));
-    if (text) return text;
-  }
   if (tag === 'img' || tag === 'area') { const alt = el.getAttribute('alt'); if (alt) return squeeze(alt); }
   if (tag === 'fieldset') { const legend = el.querySelector(':scope > legend'); if (legend) return squeeze(contentText(legend)); }
   if (tag === 'table') { const caption = el.querySelector(':scope > caption'); if (caption) return squeeze(contentText(caption)); }
   if (tag === 'figure') { const caption = el.querySelector(':scope > figcaption'); if (caption) return squeeze(contentText(caption)); }
-  if (el.namespaceURI === 'http://www.w3.org/2000/svg') {
+  if (tag === 'optgroup' || tag === 'option') return squeeze(el.label || '');
+  if (el.namespaceURI === SVG) {
     const title = el.querySelector(':scope > title');
     if (title) return squeeze(title.textContent);
     if (tag === 'text' || tag === 'tspan' || tag === 'g') return squeeze(el.textContent);
   }
-  if (NAMED_BY_CONTENT.has(role) || (interactive && role === 'generic')) {
-    const text = squeeze(contentText(el));
+  if (NAMED_BY_CONTENT.has(role) || tag === 'summary' || (interactive && role === 'generic')) {
+    const text = squeeze(contentText(el, {elements: new Set(), length: 0, branch: role === 'treeitem'}));
     if (text) return text;
   }
-  return squeeze(el.title || el.placeholder || el.getAttribute?.('aria-placeholder') || '');
+  return squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
 }
 
 function valueOf(el, role) {
@@ -109,10 +128,13 @@ function valueOf(el, role) {
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
   if (el.isContentEditable && role === 'textbox') return squeeze(el.innerText);
-  return el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow') || '';
+  const said = el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow');
+  if (said) return said;
+  if (role === 'combobox' || role === 'textbox' || role === 'searchbox') return squeeze(el.textContent);
+  return '';
 }
 
-function statesOf(el, role, covered, focused) {
+function statesOf(el, role, extra, focused) {
   const out = [];
   const aria = (name) => el.getAttribute('aria-' + name);
   if (el.checked === true && (el.type === 'checkbox' || el.type === 'radio') || aria('checked') === 'true') out.push('checked');
@@ -126,10 +148,12 @@ function statesOf(el, role, covered, focused) {
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');
   if (el.required || aria('required') === 'true') out.push('required');
-  if (aria('invalid') === 'true') out.push('invalid');
+  const invalid = aria('invalid');
+  if (invalid && invalid !== 'false') out.push('invalid');
   const current = aria('current');
   if (current && current !== 'false') out.push('current');
+  if (aria('busy') === 'true') out.push('busy');
   if (el === focused) out.push('focused');
-  if (covered) out.push('covered');
+  if (extra) out.push(extra);
   return out;
 }

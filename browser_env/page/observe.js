@@ -1,141 +1,364 @@
-// The observation pass.
+// The observation pass: walks what is in and near the viewport, once, in document order.
 
-function observe({firstId, stamp, origin}) {
+const FLAT_LISTS = 200;  // children from which on a list is searched for its visible part instead of walked
+const OPTION_LINES = 100;
+
+// `reach`: how many viewport heights above and below the viewport are looked at; null for the whole page.
+// `origin`, `screen`: for a frame of another origin, where it begins in the top frame and how large that is.
+function pass({firstId, stamp, origin, screen, reach}) {
   nextId = Math.max(nextId, firstId);
+  purge();
+  suspects = [];
+  plain = new Set();
   const [originX, originY] = origin || [0, 0];
   const elements = [];
   const lines = [];
   const opaque = [];
+  const words = [];
   const focused = focusedElement();
-  const width = innerWidth, height = innerHeight;
+  const [width, height] = screen || [innerWidth, innerHeight];
+  const root = document.scrollingElement || document.documentElement;
+  const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
+  const kept = band === Infinity ? null : keepVisible();
+  const probed = new Map();
   let text = '';
+  let textDistance = 0;
+  let cut = false;
 
-  const distanceOf = (rect, ox, oy) => {
-    const top = rect.top + oy, left = rect.left + ox;
-    const dy = top > height ? top - height : top + rect.height < 0 ? -(top + rect.height) : 0;
-    const dx = left > width ? left - width : left + rect.width < 0 ? -(left + rect.width) : 0;
-    return dx + dy;
-  };
+  // What can be hit on a grid of points is in view, and so are all its ancestors, wherever their own boxes are.
+  function keepVisible() {
+    const out = new Set();
+    for (let i = 0; i < 8; i++) for (let j = 0; j < 6; j++) {
+      for (let el = deepest(document, width * (i + 0.5) / 8, height * (j + 0.5) / 6); el && !out.has(el); el = parentAcross(el)) out.add(el);
+    }
+    return out;
+  }
+
+  function clicks(el) {
+    let answer = probed.get(el);
+    if (answer === undefined) { answer = listens(el); probed.set(el, answer); }
+    return answer;
+  }
+
+  // `at`: where the document begins in the top frame, its frame's name, what it shows of itself (`view`), and the boxes
+  // by which flowing and positioned content are clipped (null: by the view only), in coordinates of the document.
+  function distanceOf(rect, at) {
+    const top = rect.top + at.y, left = rect.left + at.x;
+    const dy = top >= height ? top - height : top + rect.height < 0 ? -(top + rect.height) : 0;
+    const dx = left >= width ? left - width : left + rect.width < 0 ? -(left + rect.width) : 0;
+    let away = dx + dy;
+    if (away === 0 && at.clip) {
+      const c = at.clip;
+      away = Math.max(0, c[1] - rect.bottom, rect.top - c[3], c[0] - rect.right, rect.left - c[2]);
+    }
+    return away;
+  }
 
   function flush(depth) {
     const squeezed = squeeze(text);
     text = '';
     if (squeezed) lines.push([depth, squeezed, -1, textDistance]);
   }
-  let textDistance = 0;
 
-  function addElement(el, role, depth, rect, ox, oy, frame) {
+  // Is it in view, and if not why: `clipped` (cut off by something that does not scroll) or just off the screen.
+  function visibility(el, rect, at) {
+    const c = at.clip;
+    let l = Math.max(rect.left, 0, -at.x, c ? c[0] : -1e9), t = Math.max(rect.top, 0, -at.y, c ? c[1] : -1e9);
+    let r = Math.min(rect.right, at.w, width - at.x, c ? c[2] : 1e9), b = Math.min(rect.bottom, at.h, height - at.y, c ? c[3] : 1e9);
+    if (r - l <= 0 || b - t <= 0) {
+      if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, 'clipped'];
+      return [false, ''];
+    }
+    if (reaches(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+    for (const part of Array.from(el.getClientRects()).slice(0, 3)) {
+      l = Math.max(part.left, 0); t = Math.max(part.top, 0); r = Math.min(part.right, at.w); b = Math.min(part.bottom, at.h);
+      if (r > l && b > t && reaches(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+    }
+    return [true, rect.width <= 1 || rect.height <= 1 ? 'clipped' : 'covered'];
+  }
+
+  function addElement(el, role, depth, rect, at, name, value, source) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
-    const distance = distanceOf(rect, ox, oy);
-    const shown = distance === 0;
-    let covered = false;
-    if (shown) {
-      const cx = rect.left + rect.width / 2, cy = rect.top + rect.height / 2;
-      if (cx >= 0 && cy >= 0 && cx < (el.ownerDocument.defaultView.innerWidth) && cy < el.ownerDocument.defaultView.innerHeight) {
-        covered = reaches(el, cx, cy) !== true;
-        if (covered) { const first = el.getClientRects()[0]; covered = !first || reaches(el, first.left + first.width / 2, first.top + first.height / 2) !== true; }
-      }
-    }
-    const name = clip(nameOf(el, role, true), 300);
+    const [shown, why] = visibility(source || el, rect, at);
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
-    elements.push([id, role, name, el.localName, clip(valueOf(el, role), 1000), statesOf(el, role, covered, focused),
-      [rect.left + ox, rect.top + oy, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, frame, options]);
-    lines.push([depth, null, elements.length - 1, distance]);
-    return name;
+    elements.push([id, role, name, el.localName, clip(value, 1000), statesOf(source || el, role, why, focused),
+      [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
+    lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
 
-  // Walks `node`'s children; returns nothing, appends lines. `quiet`: the text is already part of a name above.
-  function walk(node, depth, ox, oy, frame, quiet, pointer) {
-    const children = node.localName === 'slot' && node.assignedNodes().length ? node.assignedNodes() : (node.shadowRoot || node).childNodes;
-    for (const child of children) {
-      if (child.nodeType === 3) {
-        if (!quiet && /\S/.test(child.data)) {
-          if (!text) { textDistance = distanceOf(child.parentElement?.getBoundingClientRect() || new DOMRect(), ox, oy); }
-          text += child.data;
-        }
-        else if (text) text += ' ';
-        continue;
-      }
-      if (child.nodeType === 1 && !SKIP.has(child.tagName)) visit(child, depth, ox, oy, frame, quiet, pointer);
+  // Walks what is in `node`, as it is drawn. `keep`: line ends and blanks stand as they are; the rest as in visit.
+  function walk(node, depth, at, quiet, pointer, inert, near, keep) {
+    const inner = rootOf(node);
+    if (!inner && node.localName === 'slot') {
+      const assigned = node.assignedNodes();
+      if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
     }
-  }
-
-  function visit(el, depth, ox, oy, frame, quiet, pointer) {
-    const style = getComputedStyle(el);
-    if (style.display === 'none') return;
-    const contents = style.display === 'contents';
-    const rect = el.getBoundingClientRect();
-    const tag = el.localName;
-    const visible = style.visibility === 'visible';
-    const role = roleOf(el);
-    const block = !style.display.startsWith('inline') && !contents;
-    const hasPointer = style.cursor === 'pointer';
-    const svgChild = el.namespaceURI === 'http://www.w3.org/2000/svg' && tag !== 'svg';
-
-    if (tag === 'iframe' || tag === 'frame') {
-      flush(depth);
-      if (!visible || !rect.width || !rect.height) return;
-      let inner = null;
-      try { inner = el.contentDocument; } catch { /* another origin */ }
-      if (!inner) {
-        opaque.push([lines.length, depth, [rect.left + ox + el.clientLeft, rect.top + oy + el.clientTop]]);
-        return;
-      }
-      const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
-      lines.push([depth, 'iframe' + (title ? ' ' + JSON.stringify(clip(title, 100)) : ''), -1, distanceOf(rect, ox, oy)]);
-      if (inner.body) { walk(inner.body, depth + 1, ox + rect.left + el.clientLeft, oy + rect.top + el.clientTop, inner.URL, false, false); flush(depth + 1); }
+    if (node.localName === 'details' && !node.open) {
+      const summary = node.querySelector(':scope > summary');
+      if (summary) visit(summary, depth, at, quiet, pointer, inert, near);
       return;
     }
-
-    let interactive = false;
-    const clipped = rect.width === 0 || rect.height === 0;
-    const behindLabel = (tag === 'input') && (el.type === 'checkbox' || el.type === 'radio') && el.labels?.length;
-    if (visible && (!clipped || behindLabel || (svgChild && (rect.width || rect.height))) && style.pointerEvents !== 'none' || (behindLabel && visible)) {
-      if (tag === 'input') interactive = el.type !== 'hidden';
-      else if (INTERACTIVE_ROLES.has(role) && !(tag === 'option' && el.closest('select'))) interactive = true;
-      else if (tag === 'select' || tag === 'textarea' || tag === 'summary') interactive = true;
-      else if (role === 'textbox') interactive = true;
-      else if (el.hasAttribute('tabindex') && el.tabIndex >= 0) interactive = !el.querySelector('a[href], button, input, select, textarea, [tabindex]');
-      else if (tag !== 'body' && tag !== 'html' && tag !== 'label' && listens(el)) {
-        interactive = svgChild || tag === 'svg' || tag === 'canvas' || !el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]');
-        if (interactive && !svgChild && tag !== 'canvas' && el.firstElementChild) interactive = !delegates(el);
-      }
-      else if (hasPointer && !pointer && tag !== 'label' && tag !== 'body' && tag !== 'html') interactive = !el.querySelector('a[href], button, input, select, textarea');
-      else if (el.draggable && tag !== 'img' && tag !== 'a') interactive = true;
+    let child = (inner || node).firstChild;
+    const long = kept && !near && !inner && node.childElementCount > FLAT_LISTS;
+    if (long) { const first = firstNear(node.children, at); cut = cut || first !== node.firstElementChild; child = first; }
+    let far = 0;
+    for (; child; child = child.nextSibling) {
+      if (step(child, depth, at, quiet, pointer, inert, near, keep) !== BELOW) far = 0;
+      else if (++far > 60 && long) break;
     }
+  }
+
+  function step(child, depth, at, quiet, pointer, inert, near, keep) {
+    if (child.nodeType === 3) {
+      const data = child.data;
+      if (!/\S/.test(data)) { if (text) text += ' '; words.push(' '); return 0; }
+      if (!quiet) {
+        if (!text) textDistance = near ? 0 : distanceOf(textRect(child), at);
+        text += data;
+      }
+      words.push(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
+      return 0;
+    }
+    if (child.nodeType !== 1 || SKIP.has(child.tagName)) return 0;
+    return visit(child, depth, at, quiet, pointer, inert, near);
+  }
+
+  const range = document.createRange();
+  function textRect(node) {
+    if (band === Infinity) return node.parentElement?.getBoundingClientRect() || new DOMRect();
+    range.selectNodeContents(node);
+    return range.getBoundingClientRect();
+  }
+
+  // In a long list in flow, the first child near the viewport, by bisection.
+  function firstNear(children, at) {
+    let low = 0, high = children.length;
+    while (high - low > 8) {
+      const middle = (low + high) >> 1;
+      let probe = middle;
+      while (probe < high && !children[probe].getClientRects().length) probe++;
+      if (probe === high) { high = middle; continue; }
+      if (children[probe].getBoundingClientRect().bottom + at.y < -band) low = middle; else high = middle;
+    }
+    return children[low];
+  }
+
+  const BELOW = 1;
+
+  // `quiet`: the text is already part of a name above; `pointer`: the hand cursor is inherited; `inert`: nothing in
+  // here can be acted on; `near`: all of what it is in is near the viewport. Returns BELOW for what lies too far below
+  // to be looked at.
+  function visit(el, depth, at, quiet, pointer, inert, near) {
+    let box = null;
+    if (kept && !near) {
+      box = el.getBoundingClientRect();
+      const top = box.top + at.y, bottom = box.bottom + at.y;
+      if ((top > height + band || bottom < -band) && (box.height || box.width) && !kept.has(el)) {
+        const below = top > height + band;
+        if (below || el.scrollHeight <= box.height + 1) { cut = true; return below ? BELOW : 0; }
+      }
+      near = top >= 0 && bottom <= height && box.height > 0 && el.scrollHeight <= box.height + 1 && !at.clip;
+    }
+    const style = getComputedStyle(el);
+    const display = style.display;
+    if (display === 'none' || el.localName === 'area') return 0;
+    const contents = display === 'contents';
+    const tag = el.localName;
+    const visible = style.visibility === 'visible';
+    const inline = display === 'inline';
+    const block = !inline && !contents && !display.startsWith('inline');
+    const hasPointer = style.cursor === 'pointer';
+    const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
+    const role = roleOf(el);
+    // Text formatting, most of what there is, needs no box of its own.
+    if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
+      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
+      return 0;
+    }
+    const rect = contents ? boxOf(el) : box || el.getBoundingClientRect();
+    if (inert && el === at.modal) inert = false;
+    if (el.inert && el.hasAttribute('inert')) inert = true;
+
+    if (tag === 'iframe' || tag === 'frame') { flush(depth); if (visible && rect.width && rect.height) enterFrame(el, depth, at, rect, inert); return 0; }
+    if (block) words.push('\n');
+    if (style.contentVisibility === 'hidden') return 0;
+
+    const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
+    const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
+    const drawn = boxed || labelled || spills(el, rect);
+    let interactive = false;
+    if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer);
+    else if (labelled && visible) interactive = true;
+    // A label whose control is not drawn stands for it.
+    let source = null;
+    if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
+    const clipped = inline || !el.firstElementChild && !el.shadowRoot ? at : clipFor(el, style, rect, at, display);
+    near = near && clipped === at;
 
     if (interactive) {
       flush(depth);
-      const name = addElement(el, role, depth, rect, ox, oy, frame);
-      if (tag === 'select') {
-        for (const option of el.options) lines.push([depth + 1, 'option ' + JSON.stringify(clip(squeeze(option.label), 100)) + (option.selected ? ' selected' : '') + (option.disabled ? ' disabled' : ''), -1, distanceOf(rect, ox, oy)]);
-        return;
-      }
-      if (tag === 'textarea' || tag === 'input') return;
-      walk(el, depth + 1, ox, oy, frame, quiet || name !== '' || role === 'textbox', hasPointer);
+      const shownRole = source ? roleOf(source) : tag === 'a' && role === 'generic' ? 'link' : role;
+      const name = clip(nameOf(source || el, shownRole, true), 300);
+      const value = valueOf(source || el, shownRole);
+      if (inert) lines.push([depth, shownRole + (name ? ' ' + JSON.stringify(name) : '') + ' inert', -1, distanceOf(rect, at)]);
+      else addElement(el, shownRole, depth, rect, at, name, value, source);
+      if (tag === 'select') { optionLines(el, depth + 1, at, inert); return 0; }
+      if (tag === 'textarea' || tag === 'input') return 0;
+      if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
+      scrollLine(el, style, depth + 1, at, rect);
+      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', hasPointer, inert, near, false);
       flush(depth + 1);
-      return;
+      if (block) words.push('\n');
+      return 0;
     }
+    if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
+    suspect(el, tag, display, rect);
 
-    if (visible && STRUCTURE.has(role) && !quiet && (rect.width || rect.height || contents)) {
+    if (visible && STRUCTURE.has(role) && !quiet && (boxed || contents)) {
       flush(depth);
       const name = role === 'row' || role === 'cell' ? squeeze(el.getAttribute('aria-label') || '') : clip(nameOf(el, role, false), 300);
       const level = role === 'heading' ? ' level=' + (el.getAttribute('aria-level') || tag.slice(1) || 2) : '';
       const value = role === 'progressbar' || role === 'meter' ? ' value=' + JSON.stringify(valueOf(el, role)) : '';
-      lines.push([depth, role + (name ? ' ' + JSON.stringify(name) : '') + value + level, -1, distanceOf(rect, ox, oy)]);
+      lines.push([depth, role + (name ? ' ' + JSON.stringify(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
-      walk(el, depth + 1, ox, oy, frame, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer);
+      scrollLine(el, style, depth + 1, at, rect);
+      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer, inert, near, tag === 'pre');
       flush(depth + 1);
       fold(before, depth);
-      return;
+      if (block) words.push('\n');
+      return 0;
     }
     if (block) flush(depth);
+    if (tag === 'canvas' && visible && boxed) { lines.push([depth, 'canvas', -1, distanceOf(rect, at)]); return 0; }
+    scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
-    const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el));
-    if (!mute) walk(el, depth, ox, oy, frame, quiet || !visible || said, hasPointer);
+    const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
+    if (tag === 'br') words.push('\n');
+    if (!mute) walk(el, depth, clipped, quiet || !visible || said, hasPointer, inert, near, tag === 'pre');
     else if (text) text += ' ';
-    if (block) flush(depth); else if (tag === 'br') text += ' ';
+    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
+    return 0;
+  }
+
+  function areas(image, depth, at, inert) {
+    const map = image.getRootNode().querySelector(`map[name="${CSS.escape(image.useMap.slice(1))}"]`);
+    for (const area of map ? map.querySelectorAll('area[href]') : []) {
+      flush(depth);
+      if (!inert) addElement(area, roleOf(area), depth, boxOf(area), at, clip(nameOf(area, 'link', true), 300), '', null);
+    }
+  }
+
+  // Links around blocks have empty boxes of their own; what spills out of them can be clicked.
+  function spills(el, rect) {
+    if (rect.width > 0 && rect.height > 0) return true;
+    for (const part of el.getClientRects()) if (part.width > 0 && part.height > 0) return true;
+    const first = el.firstElementChild;
+    return !!first && (el.localName === 'a' || el.localName === 'button' || el.hasAttribute('role') || el.hasAttribute('tabindex')) &&
+      first.getClientRects().length > 0 && first.getBoundingClientRect().height > 0;
+  }
+
+  function canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer) {
+    if (tag === 'input') return el.type !== 'hidden';
+    if (INTERACTIVE_ROLES.has(role) && role !== 'gridcell') return !(tag === 'option' && el.closest('select'));
+    if (tag === 'select' || tag === 'textarea' || tag === 'summary' || tag === 'area') return true;
+    if ((tag === 'audio' || tag === 'video') && el.controls) return true;
+    const tabindex = el.hasAttribute('tabindex');
+    if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
+    if (tag === 'body' && el.ownerDocument.designMode === 'on') return true;
+    if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (clicks(el)) {
+      if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
+      if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
+      return !delegates(el);
+    }
+    if (hasPointer && !pointer) return !el.querySelector('a[href], button, input, select, textarea');
+    return el.draggable && tag !== 'img' && tag !== 'a';
+  }
+
+  // Listeners further down take the clicks themselves, so this one only delegates.
+  function delegates(el) {
+    const all = el.getElementsByTagName('*');
+    const limit = Math.min(all.length, 100);
+    for (let i = 0; i < limit; i++) {
+      const inner = all[i];
+      if (inner.localName === 'svg' || inner.localName === 'canvas' || clicks(inner)) return true;
+    }
+    return limit > 30;
+  }
+
+  function clipFor(el, style, rect, at, display) {
+    const position = style.position;
+    const around = position === 'fixed' ? null : position === 'absolute' ? at.absolute : at.clip;
+    const anchored = position !== 'static' || style.transform !== 'none';
+    const ox = style.overflowX, oy = style.overflowY;
+    let inner = around, hard = at.hard;
+    if ((ox !== 'visible' || oy !== 'visible') && !display.startsWith('inline') || style.clipPath !== 'none') {
+      const own = [ox === 'visible' ? -1e9 : rect.left, oy === 'visible' ? -1e9 : rect.top, ox === 'visible' ? 1e9 : rect.right, oy === 'visible' ? 1e9 : rect.bottom];
+      inner = around ? [Math.max(around[0], own[0]), Math.max(around[1], own[1]), Math.min(around[2], own[2]), Math.min(around[3], own[3])] : own;
+      hard = !/auto|scroll/.test(ox + oy);
+    }
+    const absolute = anchored ? inner : position === 'fixed' ? null : at.absolute;
+    if (inner === at.clip && absolute === at.absolute && hard === at.hard) return at;
+    return {...at, clip: inner, absolute, hard};
+  }
+
+  function scrollLine(el, style, depth, at, rect) {
+    const overflow = style.overflowY;
+    if (overflow !== 'auto' && overflow !== 'scroll' || el === root || el.clientHeight < 20 || el.scrollHeight <= el.clientHeight + 1) return;
+    const above = Math.round(el.scrollTop), below = Math.round(el.scrollHeight - el.clientHeight - el.scrollTop);
+    flush(depth);
+    lines.push([depth, `scrolls: ${above} px above, ${below} px below`, -1, distanceOf(rect, at)]);
+  }
+
+  function optionLines(el, depth, at, inert) {
+    const box = el.multiple || el.size > 1;
+    const away = distanceOf(el.getBoundingClientRect(), at);
+    Array.from(el.options).slice(0, OPTION_LINES).forEach((option) => {
+      lines.push([depth, 'option ' + JSON.stringify(clip(squeeze(option.label), 100)) + (option.selected ? ' selected' : '') + (option.disabled ? ' disabled' : ''), -1, away]);
+    });
+    if (el.options.length > OPTION_LINES) lines.push([depth, `... ${el.options.length - OPTION_LINES} more options`, -1, away]);
+  }
+
+  function enterFrame(el, depth, at, rect, inert) {
+    let inner = null;
+    try { inner = el.contentDocument; } catch { /* another origin */ }
+    const left = rect.left + el.clientLeft, top = rect.top + el.clientTop;
+    const x = left + at.x, y = top + at.y;
+    if (!inner) {
+      opaque.push([lines.length, depth, holderNumber(el), [x, y]]);
+      lines.push([depth, 'iframe', -1, distanceOf(rect, at)]);
+      return;
+    }
+    const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
+    lines.push([depth, 'iframe' + (title ? ' ' + JSON.stringify(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
+    if (!inner.body) return;
+    const modal = topModal(inner);
+    const inside = {x, y, modal, frame: inner.URL, w: el.clientWidth, h: el.clientHeight, clip: [0, 0, el.clientWidth, el.clientHeight], absolute: null, hard: false};
+    inside.absolute = inside.clip;
+    words.push('\n');
+    visitAll(inner, depth + 1, inside, inert || !!modal);
+  }
+
+  function goesOn() {
+    const above = Math.max(0, Math.round(scrollY - band)), below = Math.max(0, Math.round(root.scrollHeight - scrollY - height - band));
+    let more = document.links.length - elements.filter((e) => !e[8] && SEEN_CONTROLS.has(e[3])).length;
+    for (const tag of CONTROLS) more += document.getElementsByTagName(tag).length;
+    return `... the page goes on for ${above} px above and ${below} px below of what is here` + (more > 0 ? `, with about ${more} links and controls` : '');
+  }
+
+  function topModal(doc) {
+    const open = doc.querySelectorAll('dialog:modal');
+    return open.length ? open[open.length - 1] : null;
+  }
+
+  // A host with a closed shadow root looks like an element that draws something out of nothing.
+  function suspect(el, tag, display, rect) {
+    if (rootOf(el) || asked.get(el) === rect.height || suspects.length > 100) return;
+    const custom = tag.includes('-');
+    if (!custom && (el.childElementCount || !rect.height || display === 'inline' || !HOSTS.has(tag) || el.firstChild && squeeze(el.textContent))) return;
+    asked.set(el, rect.height);
+    suspects.push(el);
   }
 
   // A container with one line of plain text in it, or nothing, is one line.
@@ -144,29 +367,32 @@ function observe({firstId, stamp, origin}) {
     const added = lines.length - before;
     const bare = /^[a-z]+$/.test(own[1]);
     if (added === 0 && bare) lines.splice(before - 1, 1);
-    else if (added === 1 && bare && lines[before][2] === -1 && lines[before][0] === depth + 1) {
+    else if (added === 1 && bare && lines[before][2] === -1 && lines[before][0] === depth + 1 && !lines[before][1].startsWith('iframe')) {
       own[1] += ': ' + lines[before][1];
       lines.pop();
     }
   }
 
-  // Listeners further down take the clicks themselves, so this one only delegates.
-  function delegates(el) {
-    const all = el.getElementsByTagName('*');
-    const limit = Math.min(all.length, 200);
-    for (let i = 0; i < limit; i++) {
-      const inner = all[i];
-      if (inner.localName === 'svg' || inner.localName === 'canvas' || listens(inner)) return true;
+  function visitAll(doc, depth, at, inert) {
+    for (const part of doc.documentElement?.children || []) {
+      if (!SKIP.has(part.tagName)) { visit(part, depth, at, false, false, inert, false); flush(depth); }
     }
-    return limit > 30;
   }
 
-  for (const part of document.documentElement?.children || []) {
-    if (!SKIP.has(part.tagName)) { visit(part, 0, originX, originY, origin ? document.URL : '', false, false); flush(0); }
-  }
-  return JSON.stringify({
-    url: document.URL, title: document.title, elements, lines, opaque, nextId,
-    text: document.body ? document.body.innerText : '',
-    scroll: [scrollX, scrollY, document.documentElement.scrollWidth, document.documentElement.scrollHeight, width, height],
-  });
+  const modal = topModal(document);
+  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? document.URL : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  if (cut) lines.push([0, goesOn(), -1, 0]);
+  return {
+    url: document.URL, title: document.title, elements, lines, opaque, nextId, suspects: suspects.length,
+    text: words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim(),
+    scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
+  };
 }
+
+const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
+const CONTROLS = ['button', 'input', 'select', 'textarea'];
+const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);
+
+function observe(what) { return JSON.stringify(pass(what)); }
+
+const HOSTS = new Set('article aside blockquote div footer h1 h2 h3 h4 h5 h6 header main nav p section span'.split(' '));

@@ -1,20 +1,27 @@
-// Waiting for the page to be quiet.
+// Waiting for the page to be quiet, and looking at it then.
 
-// Resolves when the DOM has been quiet for `frames` frames in a row, or after `bound` milliseconds.
+let watcher = null;
+let mutations = 0;
+
+// Resolves when the DOM has been quiet for `frames` frames in a row, or after `bound` milliseconds: `quiet` says which,
+// `still` whether nothing at all has changed meanwhile.
 function settle({frames, bound}) {
   if (!watcher) {
     watcher = new MutationObserver((records) => { mutations += records.length; });
     watcher.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
   }
   return new Promise((resolve) => {
+    mutations += watcher.takeRecords().length;
+    const first = mutations;
+    const start = performance.now();
     let quiet = 0;
-    let seen = mutations;
-    const end = performance.now() + bound;
+    let seen = first;
     const tick = () => {
       mutations += watcher.takeRecords().length;
       quiet = mutations === seen ? quiet + 1 : 0;
       seen = mutations;
-      if (quiet >= frames || performance.now() >= end) resolve(quiet >= frames);
+      const now = performance.now();
+      if (quiet >= frames || now >= start + bound) resolve({quiet: quiet >= frames, still: seen === first, waited: now - start});
       else next();
     };
     // A page in the background draws no frames: a timer stands in for them.
@@ -26,4 +33,12 @@ function settle({frames, bound}) {
     };
     next();
   });
+}
+
+// Settles and then observes, in one call.
+async function look({frames, bound, what}) {
+  const settled = await settle({frames, bound});
+  const start = performance.now();
+  const seen = pass(what);
+  return JSON.stringify({...settled, ...seen, passed: performance.now() - start});
 }

@@ -63,7 +63,7 @@ def test_drag(open_page, by_name, kind):
 def test_scrolling_shows_what_was_below(open_page, by_name):
     env, obs = open_page(
         """<div style="height:100px;width:200px;overflow:auto" tabindex=0 aria-label=inner><p style="height:500px">a</p><button>Deep</button></div>
-        <p style="height:2000px"></p><button>Bottom</button>"""
+        <p style="height:700px"></p><button>Bottom</button>"""
     )
     assert not by_name(obs, "Bottom")["in_viewport"]
     obs, *_ = env.step({"action": "scroll", "dy": 5000})

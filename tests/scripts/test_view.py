@@ -43,12 +43,3 @@ def test_view_of_a_cut_off_episode(episode):
     (episode / "episode.json").write_text(json.dumps({**meta, "outcome": "running"}))
     result = CliRunner().invoke(app, ["view", str(episode)])
     assert "cut off" in result.output
-
-
-def test_bench_env_measures_both_and_keeps_its_bounds():
-    result = CliRunner().invoke(app, ["bench", "env", "--rounds", "6", "--json"])
-    assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
-    assert figures["step"]["raw"] > 1
-    assert figures["step"]["ratio"] < 3
-    assert figures["reset"]["ratio"] < 4

@@ -1,0 +1,201 @@
+"""Opens a peer: its virtual environment, its worker process, and requests with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Literal, Self
+
+from scripts.peers.environments import REQUIREMENTS, PeerError, browser_wrapper, home, make
+from scripts.processes import kill_tree
+
+PeerName = Literal["browsergym", "browser-use"]
+
+FOLDER = Path(__file__).parent
+
+START_SECONDS = 180.0
+"""The longest that the first answer may take beyond the work itself: imports, a browser's launch."""
+
+OBSERVE_SECONDS = 150.0
+"""The longest that one observation may take; BrowserGym's of the largest page takes half a minute when idle."""
+
+MINIWOB_SECONDS = 30.0
+"""The longest that one reset or step of a MiniWoB++ task may take."""
+
+CLOSE_SECONDS = 20.0
+"""How long a peer has to close its browsers before it is killed with them."""
+
+
+class Peer:
+    """A peer's worker process. Get it with `open_peer`; close it, or use it as a context manager."""
+
+    def __init__(self, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        self._answers: queue.Queue[str] = queue.Queue()
+        with log.open("w", encoding="utf8") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf8",
+                env={**os.environ, **environment},
+                start_new_session=True,  # Ctrl-C is for us, who close it
+            )
+        assert self._process.stdout is not None
+        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        self._started = False
+
+    @property
+    def running(self) -> bool:
+        """Can it be asked something?"""
+        return self._process.poll() is None
+
+    def _read(self, answers: IO[str]) -> None:
+        for line in answers:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def call(self, method: str, timeout: float, **arguments: Any) -> Any:
+        """Ask the worker for something.
+
+        Args:
+            method: of the class `Side` in the peer's file.
+            timeout: seconds; a worker that takes longer is killed with its browsers.
+            arguments: of the method, as far as JSON goes.
+
+        Raises:
+            PeerError: it failed, is closed, or did not answer in time.
+        """
+        if not self.running or self._process.stdin is None:
+            raise PeerError(f"{self.name} is closed.")
+        if not self._started:
+            timeout += START_SECONDS
+            self._started = True
+        try:
+            self._process.stdin.write(json.dumps({"method": method, "arguments": arguments}) + "\n")
+            self._process.stdin.flush()
+            line = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self._kill()
+            raise PeerError(f"{self.name} did not answer within {timeout:g} s.") from None
+        except BrokenPipeError:
+            line = ""
+        except BaseException:
+            self._kill()  # its answer would be taken for the next request's
+            raise
+        if not line:
+            self._kill()
+            raise PeerError(f"{self.name} ended by itself; what it said last is in {self._log}.")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise PeerError(f"{self.name} failed: {_first_line(answer['error'])}")
+        return answer["result"]
+
+    def observe(self, url: str, repeat: int) -> dict[str, Any]:
+        """Time the peer's observation of a page, screenshot included, after one that is not counted.
+
+        Returns:
+            `seconds`, a list of `repeat` times; `characters`, the size of the text that its model is given;
+            `missing`, the parts ("DOM", "screenshot") that the peer gave up on: the times are lower bounds then.
+
+        Raises:
+            PeerError: it failed, is closed, or did not answer in time.
+        """
+        result: dict[str, Any] = self.call("observe", OBSERVE_SECONDS * (repeat + 1), url=url, repeat=repeat)
+        return result
+
+    def miniwob(
+        self, base_url: str, task: str, *, role: str, seed: int, resets: int, steps: int, delay: bool
+    ) -> dict[str, list[float]]:
+        """Time resets and clicks of a MiniWoB++ task, observation with screenshot included; BrowserGym only.
+
+        Args:
+            base_url: where its pages are served, with a slash at the end.
+            task: such as `"click-checkboxes-large"`.
+            role: the first elements of this role are clicked in turn; the clicks must not end the episode.
+            seed: of the first reset; the next ones count up.
+            resets: how many, at least one.
+            steps: how many, after the last reset.
+            delay: with its default sleep before an observation; without: `pre_observation_delay=0`.
+
+        Returns:
+            Seconds: `reset` and `step`.
+
+        Raises:
+            PeerError: it failed, is closed, or did not answer in time.
+        """
+        timeout = MINIWOB_SECONDS * (resets + steps + 1)
+        arguments = {"role": role, "seed": seed, "resets": resets, "steps": steps, "delay": delay}
+        times: dict[str, list[float]] = self.call("miniwob", timeout, base_url=base_url, task=task, **arguments)
+        return times
+
+    def close(self) -> None:
+        """End the worker and its browsers. Closing twice is fine."""
+        try:
+            if self.running and self._process.stdin is not None:
+                with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                    self._process.stdin.close()
+                    self._process.wait(CLOSE_SECONDS)
+        finally:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self.running:
+            kill_tree(self._process.pid)
+            self._process.wait(10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_peer(name: PeerName) -> Peer:
+    """Start a peer's worker; the first time this installs the peer, which takes a minute and the network.
+
+    Raises:
+        PeerError: it could not be installed.
+        BrowserNotFound: there is no browser.
+    """
+    python = make(name, REQUIREMENTS[name])
+    folder = home(name)
+    environment = {"ANONYMIZED_TELEMETRY": "false"}
+    if name == "browsergym":
+        environment["PLAYWRIGHT_BROWSERS_PATH"] = str(folder / "browsers")
+        browser_wrapper(_playwright_path(python, environment))
+        side = "browsergym_side.py"
+    else:
+        environment["SELFSURF_PEER_BROWSER"] = str(browser_wrapper(folder / "chromium"))
+        environment["TIMEOUT_BrowserStateRequestEvent"] = str(OBSERVE_SECONDS)  # else it gives up after 30 s
+        environment["BROWSER_USE_CONFIG_DIR"] = str(folder / "config")
+        side = "browser_use_side.py"
+    command = [str(python), "-P", str(FOLDER / "worker.py"), str(FOLDER / side)]
+    return Peer(name, command, environment, folder / "worker.log")
+
+
+def _playwright_path(python: Path, environment: Mapping[str, str]) -> Path:
+    """Ask a peer's Playwright where it expects its own build of Chromium."""
+    script = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
+    try:
+        done = subprocess.run(
+            [str(python), "-c", script],
+            env={**os.environ, **environment}, capture_output=True, text=True, timeout=START_SECONDS, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        said = str(getattr(error, "stderr", "") or error)
+        raise PeerError(f"The peer's Playwright does not start: {said.strip().splitlines()[-1]}") from None
+    return Path(done.stdout.strip())
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "without a word"

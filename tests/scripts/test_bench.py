@@ -1,0 +1,162 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import pytest
+from typer.testing import CliRunner
+
+from browser_env.runtime import runtime
+from scripts.cli import app
+from scripts.loopback import serving
+from scripts.processes import descendants
+from scripts.raw import RawPage
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A folder with the two pages that are looked at, but small."""
+    text = "<!doctype html><title>Docs</title>" + "".join(
+        f'<p><a href="#{i}">entry {i}</a> of many</p>' for i in range(300)
+    )
+    (tmp_path / "library").mkdir()
+    for name in ("library/functions.html", "genindex-all.html"):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def gone(pid):
+    for _ in range(50):
+        listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        if not listed.stdout.strip() or listed.stdout.strip().startswith("Z"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_raw_pass_is_the_environments(tmp_path):
+    far = "<p style='margin-top:9000px'><button>Far</button>"
+    (tmp_path / "index.html").write_text(
+        f"<!doctype html><button>One</button><a href='#x'>Two</a><input aria-label=Three>{far}"
+    )
+
+    async def raw(url):
+        page = await RawPage.open((1280, 720))
+        try:
+            await page.page.goto(url)
+            await page.install()
+            return json.loads(await page.seen()), await page.screenshot()
+        finally:
+            await page.close()
+
+    with serving(tmp_path) as origin:
+        env = gymnasium.make("Browser-v0", start_url=f"{origin}/index.html", viewport=(1280, 720))
+        observation, _ = env.reset(seed=0)
+        seen, png = runtime().run(raw(f"{origin}/index.html"), timeout=30)
+        env.close()
+    names = [element["name"] for element in observation["elements"]]
+    assert names[:3] == ["One", "Two", "Three"]
+    assert [element[2] for element in seen["elements"]] == names
+    assert png.startswith(b"\x89PNG")
+
+
+def test_bench_env_sets_everything_beside_the_raw_limit(docs):
+    result = CliRunner().invoke(app, ["bench", "env", "--rounds", "1", "--docs", str(docs), "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert list(figures["works"]) == ["step", "reset", "observation, functions", "observation, genindex"]
+    for work, most in (("step", 4), ("reset", 5), ("observation, functions", 5)):
+        summary = figures["works"][work]
+        assert summary["ms"]["raw limit"] > 1
+        assert 0.3 < summary["ratios"]["raw limit"]["ratio"] < most
+        assert summary["ratios"]["raw limit"]["target"]
+    assert figures["works"]["step"]["samples"] == {"selfsurf": 10, "raw limit": 10}
+    assert figures["phases"]["total"] > figures["phases"]["act"] > 0
+    assert figures["characters"]["observation, genindex"]["selfsurf"] > 100
+    assert figures["errors"] == {}
+
+
+def test_bench_env_without_the_documentation_says_so_and_measures_the_rest(tmp_path):
+    result = CliRunner().invoke(app, ["bench", "env", "--rounds", "1", "--docs", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert f"{tmp_path} is not the Python documentation" in " ".join(result.stdout.split())
+    assert "at most 2x" in result.stdout
+
+
+def test_a_peer_that_can_not_be_installed_is_a_line_and_not_the_end(docs, tmp_path, monkeypatch):
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "peers").write_text("a file where the folder should be")
+    result = CliRunner().invoke(app, ["bench", "env", "--peers", "--rounds", "1", "--docs", str(docs), "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert "browsergym could not be installed" in figures["errors"]["BrowserGym"]
+    assert "browser-use could not be installed" in figures["errors"]["browser-use"]
+    assert figures["works"]["step"]["ratios"]["raw limit"]["ratio"] > 0
+
+
+def test_bench_vector_writes_figures_and_a_curve(tmp_path):
+    pytest.importorskip("matplotlib")
+    arguments = ["--envs", "1,2", "--rounds", "1", "--seconds", "0.3", "--out", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, ["bench", "vector", *arguments])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["errors"] == {}
+    assert [(p["envs"], p["screenshot"]) for p in figures["points"]] == [(1, True), (2, True), (1, False), (2, False)]
+    for point in figures["points"]:
+        assert min(point[name] for name in ("vector", "loop", "single")) > 1
+        assert point["phases"]["batch"] >= point["phases"]["rest"] > 0
+        assert ("decode" in point["phases"]) is point["screenshot"]
+        if sys.platform == "linux":
+            assert 50 < point["memory"] < 2000
+            assert set(point["cpu"]) == {"python", "driver", "browser"}
+    if sys.platform == "linux":
+        assert 0 < figures["ratios"]["with screenshots"]["MB per added environment"] < 200
+    assert figures["ratios"]["with screenshots"]["vector(8) / single"] is None
+    assert json.loads((tmp_path / "vector.json").read_text())["points"] == figures["points"]
+    assert (tmp_path / "vector.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bench_vector_wants_numbers():
+    result = CliRunner().invoke(app, ["bench", "vector", "--envs", "1,few"])
+    assert result.exit_code == 2
+    assert "1,2,8" in result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
+    command = [sys.executable, "-m", "scripts.cli", "bench", "vector", "--envs", "2", "--seconds", "60"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while len(below := descendants(process.pid)) < 6 and time.monotonic() < end:  # until the browser is there
+            time.sleep(0.1)
+        assert len(below) >= 6
+        process.send_signal(number)
+        assert process.wait(30) != 0
+        assert all(gone(pid) for pid in below)
+    finally:
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_64_environments_in_one_process():
+    result = CliRunner().invoke(app, ["bench", "vector", "--envs", "64", "--rounds", "1", "--seconds", "5", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["errors"] == {}
+    assert all(point["vector"] > 1 for point in figures["points"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_bench_env_beside_the_real_peers():
+    result = CliRunner().invoke(app, ["bench", "env", "--peers", "--rounds", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert {"BrowserGym", "BrowserGym, no delay", "raw limit"} <= set(figures["works"]["step"]["ratios"])
+    assert {"BrowserGym", "browser-use", "raw limit"} <= set(figures["works"]["observation, functions"]["ratios"])
+    assert figures["works"]["step"]["ratios"]["BrowserGym"]["ratio"] > 5
