@@ -7,7 +7,6 @@ sees. The judge is Chromium's accessibility tree (`scripts.fidelity` says how).
 
 from __future__ import annotations
 
-import inspect
 import statistics
 import time
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ from typing import Any
 import gymnasium
 
 import browser_env  # noqa: F401  (registers Browser-v0)
-from browser_env.env import make_core
 from scripts.chromium_view import collect, name_sources
 from scripts.console import console, progress
 from scripts.fidelity import Disagreement, Region, Verdict, grouped, judge
@@ -52,7 +50,8 @@ class Row:
     sources: dict[tuple[int, int], str] = field(default_factory=dict)
     """Where Chromium took the names from that are shown."""
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What a peer gave for the same address: `seconds`, `characters`, or `error`."""
+    """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
+    `error`."""
     problem: str = ""
     """Why it could not be measured."""
 
@@ -101,9 +100,7 @@ def measure(
 
 def _measure(row: Row, region: Region, explain: bool) -> None:
     row.seconds, row.characters = _timed(row.url)
-    options: dict[str, Any] = {"stamp_ids": True}
-    if region == "page" and "reach" in inspect.signature(make_core).parameters:
-        options["reach"] = None
+    options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
     env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
     try:
         observation = quiet(env)
@@ -146,7 +143,7 @@ def _timed(url: str) -> tuple[float, int]:
 
 
 def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    from scripts.peers import open_peer  # type: ignore[import-not-found]
+    from scripts.peers.peer import open_peer
 
     peer = open_peer(name)
     try:
@@ -158,6 +155,7 @@ def _measure_peer(name: str, rows: Sequence[Row]) -> None:
                     row.peers[name] = {
                         "seconds": round(statistics.median(seen["seconds"]), 4),
                         "characters": seen["characters"],
+                        "missing": seen.get("missing", []),
                     }
                 except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
                     row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}

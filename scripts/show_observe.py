@@ -85,10 +85,11 @@ def _cells(verdict: Verdict) -> list[Text]:
 def _beside(row: Row, peer: dict[str, Any]) -> list[str]:
     if "seconds" not in peer:
         return ["failed" if "error" in peer else "-", "", "", ""]
+    more = "> " if peer.get("missing") else ""  # it gave up on a part, so it would have taken longer
     return [
-        f"{peer['seconds']:.2f}",
+        f"{more}{peer['seconds']:.2f}",
         f"{peer['characters']:,}",
-        f"{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
+        f"{more}{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
         f"{peer['characters'] / row.characters:.1f}x" if row.characters else "",
     ]
 

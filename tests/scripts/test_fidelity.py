@@ -188,7 +188,9 @@ def verdict_on():
         def verdict(name):
             if name not in known:
                 url = f"{pages.base(HARD_PAGES)}/{name}.html"
-                env = gymnasium.make("Browser-v0", start_url=url, viewport=VIEWPORT, stamp_ids=True, screenshot=False)
+                env = gymnasium.make(
+                    "Browser-v0", start_url=url, viewport=VIEWPORT, stamp_ids=True, screenshot=False, reach=None
+                )
                 try:
                     observation = quiet(env)
                     known[name] = judge(collect(env.unwrapped.core), observation["elements"])
@@ -201,19 +203,6 @@ def verdict_on():
 
 JUDGED = {"inputs": 44, "aria": 40, "names": 66, "shadow": 18, "frames": 25, "listeners": 15, "hidden": 29, "dialog": 3, "popover": 12}  # fmt: skip
 
-FLOORS = {
-    "inputs": (1.0, 1.0, 0.0),
-    "aria": (1.0, 0.92, 0.03),
-    "names": (0.98, 0.83, 0.02),
-    "shadow": (0.61, 1.0, 0.09),
-    "frames": (0.8, 1.0, 0.0),
-    "listeners": (0.73, 0.9, 0.0),
-    "hidden": (0.86, 1.0, 0.07),
-    "dialog": (1.0, 1.0, 0.0),
-    "popover": (1.0, 1.0, 0.0),
-}
-"""Recall and agreement at least, false share at most, on each hand-made page."""
-
 
 @pytest.mark.parametrize("name", HARD_NAMES)
 def test_judge_sees_all_of_a_hard_page(verdict_on, name):
@@ -221,15 +210,6 @@ def test_judge_sees_all_of_a_hard_page(verdict_on, name):
 
 
 @pytest.mark.parametrize("name", HARD_NAMES)
-def test_fidelity_on_a_hard_page(verdict_on, name):
-    verdict, (recall, agreement, false) = verdict_on(name), FLOORS[name]
-    differ = [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
-    assert verdict.recall >= recall, differ
-    assert verdict.agreement >= agreement, differ
-    assert verdict.false_share <= false, differ
-
-
-@pytest.mark.parametrize("name", HARD_NAMES)
-@pytest.mark.xfail(strict=False, reason="closed shadow roots, media, maps, generated content and more are not seen yet")
 def test_targets_on_a_hard_page(verdict_on, name):
-    assert verdict_on(name).good
+    verdict = verdict_on(name)
+    assert verdict.good, [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
