@@ -22,8 +22,9 @@ from scripts.fidelity import Disagreement, Region, Verdict, grouped, judge
 from scripts.pages.install import Unavailable
 from scripts.pages.serve import Pages
 from scripts.pages.table import Page
+from scripts.peers.peer import PeerName, open_peer
 
-PEERS = ("browsergym", "browser-use")
+PEERS: tuple[PeerName, ...] = ("browsergym", "browser-use")
 VIEWPORT = (1280, 720)
 REPEAT = 5
 """Observations that are timed."""
@@ -65,14 +66,14 @@ class Row:
 
 
 def measure(
-    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = (), explain: bool = False
+    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[PeerName] = (), explain: bool = False
 ) -> list[Row]:
     """Measure on each page.
 
     Args:
         pages: on which.
         region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
-        peers: names that `scripts.peers.open_peer` knows, to be timed on the same addresses.
+        peers: other environments, timed on the same addresses.
         explain: say of the disagreements where Chromium took its names from.
 
     Returns:
@@ -142,9 +143,7 @@ def _timed(url: str) -> tuple[float, int]:
         env.close()
 
 
-def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    from scripts.peers.peer import open_peer
-
+def _measure_peer(name: PeerName, rows: Sequence[Row]) -> None:
     peer = open_peer(name)
     try:
         with progress(name, len(rows)) as update:
