@@ -90,7 +90,8 @@ def measure(
                 try:
                     _measure(row, region, explain)
                 except Exception as error:  # one page must not cost the figures of the others
-                    row.problem = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+                    said = str(error).strip() or "no message"
+                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)

@@ -213,3 +213,19 @@ def test_judge_sees_all_of_a_hard_page(verdict_on, name):
 def test_targets_on_a_hard_page(verdict_on, name):
     verdict = verdict_on(name)
     assert verdict.good, [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
+
+
+def test_frames_in_processes_of_their_own_are_joined():
+    with Pages() as pages:
+        url = f"{pages.base(HARD_PAGES)}/frames.html"
+        options = {"viewport": VIEWPORT, "stamp_ids": True, "screenshot": False, "reach": None}
+        env = gymnasium.make("Browser-v0", start_url=url, switches=("--site-per-process",), **options)
+        try:
+            observation = quiet(env)
+            nodes = collect(env.unwrapped.core)
+            assert len({one.key[0] for one in nodes}) > 1
+            verdict = judge(nodes, observation["elements"])
+        finally:
+            env.close()
+    assert verdict.judged == pytest.approx(JUDGED["frames"], abs=1)
+    assert verdict.good
