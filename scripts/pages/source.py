@@ -11,8 +11,6 @@ from scripts.pages import install
 HTML = Path(__file__).parent / "html"
 """Pages of ours that show what an npm package makes of a page."""
 
-HARD = Path(__file__).parents[2] / "tests" / "browser_env" / "pages"
-
 
 @dataclass(frozen=True)
 class Static:
@@ -81,3 +79,15 @@ def apt(name: str, packages: list[str], pattern: str) -> Static:
 def own(*uses: Static) -> Static:
     """Our pages, and the packages that they load."""
     return Static("html", uses[0].package, lambda: HTML, uses)
+
+
+def hard() -> Static:
+    """The hand-made pages, which only a checkout has."""
+    folder = Path(__file__).parents[2] / "tests" / "browser_env" / "pages"
+
+    def found() -> Path:
+        if not folder.is_dir():
+            raise install.Unavailable(f"{folder} is not there: run from a checkout")
+        return folder
+
+    return Static("hard", "this repository", found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scripts.pages.applications import FOSSIL, JUPYTERLAB, OSCAR, OTTERWIKI, SPIRIT, TRAC, WAGTAIL
-from scripts.pages.source import HARD, Source, Static, apt, npm, npm_pages, own
+from scripts.pages.source import Source, Static, apt, hard, npm, npm_pages, own
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ REVEAL = npm_pages("reveal", "reveal.js@6.0.2", "reveal.js")
 HARD_NAMES = ("inputs", "aria", "names", "shadow", "frames", "listeners", "hidden", "dialog", "popover")
 """Hand-made pages of what is hard to see right."""
 
-HARD_PAGES = Static("hard", "this repository", lambda: HARD)
+HARD_PAGES = hard()
 
 PAGES: tuple[Page, ...] = (
     Page("python-index", "documentation", PYTHON, "/index.html"),
