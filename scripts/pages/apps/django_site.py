@@ -116,8 +116,9 @@ def _oscar(values: dict[str, Any]) -> None:
 def _spirit(values: dict[str, Any]) -> None:
     from spirit.extra.project_template.project_name.settings import base
 
+    unwanted = ("LOGGING", "WSGI_APPLICATION")
     kept = {name: values[name] for name in ("ROOT_URLCONF", "CACHES", "MEDIA_ROOT", "STATIC_ROOT")}
-    values.update({name: getattr(base, name) for name in dir(base) if name.isupper() and name != "LOGGING"}, **kept)
+    values.update({name: getattr(base, name) for name in dir(base) if name.isupper() and name not in unwanted}, **kept)
     login = values["MIDDLEWARE"].index("django.contrib.auth.middleware.AuthenticationMiddleware") + 1
     values["MIDDLEWARE"] = [*values["MIDDLEWARE"][:login], "__main__.as_administrator", *values["MIDDLEWARE"][login:]]
     values["CACHES"]["st_rate_limit"] = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "TIMEOUT": None}
