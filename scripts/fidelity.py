@@ -78,6 +78,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     "gridcell": frozenset({"gridcell", "cell"}),
     "cell": frozenset({"gridcell", "cell"}),
     "Details": frozenset({"group", "details", "generic"}),
+    **{f"doc-{kind}": frozenset({f"doc-{kind}", "link"}) for kind in ("backlink", "biblioref", "glossref", "noteref")},
     "LabelText": frozenset({"generic", "label"}),
     "Legend": frozenset({"generic", "legend"}),
     "Figcaption": frozenset({"generic", "caption", "figcaption"}),

@@ -100,6 +100,7 @@ def test_roles():
     assert "button" in accepted_roles(node("summary", "DisclosureTriangle", own_role=True))
     assert "textbox" in accepted_roles(node("div", "generic", editable=True))
     assert accepted_roles(node("a", "link")) == {"link"}
+    assert "link" in accepted_roles(node("a", "doc-noteref"))  # whose superclass it is
 
 
 def test_plain_names():
