@@ -13,13 +13,16 @@ from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.observation import Element, Observation
 from browser_env.outcome import Outcome
 from browser_env.runtime import shutdown
+from browser_env.safety import Risk, Safety, Secret
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task
 from browser_env.vector import VectorBrowserEnv
 
 __all__ = [
     "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Element", "EnvError",
-    "EpisodeState", "Observation", "Outcome", "Score", "Task", "VectorBrowserEnv", "parse_action", "shutdown",
+    "EpisodeState", "Observation", "Outcome", "Risk", "Safety", "Score", "Secret", "SessionOptions", "Task",
+    "VectorBrowserEnv", "parse_action", "shutdown",
 ]  # fmt: skip
 
 if "Browser-v0" not in gym.registry:

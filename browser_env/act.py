@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from typing import Any
 
@@ -28,6 +27,7 @@ from browser_env.actions import (
     Wait,
 )  # fmt: skip
 from browser_env.errors import ActionError
+from browser_env.safety.files import uploadable
 from browser_env.session import Session
 from browser_env.tab import Place, Tab
 
@@ -56,11 +56,14 @@ class Hands:
     Args:
         session: where to act; the active tab is meant.
         foreign: elements in frames of another origin, with the place of the frame.
+        at_once: `type` puts its text in as a whole, not key by key: it holds a secret, which the page could otherwise
+            repeat piece by piece.
     """
 
-    def __init__(self, session: Session, foreign: dict[int, Place]) -> None:
+    def __init__(self, session: Session, foreign: dict[int, Place], *, at_once: bool = False) -> None:
         self.session = session
         self.foreign = foreign
+        self.at_once = at_once
 
     @property
     def tab(self) -> Tab:
@@ -181,7 +184,15 @@ class Hands:
         if action.id is not None:
             where = await self._locate(action.id)
             await self.tab.page.mouse.click(where["x"], where["y"])
-        await self.tab.page.keyboard.type(action.text)
+        keyboard = self.tab.page.keyboard
+        if not self.at_once:
+            await keyboard.type(action.text)
+            return "keyboard"
+        for number, line in enumerate(action.text.split("\n")):
+            if number:
+                await keyboard.press("Enter")
+            if line:
+                await keyboard.insert_text(line)
         return "keyboard"
 
     async def _press(self, action: Press) -> str:
@@ -232,7 +243,7 @@ class Hands:
         return x, y
 
     async def _upload(self, action: Upload) -> None:
-        files = _existing(action.files)
+        files = uploadable(action.files, self.session.border.safety.upload_from)
         world = self.foreign[action.id].world if action.id in self.foreign else self.tab.main
         node = await world.call("node", id=action.id)
         if "objectId" not in node:
@@ -254,7 +265,7 @@ class Hands:
         try:
             match action:
                 case Navigate():
-                    await page.goto(_full_url(action.url), wait_until="commit", timeout=timeout)
+                    await page.goto(await self._admitted(action.url), wait_until="commit", timeout=timeout)
                 case Back():
                     if await page.go_back(wait_until="commit", timeout=timeout) is None:
                         raise ActionError("There is no page to go back to.")
@@ -262,7 +273,7 @@ class Hands:
                     if await page.go_forward(wait_until="commit", timeout=timeout) is None:
                         raise ActionError("There is no page to go forward to.")
                 case NewTab():
-                    await self.session.new_tab(_full_url(action.url) if action.url else "")
+                    await self.session.new_tab(await self._admitted(action.url) if action.url else "")
                 case CloseTab():
                     await self.session.close_tab()
                 case FocusTab():
@@ -275,18 +286,19 @@ class Hands:
             if "net::" in str(error) or "invalid URL" in str(error) or "Timeout" in str(error):
                 with contextlib.suppress(Error):  # there may be nothing left to stop
                     await self.tab.protocol.send("Page.stopLoading")
-                raise ActionError(f"The page did not load: {str(error).splitlines()[0]}") from None
+                why = self.session.border.explain(str(error).splitlines()[0])
+                raise ActionError(f"The page did not load: {why}") from None
             raise
+
+    async def _admitted(self, url: str) -> str:
+        """Return the full form of an address that may be opened."""
+        border = self.session.border
+        full = url if border.folders and url.startswith("file:///") else _full_url(url)
+        await border.admit(full)
+        return full
 
 
 Point = tuple[float, float]
-
-
-def _existing(files: tuple[str, ...]) -> list[str]:
-    for file in files:
-        if not os.path.isfile(file):
-            raise ActionError(f"There is no file {file!r} to upload.")
-    return [os.path.abspath(file) for file in files]
 
 
 def key_chord(key: str) -> str:

@@ -10,13 +10,14 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from browser_env.act import Hands
-from browser_env.actions import AskUser, Finish, Infeasible, Message, parse_action
+from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, parse_action
+from browser_env.contexts import context_source
 from browser_env.delta import NO_CHANGE, make_delta
 from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.marks import draw
@@ -24,8 +25,13 @@ from browser_env.observation import ChatMessage, Info, Observation
 from browser_env.observe import View, ViewOptions, look
 from browser_env.outcome import Outcome
 from browser_env.runtime import BrowserSpec
+from browser_env.safety.caution import Caution, focused, host_of
+from browser_env.safety.paint import paint, shown
+from browser_env.safety.policy import Safety
+from browser_env.safety.secrets import PLACEHOLDER, Vault
 from browser_env.scan import Scan, paged_scan
 from browser_env.session import DialogPolicy, Session
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.timing import Timing
@@ -50,9 +56,13 @@ class Settings:
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of Playwright's `Browser.new_context`, such as `locale` or `timezone_id`."""
+    """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
+    session: SessionOptions = field(default_factory=SessionOptions)
+    """Whose browser, whose profile, recorded or replayed."""
     user: Callable[[str], str] | None = None
     """Answers `ask_user`; None: nobody is there."""
+    safety: Safety = field(default_factory=Safety)
+    """Where the agent may go, what it may type, read and write, and what it must ask for."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0
@@ -71,8 +81,11 @@ class EnvCore:
         self.session: Session | None = None
         self.episode = EpisodeState()
         self.observation: Observation | None = None
+        self.vault = Vault(settings.safety.secrets)
+        self._caution = Caution(settings.safety)
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
+        self._contexts = context_source(settings.browser, settings.session)
         self._outline: tuple[Any, str] | None = None
         """With `obs_mode="delta"`: the document that was observed last, and its outline."""
 
@@ -93,9 +106,13 @@ class EnvCore:
             except BrowserNotFound:
                 raise
             except Exception as error:
+                why = _first_line(error)
+                if self.session is not None:
+                    why = self.session.border.explain(why)
                 await self._abandon()
                 if attempt == RESET_ATTEMPTS - 1:
-                    raise EnvError(f"Task {self.task.id} could not be set up: {_first_line(error)}") from error
+                    message = self.vault.redact(f"Task {self.task.id} could not be set up: {why}")
+                    raise EnvError(message) from (None if self.vault else error)
         raise AssertionError("unreachable")
 
     async def reset_or_fail(self, rng: np.random.Generator) -> StepResult:
@@ -110,7 +127,10 @@ class EnvCore:
     async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
         session = await self._fresh_session()
         session.take_events()
-        _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
+        session.downloads.forget()
+        self._caution.risk = None
+        with session.border.set_up(session.context):
+            _, goal = await asyncio.gather(session.active.rest_mouse(), self.task.setup(session.active.page, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
@@ -119,7 +139,7 @@ class EnvCore:
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        view = await look(session, self.settings.view, self.viewport, self.settings.bounds)
+        view = await self._look(session, self.settings.view, self.settings.bounds)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
         observation = await self._observation(session, view, last_action="", last_error="")
@@ -131,6 +151,7 @@ class EnvCore:
         session = self.session
         if session is not None:
             reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
+            reusable = reusable and not self.settings.session.one_context_an_episode
             if reusable and not session.active.crashed:
                 return session
             self.session = None
@@ -142,6 +163,9 @@ class EnvCore:
             dialogs=self.settings.dialogs,
             sites=self.task.sites,
             options=self.settings.context,
+            source=self._contexts,
+            safety=self.settings.safety,
+            start_url=self.task.start_url,
         )
         return self.session
 
@@ -154,7 +178,7 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps += 1
         try:
-            async with asyncio.timeout(self.settings.step_timeout):
+            async with asyncio.timeout(self.settings.step_timeout) as self._caution.deadline:
                 result = await self._step(self.session, raw, start)
         except Exception as error:
             if isinstance(error, TimeoutError):
@@ -170,6 +194,8 @@ class EnvCore:
     async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
         tab, since = session.active, session.active.clock
         last_error, path, last_action = "", "", ""
+        session.border.begin()
+        self._caution.risk = None
         try:
             action = parse_action(raw)
             self.episode.last_action = action
@@ -182,7 +208,9 @@ class EnvCore:
         await session.attached()
         since = since if session.active is tab else -1
         scoring = _Scoring(self.task, session, self.episode)
-        view = await look(session, self.settings.view, self.viewport, self.settings.bounds, since, scoring.read)
+        view = await self._look(session, self.settings.view, self.settings.bounds, since, scoring.read)
+        await session.downloads.ended()
+        last_error = session.border.navigation or last_error
         score = scoring.score
         observation = await self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
@@ -217,8 +245,22 @@ class EnvCore:
                 answer = await asyncio.to_thread(self.settings.user, action.question)
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
-                return await Hands(session, self._foreign).perform(action)
+                await self._caution.permit(session, action, self.observation, self._foreign)
+                filled = await self._with_secrets(session, action)
+                return await Hands(session, self._foreign, at_once=filled is not action).perform(filled)
         return "chat"
+
+    async def _with_secrets(self, session: Session, action: Any) -> Any:
+        """Put values in the place of `<secret:name>` in what is to be typed."""
+        if not isinstance(action, Fill | Type):
+            if self.vault and PLACEHOLDER.search(action.to_json()):
+                raise ActionError("Secrets can only be typed, with fill or type.")
+            return action
+        if not PLACEHOLDER.search(action.text):
+            return action
+        id = action.id if action.id is not None else focused(self.observation)
+        host = await host_of(session, id, self._foreign)
+        return action.model_copy(update={"text": self.vault.fill(action.text, host)})
 
     def _judge(self, score: Score) -> Outcome:
         if score.done or self.episode.finished:
@@ -248,8 +290,22 @@ class EnvCore:
         )
         if view.screenshot is not None:
             observation["screenshot"] = view.screenshot
-        self.observation = observation
-        return observation
+        self.observation = self.vault.redact_observation(observation)
+        return self.observation
+
+    async def _look(self, session: Session, options: ViewOptions, *settling: Any) -> View:
+        """Look at the page; where there are secrets, what shows them before or after is painted over."""
+        if not (self.vault and options.screenshot):
+            return await look(session, options, self.viewport, *settling)
+        settled = await look(session, replace(options, screenshot=False), self.viewport, *settling)
+        tab = session.active
+        before = await shown(tab, self.vault.patterns)
+        view = await look(session, options, self.viewport)
+        after = await shown(tab, self.vault.patterns)
+        view.waited = settled.waited
+        if view.screenshot is not None:
+            view.screenshot = paint(view.screenshot, [*before, *after])
+        return view
 
     async def _changes(self, session: Session, outline: str) -> str:
         """Return what changed in the outline since the last observation; the first of an episode is whole."""
@@ -269,26 +325,39 @@ class EnvCore:
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()
+        observation = self.vault.redact_observation(observation)
         timing = Timing(total=time.perf_counter() - start)
         info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
         return observation, 0.0, False, True, info
 
     def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
-        return {
+        info = {
             "outcome": str(outcome),
             "outcome_detail": detail,
             "trainable": outcome.trainable,
             "score": dict(score.details),
             "timing": timing,
             "action_path": path,
+            "downloads": self.downloads,
         }
+        if self._caution.risk is not None:
+            info["risk"] = asdict(self._caution.risk)
+        return self.vault.redact(info) if self.vault else info
+
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Paths of the files that this episode has downloaded."""
+        return tuple(map(str, self.session.downloads.files)) if self.session is not None else ()
 
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do here, and why: `{"action", "reason"}`, or None."""
         if self.observation is None or self._ended is not None:
             return None
         action = self.task.oracle(self.observation)
-        return None if action is None else {"action": action.to_dict(), "reason": action.reason}
+        if action is None:
+            return None
+        told: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
+        return told
 
     async def screenshot(self) -> Any:
         """Return the active tab as an RGB array, from the last observation or newly taken; None before a reset."""
@@ -298,8 +367,22 @@ class EnvCore:
             return self.observation["screenshot"]
         if self.session is None:
             return None
-        view = await look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False), self.viewport)
+        view = await self._look(self.session, replace(self.settings.view, screenshot=True, stamp_ids=False))
         return view.screenshot
+
+    async def storage_state(self) -> dict[str, Any]:
+        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
+
+        Raises:
+            EnvError: there is no session, or it is lost.
+        """
+        if self.session is None:
+            raise EnvError("Call reset() before storage_state().")
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                return dict(await self.session.context.storage_state(indexed_db=True))
+        except Exception as error:
+            raise EnvError(f"The storage can't be read: {_first_line(error)}.") from error
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""
@@ -312,6 +395,8 @@ class EnvCore:
         """Walk through the page (`browser_env.scan`). The episode goes on as if nothing had happened."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
+        if screenshots and self.vault:
+            raise ValueError("With secrets there are no screenshots in a scan: they could show them.")
         scan, foreign = await paged_scan(
             self.session,
             replace(self.settings.view, screenshot=screenshots),
@@ -321,6 +406,8 @@ class EnvCore:
             seconds=self.settings.step_timeout,
         )
         self._foreign = {**self._foreign, **foreign}
+        if self.vault:
+            return replace(scan, **{item.name: self.vault.redact(getattr(scan, item.name)) for item in fields(scan)})
         return scan
 
     async def _teardown(self, session: Session) -> None:

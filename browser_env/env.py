@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -17,10 +18,13 @@ from browser_env.errors import BrowserNotFound
 from browser_env.observation import Info, Observation
 from browser_env.observe import ViewOptions
 from browser_env.runtime import BrowserSpec, runtime
+from browser_env.safety.policy import Safety
 from browser_env.scan import Scan
 from browser_env.session import DialogPolicy
+from browser_env.session_options import SessionOptions
 from browser_env.settle import Bounds
 from browser_env.spaces import ActionSpace, observation_space
+from browser_env.stealth import STEALTH_SWITCHES
 from browser_env.task import Task, Viewport
 
 T = TypeVar("T")
@@ -43,8 +47,10 @@ def make_core(
     switches: tuple[str, ...] = (),
     dialogs: DialogPolicy = "accept",
     context: Mapping[str, Any] | None = None,
+    session: SessionOptions | None = None,
     user: Callable[[str], str] | None = None,
     bounds: Bounds | None = None,
+    safety: Safety | None = None,
     step_timeout: float = 30.0,
     reset_timeout: float = 60.0,
 ) -> EnvCore:
@@ -65,14 +71,17 @@ def make_core(
         executable: path of the browser; None looks for one.
         switches: further command-line switches of the browser.
         dialogs: `"accept"` or `"dismiss"` alerts, confirmations and prompts.
-        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"locale": "de-DE"}`.
+        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
+        session: profile, storage, locale, proxy, device, a running browser, recording, ...
         user: answers the action `ask_user`.
         bounds: what waiting for the page may cost.
+        safety: where the agent may go, what it may type, read and write, and what it must ask for.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
         reset_timeout: the same for an attempt to reset.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given, or an unknown `obs_mode`.
+        ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, or an
+            unknown `obs_mode`.
     """
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
@@ -81,19 +90,37 @@ def make_core(
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     task = task or Task(start_url=start_url, goal=goal)
+    session = session or SessionOptions()
+    device = None if session.device is None else runtime().run(_device(session.device))
+    if viewport is None and device is not None:
+        viewport = (device["viewport"]["width"], device["viewport"]["height"])
+    switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
         browser=BrowserSpec(headless=headless, executable=executable, switches=tuple(switches)),
         view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
         dialogs=dialogs,
-        context=dict(context or {}),
+        context=session.context_arguments(context, device),
+        session=session,
         user=user,
+        safety=safety or Safety(),
         step_timeout=step_timeout,
         reset_timeout=reset_timeout,
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))
+
+
+async def _device(name: str) -> dict[str, Any]:
+    devices = (await runtime().playwright()).devices
+    if name not in devices:
+        near = difflib.get_close_matches(name, devices, n=3)
+        raise ValueError(
+            f"SessionOptions: there is no device {name!r}"
+            + (f"; near it are {', '.join(near)}." if near else "; Playwright's list of devices has the names.")
+        )
+    return dict(devices[name])
 
 
 class BrowserEnv(gym.Env[Observation, Any]):
@@ -152,9 +179,22 @@ class BrowserEnv(gym.Env[Observation, Any]):
         """Carry out an action in any accepted form. A malformed one costs a step and becomes `last_error`."""
         return runtime().run(self.core.step(action))
 
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Paths of the files that this episode has downloaded."""
+        return self.core.downloads
+
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do now, and why; None where there is no oracle."""
         return self.core.privileged()
+
+    def storage_state(self) -> dict[str, Any]:
+        """Return cookies, localStorage and IndexedDB, as `SessionOptions(storage_state=...)` takes them.
+
+        Raises:
+            EnvError: there is no session, or it is lost.
+        """
+        return runtime().run(self.core.storage_state())
 
     def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """Walk through a long page screen by screen and return everything seen; then scroll back.
@@ -241,6 +281,10 @@ class AsyncBrowserEnv:
     def privileged(self) -> dict[str, Any] | None:
         """As `BrowserEnv.privileged`."""
         return self.core.privileged()
+
+    async def storage_state(self) -> dict[str, Any]:
+        """As `BrowserEnv.storage_state`."""
+        return await _on_runtime(self.core.storage_state())
 
     async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """As `BrowserEnv.paged_scan`."""

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from browser_env.observation import Info, Observation
+from browser_env.safety.secrets import redact_known
 
 FORMAT = 1
 """Version of the format; readers refuse one that they don't know."""
@@ -38,7 +39,8 @@ class EpisodeWriter:
     Args:
         folder: created; must not hold an episode yet.
         meta: what is known at the start: `episode_id`, `env_id`, `seed`, `goal`, `model`, `adapter`, `versions`, ...
-        redact: applied to every record before it is written.
+        redact: applied to every record before it is written, besides taking out the secrets of this process's
+            environments.
 
     Raises:
         EpisodeError: the folder holds an episode already.
@@ -49,7 +51,7 @@ class EpisodeWriter:
         if (self.folder / "episode.json").exists():
             raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
         (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
-        self._redact: Redact = redact or (lambda record: record)
+        self._redact: Redact = lambda record: redact_known(redact(record) if redact else record)
         self._meta: dict[str, Any] = {"format": FORMAT, "outcome": "running", "started": time.time(), **meta}
         self._steps = 0
         self._reward = 0.0

@@ -119,10 +119,9 @@ async def _settled(
         await watch.traffic()
         began = time.monotonic()
         shot = _start(tab.screenshot()) if options.screenshot else None
+        frames = bounds.frames if tab.scripted else 0
         try:
-            raw = await tab.main.observe(
-                "look", frames=bounds.frames, bound=watch.quiet_left(), what=_what(session, options)
-            )
+            raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=_what(session, options))
         except Exception as error:
             if not page_went_away(error) or watch.late():
                 raise

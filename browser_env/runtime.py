@@ -11,21 +11,25 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from browser_env.browsers import SWITCHES, find_browser
 from browser_env.errors import EnvError
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright
+    from playwright.async_api import Browser, BrowserContext, Playwright
 
 T = TypeVar("T")
 
 LAUNCH_TIMEOUT = 60.0
 """Seconds for a browser to start; a cold disk takes some."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a running browser to answer."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +104,60 @@ class Runtime:
                 slot.browser = await self._launch(spec)
             return slot.browser
 
-    async def _launch(self, spec: BrowserSpec) -> Browser:
+    async def executable(self, spec: BrowserSpec) -> str:
+        """Return the path of the browser that `spec` means. Call it on the loop."""
+        driver = await self.playwright()
+        return spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
+
+    async def launch_persistent(self, spec: BrowserSpec, folder: Path, arguments: Mapping[str, Any]) -> BrowserContext:
+        """Start a browser on a profile folder and return its context, whose closing ends it. Call it on the loop.
+
+        Args:
+            spec: which browser.
+            folder: the profile.
+            arguments: as for Playwright's `Browser.new_context`.
+        """
+        driver = await self.playwright()
+        return await self._start(
+            spec, lambda **options: driver.chromium.launch_persistent_context(folder, **arguments, **options)
+        )
+
+    async def connect(self, url: str, *, keep_defaults: bool) -> Browser:
+        """Connect to a running browser; closing what is returned only disconnects. Call it on the loop.
+
+        Args:
+            url: its DevTools address.
+            keep_defaults: leave downloads, focus and media settings of its own windows as they are.
+
+        Raises:
+            EnvError: no browser answers there.
+        """
         from playwright.async_api import Error
 
         driver = await self.playwright()
-        path = spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
+        try:
+            return await driver.chromium.connect_over_cdp(
+                url, timeout=CONNECT_TIMEOUT * 1000, no_defaults=keep_defaults, is_local=True
+            )
+        except Error as error:
+            raise EnvError(
+                f"No browser answers at {url}; start one with --remote-debugging-port, or give the address that it "
+                f"printed ({_first_line(error)})."
+            ) from error
+
+    async def _launch(self, spec: BrowserSpec) -> Browser:
+        return await self._start(spec, (await self.playwright()).chromium.launch)
+
+    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> T:
+        from playwright.async_api import Error
+
+        path = await self.executable(spec)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
         failure: Exception | None = None
         # Root can't have Chromium's sandbox at all; elsewhere it may be missing (containers without user namespaces).
         for sandbox in (False,) if root else (True, False):
             try:
-                return await driver.chromium.launch(
+                return await start(
                     executable_path=path,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
@@ -122,7 +169,7 @@ class Runtime:
                 )
             except Error as error:
                 failure = error
-        raise EnvError(f"The browser {path} did not start: {str(failure).strip().splitlines()[0]}") from failure
+        raise EnvError(f"The browser {path} did not start: {_first_line(failure)}") from failure
 
     async def discard(self, spec: BrowserSpec) -> None:
         """Close the browser for `spec`, whatever state it is in; the next use starts another."""
@@ -149,6 +196,10 @@ class Runtime:
             self.run(self._stop(), timeout=15)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=5)
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0]
 
 
 _runtime: Runtime | None = None

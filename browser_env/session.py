@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from browser_env.runtime import BrowserSpec, runtime
+from browser_env.contexts import ContextSource
+from browser_env.runtime import BrowserSpec
+from browser_env.safety.border import Border, served
+from browser_env.safety.files import Downloads
+from browser_env.safety.policy import Safety
+from browser_env.session_options import SessionOptions
 from browser_env.tab import Tab
 from browser_env.task import Viewport
 
@@ -29,14 +34,27 @@ MAX_EVENTS = 50
 class Session:
     """Tabs of one context, the active one, and the events that happened since they were last taken."""
 
-    def __init__(self, context: BrowserContext, spec: BrowserSpec, dialogs: DialogPolicy) -> None:
+    def __init__(
+        self,
+        context: BrowserContext,
+        source: ContextSource,
+        viewport: Viewport,
+        dialogs: DialogPolicy,
+        border: Border | None = None,
+    ) -> None:
         self.context = context
-        self.spec = spec
+        self.source = source
+        self.viewport = viewport
+        self.scripted = True
+        """Do scripts of pages run?"""
         self.tabs: list[Tab] = []
         self.active: Tab
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
+        self.border = border or Border(Safety())
+        """What the session may reach, and what it was kept from reaching."""
+        self.downloads = Downloads(self.border.safety, self._note)
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -53,6 +71,9 @@ class Session:
         dialogs: DialogPolicy = "accept",
         sites: Mapping[str, Path] | None = None,
         options: Mapping[str, Any] | None = None,
+        source: ContextSource | None = None,
+        safety: Safety | None = None,
+        start_url: str | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -62,16 +83,34 @@ class Session:
             dialogs: how alerts, confirmations and prompts are answered.
             sites: origins served from folders (`Task.sites`).
             options: further arguments of Playwright's `Browser.new_context`.
+            source: where the context comes from; by default the browser that is shared by equal `spec`.
+            safety: what may be reached, and where downloads go.
+            start_url: where the task starts; it may be reached, wherever it is.
+
+        Raises:
+            ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
         """
-        browser = await runtime().browser(spec)
-        context = await browser.new_context(
-            viewport={"width": viewport[0], "height": viewport[1]}, **{"accept_downloads": True, **(options or {})}
-        )
-        session = cls(context, spec, dialogs)
+        source = source or ContextSource(spec, SessionOptions())
+        border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        source.spec = border.spec(source.spec)
+        size = {"width": viewport[0], "height": viewport[1]}
+        arguments = await border.raise_({"viewport": size, "accept_downloads": True, **(options or {})})
         try:
-            for origin, folder in (sites or {}).items():
+            context = await source.open(arguments)
+        except BaseException:
+            await border.close()
+            raise
+        session = cls(context, source, viewport, dialogs, border)
+        session.scripted = (options or {}).get("java_script_enabled", True)
+        try:
+            await source.prepare(context, session._note)
+            for origin, folder in served(sites or {}, border).items():
                 await context.route(f"{origin}/**", _serve(folder))
+            await border.watch(context, session._note)
+            before = [] if source.shared_with_people else context.pages
             session.active = await session._attach(await context.new_page())
+            for page in before:  # the blank tab that a browser starts with
+                await page.close()
         except BaseException:
             await session.close()
             raise
@@ -85,7 +124,10 @@ class Session:
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await Tab.open(page)
+        tab.scripted = self.scripted
+        await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
+        self.downloads.watch(tab)
         self.tabs.append(tab)
         return tab
 
@@ -100,6 +142,8 @@ class Session:
 
     async def _adopt(self, page: Page) -> None:
         try:
+            if self.source.shared_with_people and not await self._is_ours(page):
+                return
             tab = await self._attach(page)
             self.active = tab
             with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
@@ -109,6 +153,10 @@ class Session:
             return  # a popup that was closed again before it could be looked at
         finally:
             self._expected = max(0, self._expected - 1)
+
+    async def _is_ours(self, page: Page) -> bool:
+        """Did a tab of this session, or the session itself, open this page? Its user may have opened it, too."""
+        return self._expected > 0 or await page.opener() in [tab.page for tab in self.tabs]
 
     def _tab_closed(self, page: Page) -> None:
         closed = next((tab for tab in self.tabs if tab.page is page), None)
@@ -128,6 +176,7 @@ class Session:
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
+        self.downloads.start(download)
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url != "about:blank":
@@ -141,6 +190,7 @@ class Session:
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
+        self.border.flush()
         events, self._events = tuple(self._events), []
         return events
 
@@ -158,6 +208,7 @@ class Session:
 
     async def new_tab(self, url: str = "") -> None:
         """Open a tab and make it active."""
+        self._expect()
         page = await self.context.new_page()  # announced through the "page" event, which attaches to it
         await asyncio.sleep(0)
         await self.attached()
@@ -191,12 +242,13 @@ class Session:
         if self.closed:
             return
         self.closed = True
+        self.downloads.forget()
+        await self.border.close()
         try:
-            await asyncio.wait_for(self.context.close(), 2 if broken else 10)
+            pages = [tab.page for tab in self.tabs]
+            await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
         except Exception:
-            browser = self.context.browser
-            if isinstance(browser, object) and browser is not None and browser.is_connected():
-                await runtime().discard(self.spec)
+            await self.source.kill(self.context)
 
 
 def _serve(folder: Path) -> Any:

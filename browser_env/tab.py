@@ -12,7 +12,7 @@ from browser_env.errors import EnvError
 from browser_env.world import World, give_hints, page_went_away
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Frame, Page, Request
+    from playwright.async_api import CDPSession, Frame, Page
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
@@ -51,13 +51,15 @@ class Tab:
         self.page = page
         self.protocol = protocol
         self.crashed = False
+        self.scripted = True
+        """Do scripts of the page run? Without them no callback of ours does either."""
         self.clock = 0
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
         self.main = self._world(protocol, frame_id)
         self._loads: dict[str, int] = {}
-        self._requests: dict[Request, int] = {}
+        self._requests: dict[str, tuple[int, str]] = {}
         self._worlds: dict[str, World] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
@@ -65,13 +67,8 @@ class Tab:
     async def open(cls, page: Page) -> Tab:
         """Attach to a page."""
         protocol = await page.context.new_cdp_session(page)
-        await protocol.send("Page.enable")
-        tree, _ = await asyncio.gather(protocol.send("Page.getFrameTree"), give_hints(protocol))
-        tab = cls(page, protocol, tree["frameTree"]["frame"]["id"])
+        tab = cls(page, protocol, await _enable(protocol))
         tab._watch(protocol)
-        page.on("request", tab._request)
-        page.on("requestfinished", tab._answered)
-        page.on("requestfailed", tab._answered)
         page.on("crash", lambda _: tab._crash())
         return tab
 
@@ -80,6 +77,12 @@ class Tab:
         protocol.on("Page.frameStartedLoading", self._begin)
         for event in ("frameStoppedLoading", "frameDetached", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
+        # Asked of the page itself, whose answers to the script come in the same order: Playwright tells of a request
+        # that is routed only once it was held up, and settling may be over by then.
+        protocol.on("Network.requestWillBeSent", self._sent)
+        protocol.on("Network.loadingFinished", self._answered)
+        protocol.on("Network.loadingFailed", self._answered)
+        protocol.on("Page.frameNavigated", self._navigated)
 
     def _world(self, protocol: CDPSession, frame_id: str) -> World:
         return World(protocol, frame_id, self._next_change, lambda: self.crashed)
@@ -92,14 +95,21 @@ class Tab:
         self._loads.pop(event["frameId"], None)
         self.changed.set()
 
-    def _request(self, request: Request) -> None:
-        if request.resource_type in _WATCHED:
+    def _sent(self, event: dict[str, Any]) -> None:
+        if event.get("type", "").lower() in _WATCHED:
             self.clock += 1
-            self._requests[request] = self.clock
+            self._requests[event["requestId"]] = (self.clock, event["loaderId"])
 
-    def _answered(self, request: Request) -> None:
-        self._requests.pop(request, None)
+    def _answered(self, event: dict[str, Any]) -> None:
+        self._requests.pop(event["requestId"], None)
         self.changed.set()
+
+    def _navigated(self, event: dict[str, Any]) -> None:
+        """Another document is there: nobody tells how the requests of the one before end."""
+        frame = event["frame"]
+        if "parentId" not in frame:
+            self._requests = {id: one for id, one in self._requests.items() if one[1] == frame["loaderId"]}
+            self.changed.set()
 
     def _crash(self) -> None:
         self.crashed = True
@@ -111,7 +121,7 @@ class Tab:
 
     def fetching(self, since: int) -> bool:
         """Is a watched request under way that began after the clock showed `since`?"""
-        return any(began > since for began in self._requests.values())
+        return any(began > since for began, _ in self._requests.values())
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame (`World.call`)."""
@@ -160,10 +170,8 @@ class Tab:
             if frame not in self._remote:
                 with contextlib.suppress(Exception):  # it shares its parent's process, or has gone
                     protocol = await self.page.context.new_cdp_session(frame)
-                    await protocol.send("Page.enable")
-                    tree, _ = await asyncio.gather(protocol.send("Page.getFrameTree"), give_hints(protocol))
+                    self._remote[frame] = (await _enable(protocol), protocol)
                     self._watch(protocol)
-                    self._remote[frame] = (tree["frameTree"]["frame"]["id"], protocol)
             known, session = self._remote.get(frame, ("", parent.protocol))
             if known == frame_id:
                 return session
@@ -179,3 +187,14 @@ class Tab:
     async def rest_mouse(self) -> None:
         """Take the mouse off the page, so that nothing is hovered over because of an episode that is past."""
         await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
+
+
+async def _enable(protocol: CDPSession) -> str:
+    """Switch a target's events on, and return the id of its frame."""
+    await protocol.send("Page.enable")
+    tree, *_ = await asyncio.gather(
+        protocol.send("Page.getFrameTree"),
+        protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
+        give_hints(protocol),
+    )
+    return str(tree["frameTree"]["frame"]["id"])

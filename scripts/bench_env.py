@@ -26,7 +26,7 @@ from scripts.contenders import (
     RawOnTask,
 )
 from scripts.loopback import serving
-from scripts.peers.environments import PeerError
+from scripts.peers import PeerError
 from scripts.python_docs import PAGES, python_docs
 from scripts.ratios import RAW, Work
 from tasks.miniwob.task import html_root
@@ -55,11 +55,12 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
 
     Returns:
         `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
-        milliseconds; `characters` of the text that each contender gives its model, by work; `errors`: what could not
-        be measured, and why.
+        milliseconds; `characters` of the text that each contender gives its model, by work; `notes`: what to know
+        about a figure; `errors`: what could not be measured, and why.
     """
     works = {name: Work(name, targets) for name, targets in TARGETS.items()}
     errors: dict[str, str] = {}
+    notes: list[str] = []
     with ExitStack() as stack:
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
         opened = stack.enter_context(closing(Peers()))
@@ -89,9 +90,9 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
         for one in looking:
             if isinstance(one, PeerOnPage) and one.missing:
                 work = next(iter(one.characters))
-                errors[f"{one.name}, {work}"] = (
-                    f"it gave up on the {' and the '.join(sorted(one.missing))} by time limits of its own: its time "
-                    "and the ratio are lower bounds"
+                notes.append(
+                    f"{one.name}, {work}: it gave up on the {' and the '.join(sorted(one.missing))} by time limits of "
+                    "its own, so its time and the ratio are lower bounds."
                 )
         characters: dict[str, dict[str, int]] = {}
         for one in looking:
@@ -101,7 +102,7 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
     summaries = {name: work.summary() for name, work in works.items() if work.times}
     return {
         "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": characters,
-        "errors": errors,
+        "notes": notes, "errors": errors,
     }  # fmt: skip
 
 
@@ -137,8 +138,10 @@ def show(figures: dict[str, Any]) -> None:
     print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
     for work, characters in figures["characters"].items():
         print(f"Characters, {work}: " + ", ".join(f"{name} {count:,}" for name, count in characters.items()))
+    for note in figures["notes"]:
+        print(note)
     for name, error in figures["errors"].items():
-        print(f"Not measured, or not fully: {name}: {error}")
+        print(f"Not measured: {name}: {error}")
 
 
 def _cells(ratio: dict[str, Any]) -> list[str]:

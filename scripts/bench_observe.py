@@ -22,9 +22,9 @@ from scripts.fidelity import Disagreement, Region, Verdict, grouped, judge
 from scripts.pages.install import Unavailable
 from scripts.pages.serve import Pages
 from scripts.pages.table import Page
-from scripts.peers.peer import PeerName, open_peer
+from scripts.peers.peer import open_peer
 
-PEERS: tuple[PeerName, ...] = ("browsergym", "browser-use")
+PEERS = ("browsergym", "browser-use")
 VIEWPORT = (1280, 720)
 REPEAT = 5
 """Observations that are timed."""
@@ -66,7 +66,7 @@ class Row:
 
 
 def measure(
-    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[PeerName] = (), explain: bool = False
+    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = (), explain: bool = False
 ) -> list[Row]:
     """Measure on each page.
 
@@ -144,7 +144,7 @@ def _timed(url: str) -> tuple[float, int]:
         env.close()
 
 
-def _measure_peer(name: PeerName, rows: Sequence[Row]) -> None:
+def _measure_peer(name: str, rows: Sequence[Row]) -> None:
     peer = open_peer(name)
     try:
         with progress(name, len(rows)) as update:

@@ -10,8 +10,7 @@ import gymnasium
 
 import envs_registry  # noqa: F401  (registers the ids)
 from browser_env.runtime import runtime
-from scripts.peers.environments import PeerError
-from scripts.peers.peer import Peer, PeerName, open_peer
+from scripts.peers import Peer, PeerError, open_peer
 from scripts.ratios import OURS, RAW
 from scripts.raw import RawMiniWob, RawPage
 
@@ -131,15 +130,15 @@ class Peers:
         self._open: dict[str, Peer] = {}
         self._failed: dict[str, PeerError] = {}
 
-    def get(self, name: PeerName) -> Peer:
-        """Return a running peer, opened anew if it has ended.
+    def get(self, name: str) -> Peer:
+        """Return a peer, opened on first use.
 
         Raises:
             PeerError: it can't be installed, which is not tried twice.
         """
         if name in self._failed:
             raise self._failed[name]
-        if name not in self._open or not self._open[name].running:
+        if name not in self._open:
             try:
                 self._open[name] = open_peer(name)
             except PeerError as error:
@@ -225,7 +224,7 @@ class RawOnPages:
 class PeerOnPage:
     """A peer's observation of one page."""
 
-    def __init__(self, name: str, peer: PeerName, peers: Peers, work: str, url: str) -> None:
+    def __init__(self, name: str, peer: str, peers: Peers, work: str, url: str) -> None:
         self.name = name
         self.characters: dict[str, int] = {}
         self.missing: set[str] = set()

@@ -4,8 +4,9 @@ let watcher = null;
 let mutations = 0;
 
 // Resolves when the DOM has been quiet for `frames` frames in a row, or after `bound` milliseconds: `quiet` says which,
-// `still` whether nothing at all has changed meanwhile.
+// `still` whether nothing at all has changed meanwhile. With no frames to wait for, it answers at once.
 function settle({frames, bound}) {
+  if (!frames) return {quiet: true, still: true, waited: 0};  // where scripts are off, no frame calls back
   if (!watcher) {
     watcher = new MutationObserver((records) => { mutations += records.length; });
     watcher.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});

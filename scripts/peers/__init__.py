@@ -1,4 +1,6 @@
-"""Other browser environments, each in a virtual environment of its own, to be measured beside ours.
+"""Other browser environments, each in a virtual environment of its own, to be measured beside ours."""
 
-`scripts.peers.peer.open_peer` is the door.
-"""
+from scripts.peers.environments import PeerError
+from scripts.peers.peer import Peer, open_peer
+
+__all__ = ["Peer", "PeerError", "open_peer"]

@@ -10,12 +10,10 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Self
 
 from scripts.peers.environments import REQUIREMENTS, PeerError, browser_wrapper, home, make
 from scripts.processes import kill_tree
-
-PeerName = Literal["browsergym", "browser-use"]
 
 FOLDER = Path(__file__).parent
 
@@ -33,56 +31,57 @@ CLOSE_SECONDS = 20.0
 
 
 class Peer:
-    """A peer's worker process. Get it with `open_peer`; close it, or use it as a context manager."""
+    """A peer's worker process. Get it with `open_peer`; close it, or use it as a context manager.
+
+    A worker that hangs or ends is replaced by the next request.
+    """
 
     def __init__(self, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = name
+        self._command = command
+        self._environment = {**os.environ, **environment}
         self._log = log
+        self._worker: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
-        with log.open("w", encoding="utf8") as errors:
-            self._process = subprocess.Popen(
-                command,
+        self._closed = False
+
+    def _start(self) -> subprocess.Popen[str]:
+        with self._log.open("w", encoding="utf8") as errors:
+            worker = subprocess.Popen(
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
                 encoding="utf8",
-                env={**os.environ, **environment},
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for us, who close it
             )
-        assert self._process.stdout is not None
-        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
-        self._started = False
-
-    @property
-    def running(self) -> bool:
-        """Can it be asked something?"""
-        return self._process.poll() is None
-
-    def _read(self, answers: IO[str]) -> None:
-        for line in answers:
-            self._answers.put(line)
-        self._answers.put("")
+        self._worker, self._answers = worker, queue.Queue()
+        threading.Thread(target=_read, args=(worker.stdout, self._answers), daemon=True).start()
+        return worker
 
     def call(self, method: str, timeout: float, **arguments: Any) -> Any:
         """Ask the worker for something.
 
         Args:
             method: of the class `Side` in the peer's file.
-            timeout: seconds; a worker that takes longer is killed with its browsers.
+            timeout: seconds, beside those for the start; a worker that takes longer is killed with its browsers.
             arguments: of the method, as far as JSON goes.
 
         Raises:
             PeerError: it failed, is closed, or did not answer in time.
         """
-        if not self.running or self._process.stdin is None:
+        if self._closed:
             raise PeerError(f"{self.name} is closed.")
-        if not self._started:
+        worker = self._worker
+        if worker is None or worker.poll() is not None:
+            worker = self._start()
             timeout += START_SECONDS
-            self._started = True
+        assert worker.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"method": method, "arguments": arguments}) + "\n")
-            self._process.stdin.flush()
+            worker.stdin.write(json.dumps({"method": method, "arguments": arguments}) + "\n")
+            worker.stdin.flush()
             line = self._answers.get(timeout=timeout)
         except queue.Empty:
             self._kill()
@@ -140,18 +139,21 @@ class Peer:
 
     def close(self) -> None:
         """End the worker and its browsers. Closing twice is fine."""
+        self._closed = True
+        worker = self._worker
         try:
-            if self.running and self._process.stdin is not None:
+            if worker is not None and worker.poll() is None and worker.stdin is not None:
                 with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                    self._process.stdin.close()
-                    self._process.wait(CLOSE_SECONDS)
+                    worker.stdin.close()
+                    worker.wait(CLOSE_SECONDS)
         finally:
             self._kill()
 
     def _kill(self) -> None:
-        if self.running:
-            kill_tree(self._process.pid)
-            self._process.wait(10)
+        worker, self._worker = self._worker, None
+        if worker is not None and worker.poll() is None:
+            kill_tree(worker.pid)
+            worker.wait(10)
 
     def __enter__(self) -> Self:
         return self
@@ -160,13 +162,18 @@ class Peer:
         self.close()
 
 
-def open_peer(name: PeerName) -> Peer:
-    """Start a peer's worker; the first time this installs the peer, which takes a minute and the network.
+def open_peer(name: str) -> Peer:
+    """Open a peer; the first time this installs it, which takes a minute and the network.
+
+    Args:
+        name: `"browsergym"` or `"browser-use"`.
 
     Raises:
-        PeerError: it could not be installed.
+        PeerError: there is no such peer, or it could not be installed.
         BrowserNotFound: there is no browser.
     """
+    if name not in REQUIREMENTS:
+        raise PeerError(f"There is no peer {name!r}; there are {', '.join(REQUIREMENTS)}.")
     python = make(name, REQUIREMENTS[name])
     folder = home(name)
     environment = {"ANONYMIZED_TELEMETRY": "false"}
@@ -195,6 +202,12 @@ def _playwright_path(python: Path, environment: Mapping[str, str]) -> Path:
         said = str(getattr(error, "stderr", "") or error)
         raise PeerError(f"The peer's Playwright does not start: {said.strip().splitlines()[-1]}") from None
     return Path(done.stdout.strip())
+
+
+def _read(answers: IO[str], into: queue.Queue[str]) -> None:
+    for line in answers:
+        into.put(line)
+    into.put("")
 
 
 def _first_line(text: str) -> str:

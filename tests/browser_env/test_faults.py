@@ -101,7 +101,8 @@ def test_a_server_that_never_answers_is_the_agents_error_not_ours():
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        env = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False)
+        safety = browser_env.Safety(allow_private=True)
+        env = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False, safety=safety)
         env.reset(seed=0)
         import browser_env.act as act
 

@@ -70,6 +70,7 @@ def requirements(wheels, *packages):
     return Requirements(packages, pip_options=("--no-index", "--find-links", str(wheels)))
 
 
+@pytest.mark.timeout(300)
 def test_an_environment_is_made_anew_after_a_failure_and_then_kept(cache, wheels):
     with pytest.raises(PeerError, match=r"tiny could not be installed: ERROR: .*tinypeer==2\.0.*pip\.log"):
         make("tiny", requirements(wheels, "tinypeer==2.0"))
@@ -90,6 +91,11 @@ def test_an_environment_is_made_anew_after_a_failure_and_then_kept(cache, wheels
 def test_a_python_that_is_too_new_is_said_to_be(cache):
     with pytest.raises(PeerError, match=r"older than 3\.4"):
         make("old", Requirements(("tinypeer",), python_below=(3, 4)))
+
+
+def test_an_unknown_peer_is_said_to_be():
+    with pytest.raises(PeerError, match=r"no peer 'other'; there are browsergym, browser-use"):
+        open_peer("other")
 
 
 def test_the_wrapper_runs_our_browser(tmp_path, monkeypatch):
@@ -135,13 +141,14 @@ def test_a_worker_that_hangs_is_killed_with_all_below_it(worker):
     with pytest.raises(PeerError, match=r"tiny did not answer within 0\.5 s"):
         worker.call("sleep", 0.5, seconds=60)
     assert time.monotonic() - start < 10
-    assert not worker.running
     assert gone(child)
+    assert worker.call("add", 10, a=2, b=3) == 5  # by another worker
 
 
 def test_a_worker_that_ends_by_itself_is_noticed(worker):
     with pytest.raises(PeerError, match=r"ended by itself.*worker\.log"):
         worker.call("leave", 10)
+    assert worker.call("add", 10, a=2, b=3) == 5
 
 
 def test_processes_below_are_found_measured_and_ended():
@@ -180,7 +187,7 @@ def test_the_real_peers_observe_a_page(name, tmp_path):
     (tmp_path / "index.html").write_text("<title>t</title>" + "<button>Press me</button>" * 20)
     with serving(tmp_path) as url, open_peer(name) as peer:
         seen = peer.observe(f"{url}/index.html", 2)
-        below = descendants(peer._process.pid)
+        below = descendants(peer._worker.pid)
     assert len(seen["seconds"]) == 2
     assert min(seen["seconds"]) > 0.01
     assert seen["characters"] > 20 * len("Press me")

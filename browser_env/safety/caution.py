@@ -1,0 +1,149 @@
+"""Asks before risky actions: finds what an action is aimed at, has it judged, and gets the user's word."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from browser_env.actions import Click, Press, Type
+from browser_env.errors import ActionError
+from browser_env.observation import Element, Observation
+from browser_env.safety.network import host_and_port
+from browser_env.safety.policy import Confirm, Risk, Safety
+from browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
+from browser_env.session import Session
+from browser_env.tab import Place
+
+
+@cache
+def _script() -> str:
+    source = resources.files("browser_env").joinpath("safety", "around.js").read_text(encoding="utf8")
+    return source[source.index("function ()") :].strip()
+
+
+class Caution:
+    """Judges the actions of one environment.
+
+    Args:
+        safety: who is asked, and for how long.
+    """
+
+    def __init__(self, safety: Safety) -> None:
+        self.risk: Risk | None = None
+        """What is risky about the action of this step, if anything."""
+        self.deadline: asyncio.Timeout | None = None
+        """The step's own; it stands still while the user thinks."""
+        self._safety = safety
+
+    async def permit(
+        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, Place]
+    ) -> None:
+        """Judge an action that is about to be carried out.
+
+        Raises:
+            ActionError: the user did not allow it.
+        """
+        element = target(action, observation)
+        if not might_be_risky(action, element):
+            return
+        around = await _around(session, element, foreign)
+        self.risk = assess(action, element, around)
+        if self.risk is None or self._safety.confirm is None:
+            return
+        if not await self._asked(self._safety.confirm, action, element, self.risk):
+            raise ActionError(f"The user did not allow this action ({self.risk.kind}). {self.risk.why}")
+
+    async def _asked(self, confirm: Confirm, action: Any, element: Element | None, risk: Risk) -> bool:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+
+        def settle(allowed: bool) -> None:
+            if not answer.done():
+                answer.set_result(allowed)
+
+        def ask() -> None:
+            try:
+                allowed = confirm(action, element, risk) is True
+            except Exception:
+                allowed = False
+            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits for the answer
+                loop.call_soon_threadsafe(settle, allowed)
+
+        began = loop.time()
+        until = self.deadline.when() if self.deadline is not None else None
+        if self.deadline is not None:
+            self.deadline.reschedule(None)
+        threading.Thread(target=ask, name="confirm", daemon=True).start()
+        try:
+            return await asyncio.wait_for(answer, self._safety.confirm_timeout)
+        except TimeoutError:
+            return False
+        finally:
+            if self.deadline is not None and until is not None:
+                self.deadline.reschedule(until + loop.time() - began)
+
+
+def focused(observation: Observation | None) -> int | None:
+    """Return the id of the element that had the focus when the page was last looked at."""
+    elements = observation["elements"] if observation is not None else ()
+    return next((element["id"] for element in elements if "focused" in element["states"]), None)
+
+
+def target(action: Any, observation: Observation | None) -> Element | None:
+    """Return the element that an action is aimed at, as far as the last observation shows."""
+    elements = observation["elements"] if observation is not None else ()
+    if isinstance(action, Click) and action.id is None:
+        return _at(elements, float(action.x or 0), float(action.y or 0))
+    id = getattr(action, "id", None)
+    if id is None and isinstance(action, (Press, Type)):
+        id = focused(observation)
+    return next((element for element in elements if element["id"] == id), None)
+
+
+def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
+    """Return the smallest element whose box holds a point; one that others cover only if there is nothing else."""
+
+    def order(element: Element) -> tuple[bool, float]:
+        return "covered" in element["states"], element["bbox"][2] * element["bbox"][3]
+
+    hit = [e for e in elements if e["bbox"][0] <= x <= e["bbox"][0] + e["bbox"][2]]
+    hit = [e for e in hit if e["bbox"][1] <= y <= e["bbox"][1] + e["bbox"][3]]
+    return min(hit, key=order, default=None)
+
+
+async def _around(session: Session, element: Element | None, foreign: dict[int, Place]) -> Around:
+    """Ask the page what is around an element, or around what has the focus."""
+    try:
+        found = await _ask(session, element["id"] if element is not None else None, foreign, _script()) or {}
+        return Around(**{**found, "fields": tuple(found.get("fields", ()))})
+    except Exception:
+        return NOTHING_AROUND  # it left the page, or the page is hung: the action itself will find out
+
+
+async def host_of(session: Session, id: int | None, foreign: dict[int, Place]) -> str:
+    """Return the host whose document holds an element (None: the tab's own); empty if it has none."""
+    try:
+        origin = await _ask(
+            session, id, foreign, "function () { return (this.ownerDocument || this).defaultView.origin }"
+        )
+    except Exception:
+        return ""  # it left the page: there is nothing to type into
+    return host_and_port(str(origin))[0]
+
+
+async def _ask(session: Session, id: int | None, foreign: dict[int, Place], function: str) -> Any:
+    """Call a function on an element, or on the tab's document, and return what it says."""
+    world = foreign[id].world if id in foreign else session.active.main
+    if id is None:
+        node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]
+    else:
+        node = await world.call("node", id=id)
+    answer = await world.protocol.send(
+        "Runtime.callFunctionOn",
+        {"objectId": node["objectId"], "functionDeclaration": function, "returnByValue": True},
+    )
+    return answer["result"].get("value")

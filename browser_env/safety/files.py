@@ -1,0 +1,175 @@
+"""Files: which may be uploaded or shown, and where downloads go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from browser_env.errors import ActionError
+from browser_env.safety.policy import Safety
+
+if TYPE_CHECKING:
+    from playwright.async_api import Download
+
+    from browser_env.tab import Tab
+
+DOWNLOAD_BOUND = 2.0
+"""Seconds that a step waits for a download to end; a longer one is reported by a later step."""
+
+_NAME_LIMIT = 120
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]:
+    """Return the real paths of files to upload. A relative path is looked up in the folders.
+
+    Raises:
+        ActionError: one is not in any of the folders once links and `..` are resolved, or is not there.
+    """
+    roots = [Path(folder).expanduser().resolve() for folder in folders]
+    if not roots:
+        raise ActionError("No file may be uploaded here; the user has to allow a folder with Safety(upload_from=...).")
+    return [str(_inside(file, roots)) for file in files]
+
+
+def _inside(file: str, roots: list[Path]) -> Path:
+    try:
+        candidates = [(root / file).resolve() for root in roots]  # an absolute path stays what it is
+        inside = [path for path in candidates if any(path.is_relative_to(root) for root in roots)]
+        there = [path for path in inside if path.is_file()]
+    except (OSError, ValueError, RuntimeError):
+        raise ActionError(f"{file!r} is not the path of a file.") from None
+    if not inside:
+        raise ActionError(f"{file!r} may not be uploaded; only files in {_listed(roots)} may.")
+    if not there:
+        raise ActionError(f"There is no file {file!r} to upload.")
+    return there[0]
+
+
+def shows_file(url: str, folders: Iterable[str | Path]) -> bool:
+    """May a `file:` address be shown, links and `..` resolved?"""
+    try:
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost"):
+            return False
+        path = Path(unquote(parts.path)).resolve()
+    except (OSError, ValueError, RuntimeError):
+        return False
+    return any(path.is_relative_to(Path(folder).expanduser().resolve()) for folder in folders)
+
+
+def file_name(suggested: str) -> str:
+    """Make a file name of what a page suggests: no folders, no control characters, not hidden, not too long."""
+    name = suggested.replace("\\", "/").rsplit("/", 1)[-1]
+    name = re.sub(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]', "_", name).strip().strip(".")
+    if not name or _RESERVED.fullmatch(name):
+        name = f"download_{name}" if name else "download"
+    stem, dot, ending = name.rpartition(".")
+    if len(name) > _NAME_LIMIT:
+        ending = ending[:20] if dot else ""
+        name = (stem or name)[: _NAME_LIMIT - len(ending) - 1] + (f".{ending}" if ending else "")
+    return name
+
+
+def _listed(roots: list[Path]) -> str:
+    return " or ".join(str(root) for root in roots)
+
+
+class Downloads:
+    """The downloads of one episode: each ends up in the episode's folder or nowhere.
+
+    Args:
+        safety: where to and how much.
+        note: told about each download that ended, in words for `obs["events"]`.
+    """
+
+    def __init__(self, safety: Safety, note: Callable[[str], None]) -> None:
+        self.files: list[Path] = []
+        """What is there, in the order of arrival."""
+        self._safety = safety
+        self._note = note
+        self._folder: Path | None = None
+        self._pending: dict[asyncio.Task[None], Download] = {}
+        self._too_large: set[Download] = set()
+        self._cancelling: set[asyncio.Future[None]] = set()
+
+    def watch(self, tab: Tab) -> None:
+        """Keep an eye on the size of what a tab downloads."""
+        urls: dict[str, str] = {}
+        tab.protocol.on("Page.downloadWillBegin", lambda event: urls.__setitem__(event["guid"], event["url"]))
+        tab.protocol.on("Page.downloadProgress", lambda event: self._progress(event, urls))
+
+    def _progress(self, event: dict[str, Any], urls: dict[str, str]) -> None:
+        if max(event["receivedBytes"], event["totalBytes"]) <= self._safety.max_download:
+            return
+        for download in list(self._pending.values()):
+            if download.url == urls.get(event["guid"]) and download not in self._too_large:
+                self._too_large.add(download)
+                cancelling = asyncio.ensure_future(download.cancel())
+                self._cancelling.add(cancelling)
+                cancelling.add_done_callback(self._cancelling.discard)
+
+    def start(self, download: Download) -> None:
+        """Take a download that a page has begun."""
+        task = asyncio.ensure_future(self._take(download))
+        self._pending[task] = download
+        task.add_done_callback(lambda done: self._pending.pop(done, None))
+
+    async def _take(self, download: Download) -> None:
+        name = file_name(download.suggested_filename)
+        limit = self._safety.max_download
+        try:
+            temporary = await download.path()
+            size = temporary.stat().st_size
+            if size > limit:
+                self._too_large.add(download)
+            if download not in self._too_large:
+                target = self._free(name)
+                await download.save_as(target)
+                self.files.append(target)
+                self._note(f"downloaded: {target.name} ({size} byte{'' if size == 1 else 's'})")
+        except Exception as error:
+            if download not in self._too_large:
+                self._note(f"download failed: {name} ({str(error).splitlines()[0]})")
+        if download in self._too_large:
+            self._note(f"download refused: {name} (more than {limit} bytes)")
+        with contextlib.suppress(Exception):
+            await download.delete()
+
+    def _free(self, name: str) -> Path:
+        """Return a path in the episode's folder that no file has yet."""
+        if self._folder is None:
+            parent = self._safety.download_to
+            if parent is not None:
+                Path(parent).expanduser().mkdir(parents=True, exist_ok=True)
+                parent = Path(parent).expanduser().resolve()
+            self._folder = Path(tempfile.mkdtemp(prefix="downloads-", dir=parent))
+        path = Path(name)
+        taken = {file.name for file in self.files}
+        number, free = 1, name
+        while free in taken or (self._folder / free).exists():
+            number += 1
+            free = f"{path.stem} ({number}){path.suffix}"
+        return self._folder / free
+
+    async def ended(self) -> None:
+        """Wait until nothing is under way, within a bound."""
+        if self._pending:
+            await asyncio.wait(set(self._pending), timeout=DOWNLOAD_BOUND)
+
+    def forget(self) -> None:
+        """Begin anew, for another episode: a temporary folder is removed, one the user named stays."""
+        for task in list(self._pending):
+            task.cancel()
+        self._pending.clear()
+        if self._folder is not None and self._safety.download_to is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+        self.files = []

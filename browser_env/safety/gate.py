@@ -1,0 +1,289 @@
+"""The gate that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
+
+A proxy sees every connection that Chromium makes: navigations, later hops of redirects, popups, frames, subresources,
+websockets, workers of all kinds. It resolves names itself and connects to the very address that it has looked at, so
+a name server can't change its answer in between. Connections are kept open by Chromium as ever: nothing is done a
+request. It knows nothing of paths, nor can it, since what goes through is encrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ipaddress
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from browser_env.safety.network import (
+    PRIVATE,
+    REBOUND,
+    Address,
+    Rules,
+    as_address,
+    clean_host,
+    host_and_port,
+    is_loopback_name,
+    is_private,
+)
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for one address of a host to answer."""
+
+NAMES_KEPT = 60.0
+"""Seconds for which the addresses of a name are kept."""
+
+_CHUNK = 1 << 18
+_LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+
+
+class Refused(Exception):
+    """The rules don't allow a connection; the message says why."""
+
+
+class Gate:
+    """A SOCKS5 server on loopback for one session. Made by `Gate.open`.
+
+    Args:
+        rules: where connections may go.
+        upstream: a further proxy to go through, as Playwright's `proxy` argument.
+
+    Raises:
+        ValueError: the further proxy is neither an HTTP nor a SOCKS5 one.
+    """
+
+    def __init__(self, rules: Rules, upstream: Mapping[str, Any] | None = None) -> None:
+        self.rules = rules
+        self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
+        """Called with host, port and reason when a connection was refused."""
+        self.claimed: Callable[[str], Awaitable[bool]] | None = None
+        """While a task is set up: does this private host turn out to be the task's own?"""
+        self.failures: dict[tuple[str, int | None], str] = {}
+        """Why the last connection to a host and port came to nothing, as Chromium would call it without a gate."""
+        self._upstream = _Upstream(upstream) if upstream else None
+        self._server: asyncio.Server
+        self._open: set[asyncio.Task[Any]] = set()
+        self._names: dict[str, tuple[float, list[Address]]] = {}
+        self._was_public: set[str] = set()
+
+    @classmethod
+    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> Gate:
+        """Start a gate on a free port."""
+        gate = cls(rules, upstream)
+        gate._server = await asyncio.start_server(gate._serve, "127.0.0.1", 0)
+        return gate
+
+    @property
+    def proxy(self) -> dict[str, str]:
+        """Playwright's `proxy` argument that leads a context through this gate."""
+        port = self._server.sockets[0].getsockname()[1]
+        direct = [] if self._upstream else [f"[{host}]" if ":" in host else host for host in self.rules.direct]
+        return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(direct)}
+
+    async def why_not(self, url: str) -> str:
+        """Return why a URL may not be opened; empty if it may, or if it has no host."""
+        host, port = host_and_port(url)
+        if not host:
+            return ""
+        try:
+            await self._addresses(host, port)
+        except Refused as refusal:
+            return str(refusal)
+        except OSError:
+            pass  # there is no such name: the browser will say so
+        return ""
+
+    async def _addresses(self, host: str, port: int | None) -> list[Address]:
+        """Return the addresses that a host may be reached at.
+
+        Raises:
+            Refused: the rules forbid it.
+            OSError: the name has no address.
+        """
+        why = self.rules.refuses_name(host, port)
+        if why:
+            raise Refused(why)
+        found = await self._resolve(host)
+        if self.rules.safety.allow_private:
+            return found
+        public = [address for address in found if not is_private(address)]
+        if public:
+            self._was_public.add(host)
+            return public
+        if not self.rules.may_be_private(host, port) and not (self.claimed and await self.claimed(host)):
+            raise Refused(PRIVATE)
+        if host in self._was_public:
+            raise Refused(REBOUND)
+        return found
+
+    async def _resolve(self, host: str) -> list[Address]:
+        literal = as_address(host)
+        if literal is not None:
+            return [literal]
+        if is_loopback_name(host):
+            return list(_LOOPBACK)
+        until, kept = self._names.get(host, (0.0, []))
+        if until > time.monotonic():
+            return kept
+        found = await lookup(host)
+        self._names[host] = (time.monotonic() + NAMES_KEPT, found)
+        return found
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            host, port = await _greet(reader, writer)
+            try:
+                inner, outer = await self._connect(host, port)
+            except Refused as refusal:
+                self.failures[host, port] = f"blocked, {refusal}"
+                self.on_refused(host, port, str(refusal))
+                writer.write(_answer(2))
+                return
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                self.failures[host, port] = _called(error)
+                writer.write(_answer(5))
+                return
+            writer.write(_answer(0))
+            await asyncio.gather(_pour(reader, outer), _pour(inner, writer))
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # one of the ends is gone, or the gate closes
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._upstream is not None:
+            with contextlib.suppress(OSError):  # a name that only the further proxy can resolve
+                await self._addresses(host, port)
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await self._upstream.connect(host, port)
+        addresses = await self._addresses(host, port)
+        failure: Exception = OSError(f"{host} has no address")
+        for address in addresses:
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    return await asyncio.open_connection(str(address), port, limit=_CHUNK)
+            except (OSError, TimeoutError) as error:
+                failure = error
+        raise failure
+
+    async def close(self) -> None:
+        """Stop, with all connections. Closing twice is fine."""
+        self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        if self._open:
+            await asyncio.wait(set(self._open), timeout=1)
+
+
+class _Upstream:
+    """A further proxy, which the user's own settings ask for."""
+
+    def __init__(self, proxy: Mapping[str, Any]) -> None:
+        server = str(proxy["server"])
+        parts = urlsplit(server if "://" in server else f"http://{server}")
+        if parts.scheme not in ("http", "socks5") or not parts.hostname:
+            raise ValueError(
+                f"The proxy {server!r} is neither http:// nor socks5://, which safety rules can't go through."
+            )
+        self._socks = parts.scheme == "socks5"
+        self._host, self._port = parts.hostname, parts.port or (1080 if self._socks else 80)
+        self._user = unquote(str(proxy.get("username") or parts.username or ""))
+        self._password = unquote(str(proxy.get("password") or parts.password or ""))
+
+    async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(self._host, self._port, limit=_CHUNK)
+        try:
+            await (self._by_socks if self._socks else self._by_http)(reader, writer, host, port)
+        except BaseException:
+            writer.close()
+            raise
+        return reader, writer
+
+    async def _by_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
+        if self._user:
+            token = base64.b64encode(f"{self._user}:{self._password}".encode()).decode()
+            head += f"Proxy-Authorization: Basic {token}\r\n"
+        writer.write(f"{head}\r\n".encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if answer.split(b" ", 2)[1:2] != [b"200"]:
+            raise OSError("the proxy refused")
+
+    async def _by_socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
+        writer.write(b"\x05\x01\x02" if self._user else b"\x05\x01\x00")
+        _, method = await reader.readexactly(2)
+        if method == 2:
+            user, password = self._user.encode(), self._password.encode()
+            writer.write(bytes([1, len(user)]) + user + bytes([len(password)]) + password)
+            if (await reader.readexactly(2))[1] != 0:
+                raise OSError("the proxy refused the password")
+        elif method != 0:
+            raise OSError("the proxy wants another authentication")
+        name = host.encode()
+        writer.write(b"\x05\x01\x00\x03" + bytes([len(name)]) + name + port.to_bytes(2, "big"))
+        _, code, _, kind = await reader.readexactly(4)
+        await reader.readexactly(
+            2 + {1: 4, 4: 16}.get(kind, 0) + (0 if kind != 3 else (await reader.readexactly(1))[0])
+        )
+        if code != 0:
+            raise OSError("the proxy refused")
+
+
+async def lookup(host: str) -> list[Address]:
+    """Return the addresses of a name, as the system resolves it.
+
+    Raises:
+        OSError: it has none.
+    """
+    answers = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    found = (as_address(str(answer[4][0])) for answer in answers)
+    return list(dict.fromkeys(address for address in found if address is not None))
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """Read a SOCKS5 client's greeting and request; return the host and port that it wants."""
+    version, methods = await reader.readexactly(2)
+    if version != 5:
+        raise ValueError("not a SOCKS client")
+    await reader.readexactly(methods)
+    writer.write(b"\x05\x00")
+    _, command, _, kind = await reader.readexactly(4)
+    if kind == 3:
+        host = (await reader.readexactly((await reader.readexactly(1))[0])).decode("ascii", "replace")
+    else:
+        host = str(ipaddress.ip_address(await reader.readexactly(4 if kind == 1 else 16)))
+    port = int.from_bytes(await reader.readexactly(2), "big")
+    if command != 1:
+        writer.write(_answer(7))
+        raise ValueError("not a request to connect")
+    return clean_host(host), port
+
+
+def _called(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return "net::ERR_NAME_NOT_RESOLVED"
+    if isinstance(error, ConnectionRefusedError):
+        return "net::ERR_CONNECTION_REFUSED"
+    return "net::ERR_CONNECTION_TIMED_OUT" if isinstance(error, TimeoutError) else "net::ERR_CONNECTION_FAILED"
+
+
+def _answer(code: int) -> bytes:
+    return bytes([5, code, 0, 1, 0, 0, 0, 0, 0, 0])
+
+
+async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        with contextlib.suppress(OSError, RuntimeError):
+            writer.close()

@@ -1,0 +1,159 @@
+"""Which hosts and addresses may be reached. Pure rules; `browser_env.safety.gate` holds connections to them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from browser_env.safety.policy import Safety
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+PRIVATE = "private network"
+BLOCKED = "blocked domain"
+NOT_ALLOWED = "not an allowed domain"
+REBOUND = "private network: the name had a public address before"
+
+_NUMBER = r"(?:0x[0-9a-f]*|[0-9]+)"
+_NUMERIC_HOST = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}", re.IGNORECASE)
+
+
+def clean_host(host: str) -> str:
+    """Bring a host into one spelling: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
+    host = host.strip().strip("[]").rstrip(".").lower()
+    literal = as_address(host)
+    if literal is not None:
+        return str(literal)
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host
+
+
+def as_address(host: str) -> Address | None:
+    """Read a host as an address in any form that browsers accept: `127.1`, `0x7f000001`, `017700000001`, IPv6."""
+    host = host.strip("[]").rstrip(".")
+    if _NUMERIC_HOST.fullmatch(host):
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(host))
+        except OSError:
+            return None
+    try:
+        address = ipaddress.ip_address(host.split("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def is_private(address: Address) -> bool:
+    """Is this anything but an address of the public internet? IPv4 inside of IPv6 is looked at as IPv4."""
+    address = (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
+    inner = _embedded(address)
+    if inner is not None:
+        return is_private(inner)
+    return not address.is_global or address.is_multicast
+
+
+def _embedded(address: Address) -> Address | None:
+    if not isinstance(address, ipaddress.IPv6Address):
+        return None
+    if address.sixtofour:
+        return address.sixtofour
+    if address.teredo:
+        return address.teredo[1]
+    if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):  # ::a.b.c.d, but not :: and ::1
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def is_loopback_name(host: str) -> bool:
+    """Is this a name that browsers take for the machine itself, whatever DNS says?"""
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Is this the machine itself, by name or by address?"""
+    address = as_address(host)
+    return is_loopback_name(host) if address is None else address.is_loopback
+
+
+def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -> bool:
+    """Does a pattern of `Safety.allowed` or `Safety.blocked` mean this host?
+
+    Args:
+        pattern: `example.org`, `*.example.org` or `example.org:8000`.
+        host: as `clean_host` gives it.
+        port: the port that is connected to.
+        below: names under the pattern's are meant, too.
+    """
+    name, wanted = pattern.strip(), None
+    if found := re.fullmatch(r"([^:]+|\[.+\]):(\d+)", name):
+        name, wanted = found[1], int(found[2])
+    if wanted is not None and port != wanted:
+        return False
+    if name == "*":
+        return True
+    if name.startswith("*."):
+        name, below = name[2:], True
+    name = clean_host(name)
+    return host == name or (below and as_address(host) is None and host.endswith(f".{name}"))
+
+
+class Rules:
+    """The network part of a `Safety`, for one task.
+
+    Args:
+        safety: what the user said.
+        own: hosts of the task itself: where it starts and its `sites`. They may be reached, private or not.
+    """
+
+    def __init__(self, safety: Safety, own: Iterable[str] = ()) -> None:
+        self.safety = safety
+        self.own = {clean_host(host) for host in own}
+
+    def is_own(self, host: str) -> bool:
+        """Does this host belong to the task? A task that starts on the machine itself owns all of its names."""
+        return host in self.own or (is_loopback(host) and any(map(is_loopback, self.own)))
+
+    def refuses_name(self, host: str, port: int | None) -> str:
+        """Return why a host may not be reached, whatever its address; empty if it may. `host` is a clean one."""
+        if any(matches(pattern, host, port, below=True) for pattern in self.safety.blocked):
+            return BLOCKED
+        if host in self.own or not self.safety.allowed or self._is_allowed(host, port):
+            return ""
+        return NOT_ALLOWED
+
+    def may_be_private(self, host: str, port: int | None) -> bool:
+        """May this host have a private address?"""
+        return self.safety.allow_private or self.is_own(host) or self._is_allowed(host, port, named=True)
+
+    def _is_allowed(self, host: str, port: int | None, *, named: bool = False) -> bool:
+        return any(matches(p, host, port) for p in self.safety.allowed if not (named and p == "*"))
+
+    @property
+    def direct(self) -> tuple[str, ...]:
+        """Own hosts that need no look at their address, since no name server can change it."""
+        literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}
+        if any(map(is_loopback, self.own)) and not self.safety.allowed:
+            literal |= {"localhost", "127.0.0.1", "::1"}
+        return () if self.safety.blocked else tuple(sorted(literal))
+
+
+def host_and_port(url: str) -> tuple[str, int | None]:
+    """Return a URL's clean host and its port; the host is empty where an address has none."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+    return clean_host(host) if host else "", port or {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)

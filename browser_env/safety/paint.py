@@ -1,0 +1,94 @@
+"""Finds where the active tab shows a secret, and paints over it in the screenshot's array. The page is not touched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from browser_env.tab import Tab
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession
+
+Box = tuple[float, float, float, float]
+"""x, y, width and height in CSS pixels of the top frame's viewport."""
+
+PAINT = (128, 128, 128)
+"""What is painted over secrets, RGB."""
+
+_FRAME_BOUND = 2.0
+"""Seconds for a frame of another process to answer; a hung one shows nothing new."""
+
+
+@cache
+def _script() -> str:
+    source = resources.files("browser_env").joinpath("safety", "shown.js").read_text(encoding="utf8")
+    return source[source.index("(patterns)") :]
+
+
+async def shown(tab: Tab, patterns: Sequence[str]) -> list[Box]:
+    """Return the boxes in which a tab shows what matches one of the patterns, in all frames."""
+    boxes = await _in_process(tab.protocol, patterns, (0.0, 0.0))
+    for frame in tab.page.frames[1:]:
+        with contextlib.suppress(Exception):  # it is in the page's own process, done above, or it left
+            session = await tab.page.context.new_cdp_session(frame)
+            try:
+                async with asyncio.timeout(_FRAME_BOUND):
+                    holder = await frame.frame_element()
+                    box = await holder.bounding_box()
+                    border = await holder.evaluate("e => [e.clientLeft, e.clientTop]")
+                    if box:
+                        offset = (box["x"] + border[0], box["y"] + border[1])
+                        boxes += await _in_process(session, patterns, offset)
+            finally:
+                await session.detach()
+    return boxes
+
+
+async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
+    """Look in all frames of one process; `offset` is where its topmost one begins."""
+    tree = (await session.send("Page.getFrameTree"))["frameTree"]
+    boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset)
+    todo = list(tree.get("childFrames", []))
+    while todo:
+        branch = todo.pop()
+        todo += branch.get("childFrames", [])
+        id = branch["frame"]["id"]
+        with contextlib.suppress(Exception):  # it is hidden, or it left
+            owner = await session.send("DOM.getFrameOwner", {"frameId": id})
+            model = await session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
+            x, y = model["model"]["content"][:2]
+            boxes += await _in_frame(session, id, patterns, (offset[0] + x, offset[1] + y))
+    return boxes
+
+
+async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
+    world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf-secrets"})
+    answer: dict[str, Any] = await session.send(
+        "Runtime.callFunctionOn",
+        {
+            "executionContextId": world["executionContextId"],
+            "functionDeclaration": _script(),
+            "arguments": [{"value": list(patterns)}],
+            "returnByValue": True,
+        },
+    )
+    found: list[Box] = answer["result"].get("value") or []
+    return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in found]
+
+
+def paint(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
+    """Return a copy of a screenshot with boxes painted over, a pixel more on each side."""
+    picture = picture.copy()
+    for x, y, width, height in boxes:
+        left, top = max(0, math.floor(x) - 1), max(0, math.floor(y) - 1)
+        picture[top : max(0, math.ceil(y + height) + 1), left : max(0, math.ceil(x + width) + 1)] = PAINT
+    return picture

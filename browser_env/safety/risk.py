@@ -1,0 +1,228 @@
+"""Recognises actions that should not happen by mistake, before they happen. Pure: it looks at what it is given.
+
+An action is known by what is aimed at: the label of a button or link, the kind of a field, and, where these say
+nothing ("OK", Enter), by the dialog or form around it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from browser_env.actions import Click, Drag, Fill, Press, Select, Type
+from browser_env.observation import Element
+from browser_env.safety.policy import Risk, RiskKind
+from browser_env.safety.words import (
+    FIRST,
+    GO_AHEAD,
+    HARMLESS,
+    INSIDE,
+    LAST,
+    LOG_IN,
+    NEVER_MIND,
+    PASSWORD_FIELD,
+    PAYMENT_FIELD,
+    SAID,
+    normal,
+)
+
+_FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
+_CHOICES = frozenset(
+    {"tab", "checkbox", "radio", "switch", "heading", "treeitem", "row", "menuitemcheckbox", "menuitemradio"}
+)
+_ACTIVATING = frozenset({"enter", "return", "space", " ", "numpadenter"})
+_GAP = re.compile(r"^(?:(?:yes|ja|oui|si|sim|ok|please|jetzt|now|and|confirm|continue) )+")
+
+LABEL_WORDS = 8
+"""A label with more words is a headline or a sentence, not a command."""
+
+_Patterns = list[tuple[RiskKind, re.Pattern[str]]]
+
+
+@cache
+def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
+    """Return what labels begin with, end with and have inside, and what dialogs say; made when first needed."""
+    return (
+        [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) for kind, phrases in FIRST.items()],
+        [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()],
+        [(kind, re.compile(words)) for kind, words in INSIDE.items()],
+        [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in SAID.items()],
+    )
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is around an element, as `browser_env.safety.surroundings` finds it on the page."""
+
+    type: str = ""
+    """The element's own `type`."""
+    autocomplete: str = ""
+    href: str = ""
+    """Where a link leads; empty for one that only runs a script."""
+    submits: bool = False
+    """Does clicking it submit a form?"""
+    opens: bool = False
+    """Does it only open a menu or a dialog?"""
+    dialog: str = ""
+    """Text of the dialog that it is in."""
+    search: bool = False
+    """Is its form a search?"""
+    fields: tuple[str, ...] = ()
+    """`autocomplete` or `type` of the other fields of its form."""
+    submit: str = ""
+    """Label of its form's submit button."""
+    form: str = ""
+    """Name or heading of its form."""
+
+
+NOTHING_AROUND = Around()
+
+
+def might_be_risky(action: Any, element: Element | None) -> bool:
+    """Is it worth asking the page what is around the element? Cheap, and right to say no."""
+    match action:
+        case Click():
+            if element is None or element["role"] in _CHOICES or element["role"] in _FIELDS:
+                return False
+            label = normal(element["name"])
+            return bool(GO_AHEAD.match(label) or LOG_IN.match(label) or of_label(element["name"]))
+        case Fill() | Type() | Select():
+            return True
+        case Press():
+            return _activates(action)
+        case Drag():
+            return False
+    return False
+
+
+def assess(action: Any, element: Element | None, around: Around = NOTHING_AROUND) -> Risk | None:
+    """Return what is risky about an action, or None.
+
+    Args:
+        action: a typed action.
+        element: what it is aimed at, if that is known.
+        around: what is around that on the page.
+    """
+    role, name = (element["role"], element["name"]) if element is not None else ("", "")
+    match action:
+        case Fill() | Type() | Select():
+            typed = getattr(action, "text", "")
+            risk = _of_field(name, around)
+            if risk is None and typed.endswith("\n") and isinstance(action, Type):
+                return _of_form(around)
+            return risk
+        case Press() if _activates(action):
+            if role in _FIELDS or not role:
+                return _of_form(around) if normal(action.key) in ("enter", "return", "numpadenter") else None
+            return _of_button(role, name, around)
+        case Click() if element is not None:
+            return _of_button(role, name, around)
+    return None
+
+
+def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
+    """Return the kind of risk that a button's label speaks of, or None."""
+    text = normal(label)
+    count = len(text.split())
+    if not text or count > words or HARMLESS.search(text):
+        return None
+    firsts, lasts, insides, _ = _patterns()
+    for kind, inside in insides:
+        if inside.search(text):
+            return kind
+    for candidate in dict.fromkeys((text, _GAP.sub("", text))):
+        for kind, first in firsts:
+            if first.match(candidate):
+                return kind
+        if NEVER_MIND.match(candidate):
+            return None
+        if 2 <= len(candidate.split()) <= 4:
+            for kind, last in lasts:
+                if last.search(candidate):
+                    return kind
+    return None
+
+
+def _activates(action: Press) -> bool:
+    return normal(action.key.rsplit("+", 1)[-1]) in _ACTIVATING or action.key == " "
+
+
+def _of_field(name: str, around: Around) -> Risk | None:
+    hints = around.autocomplete.lower().split()
+    label = normal(name)
+    if any(hint.startswith("cc-") for hint in hints):
+        return Risk("payment", f"The field {name!r} takes payment data.")
+    if around.type == "password" or {"current-password", "new-password", "one-time-code"} & set(hints):
+        kind = "credentials" if not PAYMENT_FIELD.match(label) else "payment"
+        return Risk(
+            cast(RiskKind, kind),
+            f"The field {name!r} takes {'a password or code' if kind == 'credentials' else 'payment data'}.",
+        )
+    if around.search:
+        return None
+    if PAYMENT_FIELD.match(label):
+        return Risk("payment", f"The field {name!r} takes payment data.")
+    if PASSWORD_FIELD.match(label):
+        return Risk("credentials", f"The field {name!r} takes a password or code.")
+    return None
+
+
+def _of_button(role: str, name: str, around: Around) -> Risk | None:
+    if role in _FIELDS or role in _CHOICES or around.opens:
+        return None
+    label = normal(name)
+    kind = of_label(name)
+    if kind is not None:
+        if around.search and kind in ("send", "publish"):
+            return None
+        if role == "link" and around.href and kind != "delete":
+            return None  # it leads to another page, and that is where something could happen
+        return Risk(kind, f"The {role or 'element'} {name!r} looks like one to {_SAYS[kind]}.")
+    if NEVER_MIND.match(label):
+        return None
+    if LOG_IN.match(label) and "password" in around.fields and role != "link":
+        return Risk("credentials", f"The {role} {name!r} sends a password.")
+    if not GO_AHEAD.match(label) or around.search:
+        return None
+    said = _of_text(around.dialog)
+    if said is not None:
+        return Risk(said, f"The {role} {name!r} answers a dialog that is about to {_SAYS[said]}.")
+    return _of_form(around, told=False) if around.submits else None
+
+
+def _of_form(around: Around, *, told: bool = True) -> Risk | None:
+    """Judge submitting a form. `told`: its submit button's label counts; it was not judged already."""
+    if around.search:
+        return None
+    if told and around.submit:
+        kind = of_label(around.submit)
+        if kind is not None:
+            return Risk(kind, f"It submits the form with the button {around.submit!r}.")
+        if NEVER_MIND.match(normal(around.submit)):
+            return None
+    if any(field.startswith("cc-") for field in around.fields):
+        return Risk("purchase", "It submits a form with payment data.")
+    if "password" in around.fields:
+        return Risk("credentials", "It submits a form with a password.")
+    said = _of_text(around.dialog) or of_label(around.form)
+    return Risk(said, f"It submits a form that is about to {_SAYS[said]}.") if said else None
+
+
+def _of_text(text: str) -> RiskKind | None:
+    plain = normal(text)
+    if not plain or HARMLESS.search(plain[:80]):
+        return None
+    return next((kind for kind, said in _patterns()[3] if said.search(plain)), None)
+
+
+_SAYS: dict[RiskKind, str] = {
+    "purchase": "buy or pay",
+    "payment": "give payment data",
+    "transfer": "move money",
+    "delete": "delete or cancel something",
+    "send": "send something",
+    "publish": "publish something",
+    "credentials": "use or change credentials",
+}

@@ -1,0 +1,229 @@
+"""Secrets: typed as their value, seen as their name. `Vault` fills placeholders in and takes values out again."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from browser_env.errors import ActionError
+from browser_env.observation import Element, Observation
+from browser_env.safety.network import clean_host, matches
+
+PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+_LOOSE = 6
+"""From this length on a value is also found with blanks between its characters; shorter ones as whole words only."""
+_CLIPPED = 4
+"""The least that must be left of a value that was cut off by `…` for it to be taken as one."""
+_GAP = r"[\s\u200b\u00ad\u2060]*"
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret value and where it may be typed."""
+
+    value: str | Callable[[], str] = field(repr=False)
+    """The value, or what returns it; that is called each time it is typed, for codes that change."""
+    domains: tuple[str, ...] = ()
+    """Hosts whose pages and frames it may be typed into, written as in `Safety.allowed`; empty for all."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.domains, str):
+            raise ValueError(f"Secret.domains is a tuple, such as ({self.domains!r},).")
+
+    @classmethod
+    def from_env(cls, variable: str, domains: tuple[str, ...] = ()) -> Secret:
+        """Take the value from an environment variable, at the time it is needed.
+
+        Raises:
+            ValueError: when it is needed: the variable is not set.
+        """
+
+        def read() -> str:
+            if not os.environ.get(variable):
+                raise ValueError(f"The environment variable {variable}, which a secret is to come from, is not set.")
+            return os.environ[variable]
+
+        return cls(read, domains)
+
+    def current(self) -> str:
+        """Return the value."""
+        return self.value() if callable(self.value) else self.value
+
+
+class Vault:
+    """The secrets of one environment. Falsy when there are none.
+
+    Raises:
+        ValueError: a name or a value can't be used.
+    """
+
+    def __init__(self, secrets: Mapping[str, str | Secret | Callable[[], str]]) -> None:
+        self._secrets = {name: s if isinstance(s, Secret) else Secret(s) for name, s in secrets.items()}
+        self._values: dict[str, list[str]] = {}
+        self._pattern: re.Pattern[str] | None = None
+        for name, secret in self._secrets.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"A secret's name has letters, digits, '_', '.' and '-' only, not {name!r}.")
+            self._learn(name, secret.current())
+        if self._pattern is not None:
+            _known.setdefault(self._pattern.pattern, self)
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def _learn(self, name: str, value: str) -> None:
+        if not isinstance(value, str) or len(value.strip()) < 3:
+            raise ValueError(f"The secret {name!r} is a text of at least 3 characters; shorter ones can't be hidden.")
+        known = self._values.setdefault(name, [])
+        if value in known:
+            return
+        known.append(value)
+        order = sorted(((v, n) for n, values in self._values.items() for v in values), key=lambda pair: -len(pair[0]))
+        self._groups = [name for _, name in order]
+        parts = "|".join(f"(?P<s{i}>{'|'.join(_forms(value))})" for i, (value, _) in enumerate(order))
+        self._pattern = re.compile(f"(?P<keep>{PLACEHOLDER.pattern})|{parts}", re.IGNORECASE)
+
+    @property
+    def patterns(self) -> list[str]:
+        """Regular expressions for the values as pages show them, in the syntax of both Python and JavaScript."""
+        return [form for values in self._values.values() for value in values for form in _forms(value)]
+
+    def fill(self, text: str, host: str) -> str:
+        """Replace placeholders by values.
+
+        Args:
+            text: what the agent wants typed.
+            host: host of the page or frame that it goes into.
+
+        Raises:
+            ActionError: there is no such secret, or it is not for this host.
+        """
+
+        def value(match: re.Match[str]) -> str:
+            name = match[1]
+            secret = self._secrets.get(name)
+            if secret is None:
+                known = ", ".join(sorted(self._secrets)) or "none"
+                raise ActionError(f"There is no secret {name!r}; those that can be typed: {known}.")
+            clean = clean_host(host) if host else ""
+            if secret.domains and not any(clean and matches(domain, clean, None) for domain in secret.domains):
+                where = f"on {clean}" if clean else "here"
+                raise ActionError(
+                    f"The secret {name!r} must not be typed {where}; it is for {', '.join(secret.domains)}."
+                )
+            current = secret.current()
+            self._learn(name, current)
+            return current
+
+        return PLACEHOLDER.sub(value, text)
+
+    def redact(self, value: Any) -> Any:
+        """Return plain data with every secret value in its texts replaced by `<secret:name>`."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self._pattern.sub(self._mask, value)
+        if isinstance(value, Mapping):
+            return {self.redact(key): self.redact(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return type(value)(self.redact(item) for item in value)
+        return value
+
+    def _mask(self, match: re.Match[str]) -> str:
+        if match["keep"] is not None:
+            return match[0]
+        index = next(int(name[1:]) for name, text in match.groupdict().items() if text is not None)
+        return f"<secret:{self._groups[index]}>"
+
+    def redact_observation(self, observation: Observation) -> Observation:
+        """Return an observation without secrets, also where one is split over the values of several fields."""
+        if self._pattern is None:
+            return observation
+        split = self._split_over(observation["elements"])
+        if split:
+            elements = tuple(
+                {**element, "value": split[element["id"]]} if element["id"] in split else element
+                for element in observation["elements"]
+            )
+            dom = _with_values(observation["dom"], observation["elements"], split)
+            observation = {**observation, "elements": elements, "dom": dom}  # type: ignore[typeddict-item]
+        picture = {"screenshot": observation["screenshot"]} if "screenshot" in observation else {}
+        rest = {key: self.redact(value) for key, value in observation.items() if key != "screenshot"}
+        return {**rest, **picture}  # type: ignore[typeddict-item,return-value]
+
+    def _split_over(self, elements: Iterable[Element]) -> dict[int, str]:
+        """Find fields that hold a value together; return the mask of each by element id."""
+        fields = [e for e in sorted(elements, key=lambda e: e["id"]) if e["value"] and e["value"].strip("\u2022")]
+        masks: dict[int, str] = {}
+        text = "".join(field["value"] for field in fields).lower()
+        for name, values in self._values.items():
+            for value in values:
+                at = text.find(value.lower()) if len(value) >= 4 else -1
+                while at >= 0:
+                    touched, start = [], 0
+                    for one in fields:
+                        end = start + len(one["value"])
+                        if start < at + len(value) and end > at:
+                            touched.append(one["id"])
+                        start = end
+                    if len(touched) > 1:
+                        masks.update(dict.fromkeys(touched, f"<secret:{name}>"))
+                    at = text.find(value.lower(), at + 1)
+        return masks
+
+
+def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str]) -> str:
+    """Put other values into the outline's lines of some elements."""
+    old = {e["id"]: f"value={json.dumps(e['value'], ensure_ascii=False)}" for e in elements if e["id"] in values}
+    lines = dom.split("\n")
+    for number, line in enumerate(lines):
+        match = re.search(r"\[(\d+)\] ", line)
+        id = int(match[1]) if match else 0
+        if id in old:
+            lines[number] = line.replace(old[id], f'value="{values[id]}"')
+    return "\n".join(lines)
+
+
+def _forms(value: str) -> list[str]:
+    """Return regular expressions for a value: as it is, encoded for URLs, HTML, JSON and base64, and cut off."""
+    encoded = base64.b64encode(value.encode()).decode().rstrip("=")
+    texts = [
+        quote(value, safe=""), quote(value), quote_plus(value), html.escape(value), json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+    ]  # fmt: skip
+    if len(value) < _LOOSE:
+        plain = f"(?<![0-9A-Za-z]){_literal(value)}(?![0-9A-Za-z])"
+    else:
+        plain = _GAP.join(_literal(char) for char in value if not char.isspace())
+    forms = [plain, *(_literal(text) for text in dict.fromkeys(texts) if text != value)]
+    if len(value) >= _LOOSE:
+        forms.append(_literal(encoded))
+    forms += [_literal(value[:end]) + "\u2026" for end in range(len(value) - 1, _CLIPPED - 1, -1)]
+    return forms
+
+
+def _literal(text: str) -> str:
+    """Escape a text for regular expressions, in a way that Python and JavaScript read alike."""
+    return "".join(
+        char if (char.isalnum() and char.isascii()) or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+_known: dict[str, Vault] = {}
+"""Vaults of this process, one for each set of values. They stay: an episode may be written after its environment."""
+
+
+def redact_known(record: Any) -> Any:
+    """Take the secrets of every environment of this process out of plain data."""
+    for vault in list(_known.values()):
+        record = vault.redact(record)
+    return record

@@ -1,0 +1,196 @@
+"""What a person would set up before browsing: whose browser, whose profile, from where, on which device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+StrPath = str | PathLike[str]
+
+_NO_ENGINE = (
+    "engine={engine!r} can't be used: the environment speaks Chromium's DevTools protocol to the page (the in-page "
+    "script and the listeners of elements, screenshots, mouse events, what is loading), which Playwright has for "
+    "Chromium only. Use engine='chromium'."
+)
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How an environment's browser session is set up. Everything is optional.
+
+    Pass it as `gymnasium.make("Browser-v0", session=SessionOptions(...))`. What is not here can be given as
+    `context=`, in Playwright's words; giving a thing in both places is an error.
+
+    Raises:
+        ValueError: two options exclude each other, a file is not there, or the engine can't be used.
+    """
+
+    profile: StrPath | None = None
+    """Folder of a browser profile, made when it is not there. Cookies, storage and cache in it outlive the
+    environment, which has a browser process of its own; one environment at a time may use it."""
+    cdp_url: str | None = None
+    """Address of a running Chromium (`--remote-debugging-port`), e.g. `http://127.0.0.1:9222`. Closing the
+    environment closes neither that browser nor a tab that the environment did not open."""
+    use_default_context: bool = False
+    """With `cdp_url`: work in the browser's own windows, with what its user is logged into."""
+    storage_state: StrPath | Mapping[str, Any] | None = None
+    """Cookies, localStorage and IndexedDB to start every episode with: what `storage_state()` returned, or a JSON
+    file of it."""
+    cookies: Sequence[Mapping[str, Any]] = ()
+    """Cookies as Playwright's `add_cookies` takes them: `name`, `value`, and `url` or `domain` and `path`."""
+    locale: str | None = None
+    """E.g. `de-DE`: the page's language, number and date formats, and the `Accept-Language` header."""
+    timezone: str | None = None
+    """E.g. `Europe/Berlin`."""
+    geolocation: tuple[float, float] | None = None
+    """Latitude and longitude in degrees. Pages see it with the permission `geolocation`."""
+    permissions: Sequence[str] = ()
+    """Permissions granted to every page, e.g. `("geolocation", "clipboard-read")`."""
+    proxy: str | Mapping[str, str] | None = None
+    """E.g. `http://user:password@127.0.0.1:3128`, or Playwright's mapping (`server`, `bypass`, `username`,
+    `password`). Requests to loopback go through it, too."""
+    user_agent: str | None = None
+    headers: Mapping[str, str] | None = None
+    """HTTP headers sent with every request."""
+    color_scheme: Literal["light", "dark", "no-preference"] | None = None
+    reduced_motion: bool | None = None
+    javascript: bool = True
+    """False: scripts of pages don't run. The environment's own looking and acting goes on."""
+    offline: bool = False
+    ignore_tls_errors: bool = False
+    http_credentials: tuple[str, str] | None = None
+    """User and password for HTTP authentication."""
+    device: str | None = None
+    """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (of Chromium
+    they remain: engine and TLS are those of Chromium). A `viewport` given to the environment comes first."""
+    device_scale_factor: float | None = None
+    """Device pixels a CSS pixel. The observation's screenshot stays at CSS pixel size."""
+    stealth: bool = False
+    """Take off the marks of automation and headlessness that pages usually ask for; see docs/sessions.md."""
+    record_har: StrPath | None = None
+    """Write each episode's network traffic to this file (`.har`, or `.zip`). Nothing is overwritten: the second
+    episode of `shop.har` is `shop-2.har`. A file is complete when the next episode began or the environment was
+    closed."""
+    replay_har: StrPath | None = None
+    """Answer requests from this file and none from the network. A request that it does not hold fails, which
+    `obs["events"]` tells."""
+    engine: str = "chromium"
+
+    def __post_init__(self) -> None:
+        if self.engine != "chromium":
+            raise ValueError(_NO_ENGINE.format(engine=self.engine))
+        for one, other, why in _EXCLUDED:
+            if getattr(self, one) and getattr(self, other):
+                raise ValueError(f"SessionOptions: {one} and {other} exclude each other: {why}.")
+        if self.use_default_context:
+            if not self.cdp_url:
+                raise ValueError("SessionOptions: use_default_context needs cdp_url, the browser whose context it is.")
+            given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+            extra = sorted(set(given) - {"cdp_url", "use_default_context"})
+            if extra:
+                raise ValueError(
+                    f"SessionOptions: {', '.join(extra)} would change the tabs of that browser's user; "
+                    "leave use_default_context out, or these."
+                )
+        if self.cdp_url and urlsplit(self.cdp_url).scheme not in ("http", "https", "ws", "wss"):
+            raise ValueError(f"SessionOptions: cdp_url is an address like http://127.0.0.1:9222, not {self.cdp_url!r}.")
+        if isinstance(self.storage_state, (str, PathLike)):
+            _must_exist("storage_state", self.storage_state)
+        if self.replay_har is not None:
+            _must_exist("replay_har", self.replay_har)
+        if self.geolocation is not None:
+            latitude, longitude = self.geolocation
+            if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+                raise ValueError(
+                    f"SessionOptions: geolocation is latitude (-90 to 90) and longitude (-180 to 180), "
+                    f"not {self.geolocation}."
+                )
+
+    @property
+    def one_context_an_episode(self) -> bool:
+        """Must every episode have a context of its own, even of a task that restarts its page by itself?"""
+        return self.record_har is not None or self.replay_har is not None
+
+    def context_arguments(
+        self, context: Mapping[str, Any] | None, device: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the arguments for Playwright's `Browser.new_context`: the device's, these options', `context`.
+
+        Args:
+            context: further arguments, as given by the user.
+            device: Playwright's description of `device`.
+
+        Raises:
+            ValueError: `context` says something that these options say as well.
+        """
+        mine: dict[str, Any] = {name: value for name, value in (device or {}).items() if name not in _NOT_OF_CONTEXT}
+        mine.update({name: value for name, value in self._own_arguments().items() if value is not None})
+        context = dict(context or {})
+        if self.use_default_context and context:
+            raise ValueError("context= can't be used with use_default_context: that context is there already.")
+        if self.profile and "storage_state" in context:
+            raise ValueError("context= has storage_state, but a profile has its own storage.")
+        twice = sorted(set(mine) & set(context))
+        if twice:
+            raise ValueError(f"Both session= and context= say {', '.join(twice)}; say it in one of them.")
+        return {**mine, **context}
+
+    def _own_arguments(self) -> dict[str, Any]:
+        state = self.storage_state
+        return {
+            "storage_state": dict(state) if isinstance(state, Mapping) else state and Path(state),
+            "locale": self.locale,
+            "timezone_id": self.timezone,
+            "geolocation": self.geolocation
+            and {"latitude": float(self.geolocation[0]), "longitude": float(self.geolocation[1])},
+            "permissions": list(self.permissions) or None,
+            "proxy": _proxy(self.proxy),
+            "user_agent": self.user_agent,
+            "extra_http_headers": self.headers and dict(self.headers),
+            "color_scheme": self.color_scheme,
+            "reduced_motion": {None: None, True: "reduce", False: "no-preference"}[self.reduced_motion],
+            "java_script_enabled": None if self.javascript else False,
+            "offline": self.offline or None,
+            "ignore_https_errors": self.ignore_tls_errors or None,
+            "http_credentials": self.http_credentials
+            and {"username": self.http_credentials[0], "password": self.http_credentials[1]},
+            "device_scale_factor": self.device_scale_factor,
+            # What a service worker answers is neither recorded nor replayed.
+            "service_workers": "block" if self.one_context_an_episode else None,
+        }
+
+
+_NOT_OF_CONTEXT = ("viewport", "default_browser_type")
+"""Parts of a device's description: the viewport is the environment's, the browser is ours."""
+
+_EXCLUDED = (
+    ("profile", "cdp_url", "a running browser has its profile already"),
+    ("profile", "storage_state", "a profile has its own storage"),
+    ("stealth", "cdp_url", "it takes switches that a browser must be started with"),
+    ("stealth", "device", "a Chromium that passes for a device is no ordinary desktop browser"),
+    ("record_har", "replay_har", "one makes the file, the other reads it"),
+)
+
+
+def _must_exist(name: str, path: StrPath) -> None:
+    if not Path(path).is_file():
+        raise ValueError(f"SessionOptions: {name}={str(path)!r} is not there.")
+
+
+def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:
+    if proxy is None:
+        return None
+    if isinstance(proxy, Mapping):
+        return dict(proxy)
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if not parts.hostname:
+        raise ValueError(f"SessionOptions: proxy is an address like http://127.0.0.1:3128, not {proxy!r}.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    server = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
+    return {"server": server} | (
+        {"username": parts.username, "password": parts.password or ""} if parts.username else {}
+    )

@@ -1,0 +1,114 @@
+import threading
+import time
+
+import pytest
+
+from browser_env import Safety
+
+PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><button onclick="document.title = 'read'">Read</button>
+    <form onsubmit="document.title = 'paid'; return false"><input aria-label=Number autocomplete=cc-number><input aria-label=Name><button>Continue</button></form>
+    <div role=dialog aria-label=Sure>Permanently erase all photos? <button onclick="document.title = 'erased'">OK</button></div>
+    <form role=search onsubmit="document.title = 'searched'; return false"><input aria-label=Query><button>Send</button></form>"""
+
+
+@pytest.fixture
+def asked(open_page):
+    """Return a function that opens the page with a user who says `answer`: `env, obs, questions = asked(True)`."""
+
+    def open_it(answer, html=PAGE, **more):
+        questions = []
+
+        def confirm(action, element, risk):
+            questions.append(
+                (action.name, element["name"] if element else None, risk.kind, threading.current_thread().name)
+            )
+            return answer() if callable(answer) else answer
+
+        env, obs = open_page(html, options={"safety": Safety(confirm=confirm, **more)})
+        return env, obs, questions
+
+    return open_it
+
+
+def test_a_refused_action_does_not_happen(asked, by_name):
+    env, obs, questions = asked(False)
+    start = obs["title"]
+    center = by_name(obs, "Delete account")["bbox"]
+    number, name, delete = by_name(obs, "Number"), by_name(obs, "Name"), by_name(obs, "Delete account")
+    for action, element, kind in [
+        ({"action": "click", "id": delete["id"]}, "Delete account", "delete"),
+        ({"action": "click", "x": center[0] + 5, "y": center[1] + 5}, "Delete account", "delete"),
+        ({"action": "press", "key": "Enter", "id": delete["id"]}, "Delete account", "delete"),
+        ({"action": "fill", "id": number["id"], "text": "4111"}, "Number", "payment"),
+        ({"action": "press", "key": "Enter", "id": name["id"]}, "Name", "purchase"),
+        ({"action": "click", "id": by_name(obs, "Continue")["id"]}, "Continue", "purchase"),
+        ({"action": "click", "id": by_name(obs, "OK")["id"]}, "OK", "delete"),
+    ]:
+        obs, *_, info = env.step(action)
+        assert questions.pop() == (action["action"], element, kind, "confirm")
+        assert obs["last_error"].startswith(f"The user did not allow this action ({kind}).")
+        assert obs["title"] == start
+        assert info["risk"]["kind"] == kind
+        assert info["outcome"] == "running"
+    assert by_name(obs, "Number")["value"] == ""
+    assert env.unwrapped.core.episode.steps == 7
+
+
+def test_an_allowed_action_happens_and_a_harmless_one_is_not_asked_about(asked, by_name):
+    env, obs, questions = asked(True)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Read")["id"]})
+    assert obs["title"] == "read"
+    obs, *_ = env.step({"action": "fill", "id": by_name(obs, "Query")["id"], "text": "delete"})
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Send")["id"]})
+    assert obs["title"] == "searched"
+    assert questions == []
+    assert "risk" not in info
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
+    assert obs["title"] == "deleted"
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Name")["id"]})
+    obs, *_ = env.step({"action": "press", "key": "Enter"})  # wherever the focus is
+    assert obs["title"] == "paid"
+    assert [kind for *_, kind, _ in questions] == ["delete", "purchase"]
+
+
+@pytest.mark.parametrize("answer", [lambda: 1 / 0, lambda: time.sleep(2), lambda: "yes", lambda: None])
+def test_an_exception_no_answer_or_anything_but_true_refuses(asked, by_name, answer):
+    env, obs, _ = asked(answer, confirm_timeout=0.3)
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
+    assert "did not allow" in obs["last_error"]
+    assert obs["title"] == "index"
+    assert info["outcome"] == "running"
+
+
+def test_thinking_does_not_count_as_time_of_the_step(open_page, by_name):
+    def slow(action, element, risk):
+        time.sleep(1.5)
+        return True
+
+    env, obs = open_page(PAGE, options={"safety": Safety(confirm=slow), "step_timeout": 1.2})
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
+    assert (obs["title"], info["outcome"]) == ("deleted", "running")
+
+
+def test_without_a_callback_it_goes_ahead_and_info_says_so(open_page, by_name):
+    env, obs = open_page(PAGE)
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
+    assert obs["title"] == "deleted"
+    assert info["risk"] == {
+        "kind": "delete",
+        "why": "The button 'Delete account' looks like one to delete or cancel something.",
+    }
+    _, info = env.reset(seed=0)
+    assert "risk" not in info
+
+
+def test_frames_of_another_origin_are_looked_into(open_page, by_name):
+    refuse = Safety(confirm=lambda action, element, risk: False)
+    env, obs = open_page(
+        "<iframe src='http://other.test/inner.html'></iframe>",
+        options={"safety": refuse},
+        inner="<input aria-label=i autocomplete=cc-csc>",
+    )
+    obs, *_ = env.step({"action": "fill", "id": by_name(obs, "i")["id"], "text": "123"})
+    assert "(payment)" in obs["last_error"]
+    assert by_name(obs, "i")["value"] == ""

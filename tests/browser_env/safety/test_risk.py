@@ -1,0 +1,221 @@
+"""A labelled corpus of actions: what should be recognised as risky, and what should be left alone."""
+
+import pytest
+
+from browser_env.actions import Click, Fill, Hover, Press, Scroll, Select, Type
+from browser_env.safety.risk import Around, assess, might_be_risky
+
+BUTTONS = {
+    "purchase": """Buy now | Place order | Place your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase
+        | Complete purchase | Submit order | Book now | Donate | Subscribe | Order now | Order | Confirm booking | Upgrade plan | Start free trial
+        | Jetzt kaufen | Zahlungspflichtig bestellen | Kostenpflichtig buchen | Bestellung abschicken | Jetzt bezahlen | Mit PayPal bezahlen
+        | Acheter | Payer 12,00 € | Passer la commande | Valider et payer | Commander maintenant | Confirmer l'achat
+        | Comprar ahora | Pagar | Realizar pedido | Finalizar compra | Confirmar el pago | Tramitar pedido
+        | Acquista ora | Paga ora | Conferma l'ordine | Effettua ordine | Prenota ora
+        | Finalizar pedido | Comprar agora | Confirmar compra | Pagar agora | Encomendar
+        | Nu kopen | Bestelling plaatsen | Betalen | Koop nu | Nu betalen | 購入する | 立即购买""",
+    "delete": """Delete | Delete account | Delete my account permanently | Delete 3 files | Yes, delete it | Empty trash | Close account
+        | Cancel subscription | Cancel order | Deactivate account | Erase all data | Remove user | Discard draft | Move to trash | Delete “Q3 report”
+        | Löschen | Konto löschen | Endgültig löschen | Vertrag kündigen | Papierkorb leeren | Alle Dateien löschen
+        | Supprimer | Supprimer le compte | Résilier l'abonnement | Vider la corbeille | Annuler ma commande
+        | Eliminar | Borrar cuenta | Eliminar definitivamente | Cancelar suscripción | Vaciar la papelera
+        | Elimina | Elimina account | Svuota il cestino | Cancella tutto | Annulla l'ordine
+        | Excluir | Excluir conta | Apagar mensagem | Cancelar assinatura | Verwijderen | Account verwijderen | Prullenbak legen | 削除 | 删除""",
+    "send": """Send | Send message | Send email | Send now | Submit application | Send invitation | Reply all | Submit request
+        | Senden | Nachricht senden | Absenden | Jetzt abschicken | Envoyer | Envoyer le message | Enviar | Enviar mensaje | Enviar correo
+        | Invia | Invia messaggio | Enviar mensagem | Versturen | Bericht verzenden | Verstuur bericht | 送信""",
+    "publish": """Publish | Post | Post comment | Tweet | Publish changes | Go live | Submit review | Merge pull request | Deploy
+        | Veröffentlichen | Beitrag veröffentlichen | Publier | Publier l'article | Publicar | Publicar comentario | Pubblica | Postar | Publiceren | Plaats reactie""",
+    "transfer": """Transfer | Transfer money | Send money | Transfer $500 | Withdraw funds | Confirm transfer | Wire money
+        | Überweisen | Jetzt überweisen | Effectuer le virement | Transferir | Hacer transferencia | Effettua il bonifico | Geld overmaken | Fazer Pix""",
+    "credentials": """Change password | Reset password | Generate new token | Create API key | Authorize app | Passwort ändern | Changer le mot de passe
+        | Cambiar contraseña | Alterar senha | Wachtwoord wijzigen""",
+}  # fmt: skip
+
+HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order by date | Order history | Sort order | Pay attention | Reset zoom | Close
+    | Cancel | No, keep it | OK | Save | Search | Next | Add to cart | Proceed to checkout | View order | Track order | My orders | Payment methods
+    | Show deleted items | Deleted messages | Post code lookup | Next post | Posts | Postpone | Blog posts | Senders | Resend code | Sent | Send to back | Bring to front
+    | Remove from cart | Remove from wishlist | Remove filter: red | Delete search | Edit | Reply | Share | Compose | New message | Download | Print | Expand
+    | Buyer's guide | Buying options | Payroll | Paypal settings | Bookmark | Booking details | Book details | Transfer files window settings | Transferred | Undelete | Restore | Archive
+    | Subscribe to newsletter | Publisher | Published | Publications | Show password | Forgot password? | Log in | Sign up | Log out | Delivery options
+    | Filter löschen | Eingabe löschen | Warenkorb | In den Warenkorb | Abbrechen | Schließen | Bestellungen | Bestellverlauf | Zahlungsarten | Gesendet | Sendungsverfolgung | Newsletter abonnieren | Löschvorgänge anzeigen
+    | Ajouter au panier | Annuler | Effacer la recherche | Commandes | Trier par date | Moyens de paiement | Ordenar por fecha | Cancelar | Añadir al carrito | Borrar filtros | Pedidos | Envíos | Métodos de pago
+    | Ordina per data | Annulla | Aggiungi al carrello | Cancella filtri | I miei ordini | Metodi di pagamento | Adicionar ao carrinho | Meus pedidos | Limpar filtros
+    | Annuleren | In winkelwagen | Bestellingen | Wis zoekopdracht | Filter verwijderen | Sorteren op datum | Order number 4711 | Delivery address | Buy me a coffee is a website
+    | Delete key binding | Payment history | Send feedback settings | Pay per view explained"""  # fmt: skip
+
+PASSWORD_FORM = Around(submits=True, fields=("text", "password"), submit="Sign in")
+CARD_FORM = Around(submits=True, fields=("name", "cc-number", "cc-exp", "cc-csc"), submit="Continue")
+SEARCH = Around(submits=True, search=True, fields=("search",), submit="Send")
+DELETING = Around(dialog="Delete this project? This cannot be undone. Cancel OK")
+FILTERING = Around(dialog="Delete this filter? Cancel OK")
+
+OTHERS = [
+    # What is typed where.
+    ("payment", Fill(id=1, text="4111"), "textbox", "Card number", Around()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "", Around(autocomplete="cc-number")),
+    ("payment", Fill(id=1, text="12/30"), "textbox", "MM / YY", Around(autocomplete="billing cc-exp")),
+    ("payment", Type(id=1, text="123"), "textbox", "CVC", Around(type="password")),
+    ("payment", Fill(id=1, text="DE89"), "textbox", "IBAN", Around()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Kartennummer", Around()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Numéro de carte", Around()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Número de tarjeta", Around()),
+    ("payment", Select(id=1, options=("12",)), "combobox", "Month", Around(autocomplete="cc-exp-month")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Password", Around(type="password")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Geheim", Around(type="password")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Code", Around(autocomplete="one-time-code")),
+    ("credentials", Type(id=1, text="x"), "textbox", "Passwort", Around()),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Contraseña", Around()),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Mot de passe", Around()),
+    (None, Fill(id=1, text="x"), "textbox", "Email", Around(autocomplete="username")),
+    (None, Fill(id=1, text="x"), "textbox", "Message", Around()),
+    (None, Fill(id=1, text="delete everything"), "searchbox", "Search", SEARCH),
+    (None, Fill(id=1, text="x"), "searchbox", "Password", Around(search=True)),
+    (None, Fill(id=1, text="x"), "textbox", "Gift card message", Around()),
+    (None, Fill(id=1, text="x"), "textbox", "Password hint", Around()),
+    (None, Fill(id=1, text="x"), "textbox", "Order number", Around()),
+    (None, Select(id=1, options=("Delete",)), "combobox", "Sort by", Around()),
+    # Buttons that say nothing, in a dialog or form that does.
+    ("delete", Click(id=1), "button", "OK", DELETING),
+    ("delete", Click(id=1), "button", "Yes", DELETING),
+    ("delete", Click(id=1), "button", "Ja", Around(dialog="Möchten Sie das Konto wirklich löschen? Ja Nein")),
+    ("delete", Click(id=1), "button", "Confirmer", Around(dialog="Supprimer ce fichier ? Confirmer Annuler")),
+    ("purchase", Click(id=1), "button", "Confirm", Around(dialog="You are about to buy 3 tickets. Confirm")),
+    ("purchase", Click(id=1), "button", "Aceptar", Around(dialog="Va a comprar este artículo. Aceptar")),
+    ("publish", Click(id=1), "button", "Continue", Around(dialog="Publish to 3,000 followers?")),
+    ("purchase", Click(id=1), "button", "Continue", CARD_FORM),
+    ("credentials", Click(id=1), "button", "Continue", PASSWORD_FORM),
+    ("credentials", Click(id=1), "button", "Sign in", PASSWORD_FORM),
+    (None, Click(id=1), "button", "Cancel", DELETING),
+    (None, Click(id=1), "button", "No", DELETING),
+    (None, Click(id=1), "button", "OK", FILTERING),
+    (None, Click(id=1), "button", "OK", Around(dialog="Your changes were saved. OK")),
+    (None, Click(id=1), "button", "Accept", Around(dialog="We use cookies to improve your experience.")),
+    (None, Click(id=1), "button", "Back", CARD_FORM),
+    (None, Click(id=1), "button", "Send", SEARCH),
+    (None, Click(id=1), "link", "Sign in", Around(href="/login")),
+    (None, Click(id=1), "button", "Delete", Around(opens=True)),
+    # Enter and blanks.
+    ("send", Press(key="Enter", id=1), "textbox", "Message", Around(fields=("text",), submit="Send")),
+    ("credentials", Press(key="Enter"), "textbox", "Email", PASSWORD_FORM),
+    ("purchase", Press(key="Enter", id=1), "textbox", "Name", CARD_FORM),
+    ("purchase", Press(key="Return", id=1), "textbox", "Name", Around(submit="Jetzt kaufen")),
+    ("delete", Press(key="Enter", id=1), "button", "Delete account", Around()),
+    ("delete", Press(key="Space", id=1), "button", "Löschen", Around()),
+    ("send", Type(id=1, text="hello\n"), "textbox", "Message", Around(submit="Send")),
+    (None, Press(key="Enter", id=1), "searchbox", "Search", SEARCH),
+    (None, Press(key="Enter", id=1), "textbox", "Filter", Around(submit="Apply")),
+    (None, Press(key="Delete", id=1), "textbox", "Message", Around(submit="Send")),
+    (None, Press(key="Space", id=1), "textbox", "Message", Around(submit="Send")),
+    (None, Type(id=1, text="hello"), "textbox", "Message", Around(submit="Send")),
+    # Links lead somewhere; tabs and choices choose.
+    (None, Click(id=1), "link", "Donate", Around(href="/donate")),
+    (None, Click(id=1), "link", "Subscribe", Around(href="/plans")),
+    ("delete", Click(id=1), "link", "Delete", Around(href="/items/3/delete")),
+    ("purchase", Click(id=1), "link", "Buy now", Around(href="")),
+    (None, Click(id=1), "link", "How to delete your account", Around(href="/help")),
+    (None, Click(id=1), "link", "So können Sie Ihr Konto löschen", Around(href="/hilfe")),
+    (None, Click(id=1), "tab", "Send", Around()),
+    (None, Click(id=1), "radio", "Pay with card", Around()),
+    (None, Click(id=1), "checkbox", "Delete after reading", Around()),
+    (None, Click(id=1), "textbox", "Delete reason", Around()),
+    ("delete", Click(id=1), "menuitem", "Delete row permanently", Around()),
+    ("send", Click(id=1), "generic", "Send", Around()),
+    # Nothing but a look.
+    (None, Hover(id=1), "button", "Delete account", Around()),
+    (None, Scroll(dy=100), "button", "Delete account", Around()),
+]  # fmt: skip
+
+
+# Labels of well-known products, collected after the words had been fixed: precision 0.95 and recall 0.62 then.
+# Words for what was missed were added since, so the figure is no longer one of unseen labels.
+LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | Place your order and pay
+    | Buy now with 1-Click | Pre-order now | Rent for $3.99 | Reserve | Complete booking | Request to book | Confirm payment | Send payment | Pay in 4
+    | Add funds | Permanently delete | Delete 12 selected | Remove member | Delete channel | Revoke token | Rotate secret | Regenerate client secret
+    | Send invites | Share publicly | Publish to web | Send for signature | Sign and submit | Submit bid | Sell 10 shares | Buy 10 shares
+    | Terminate instance | Drop table | Reset database | Format disk | Jetzt verbindlich buchen | Kauf abschließen | Abo kündigen | Mitgliedschaft beenden
+    | Bewerbung absenden | Antwort senden | Kommentar abschicken | Geld überweisen | Régler la commande | Je commande | Envoyer la demande
+    | Supprimer définitivement | Publier maintenant | Hacer el pago | Comprar ya | Dar de baja la cuenta | Borrar todo | Enviar solicitud
+    | Completa l'acquisto | Invia richiesta | Elimina definitivamente | Procedi all'acquisto | Fechar pedido | Excluir permanentemente | Publicar agora
+    | Bestelling afronden | Nu afrekenen | Definitief verwijderen | Reactie plaatsen | Abonnement opzeggen"""
+LATER_HARMLESS = """Order details | Pay slips | Buy guide | Publish date | Postal code | Transfer history | Transfers | Sending limits | Bookings
+    | Delete options | Donations | Sendegebiet | Kaufberatung | Bestellstatus | Löschen rückgängig machen | Supprimer le filtre | Commande n° 123
+    | Payeurs | Enviados | Compras | Publicaciones | Eliminados | Ordinamento | Acquisti | Cancellati | Verzonden | Verwijderde items | Bestelstatus
+    | Publish settings | Sender name | Buyer protection | Order summary | Order by price | Pay stubs | Book cover | Bid history | Undo send
+    | Delivery | Payment details | Add card | View cart | Checkout | Wish list | Purchase history | Refund policy | Delete confirmation emails settings
+    | Purchases | Subscriptions | Manage subscription | Drafts | Outbox | Trash | Recently deleted | Transfer guide | Deployments | Releases | Merge conflicts
+    | Destroyed | Erased files | Filters | Save as draft | Preview | Close tab | Sign out"""
+
+
+def element(role, name):
+    return {
+        "id": 1,
+        "role": role,
+        "name": name,
+        "tag": "",
+        "value": "",
+        "states": (),
+        "bbox": (0, 0, 9, 9),
+        "in_viewport": True,
+        "frame": "",
+        "options": (),
+    }
+
+
+def corpus():
+    for kind, names in BUTTONS.items():
+        for name in names.split("|"):
+            yield kind, Click(id=1), "button", name.strip(), Around()
+    for name in HARMLESS_BUTTONS.split("|"):
+        yield None, Click(id=1), "button", name.strip(), Around()
+    yield from OTHERS
+
+
+def test_precision_and_recall_over_the_corpus():
+    cases = list(corpus())
+    assert len(cases) >= 300
+    hits = misses = false = wrong_kind = 0
+    report = []
+    for kind, action, role, name, around in cases:
+        one = element(role, name)
+        found = assess(action, one, around) if might_be_risky(action, one) else None
+        got = found.kind if found else None
+        if kind and got:
+            hits += 1
+            wrong_kind += kind != got
+        misses += bool(kind and not got)
+        false += bool(got and not kind)
+        if got != kind:
+            report.append(f"{action.name} {role} {name!r}: {got}, should be {kind}")
+    precision, recall = hits / (hits + false), hits / (hits + misses)
+    print(
+        f"{len(cases)} cases, precision {precision:.3f}, recall {recall:.3f}, wrong kind {wrong_kind}",
+        *report,
+        sep="\n",
+    )
+    assert precision >= 0.98, report
+    assert recall >= 0.98, report
+    assert wrong_kind <= 2, report
+
+
+def test_labels_that_the_words_were_not_made_for_at_first():
+    risky = [name.strip() for name in LATER_RISKY.split("|")]
+    harmless = [name.strip() for name in LATER_HARMLESS.split("|")]
+    missed = [name for name in risky if assess(Click(id=1), element("button", name)) is None]
+    false = [name for name in harmless if assess(Click(id=1), element("button", name))]
+    hits = len(risky) - len(missed)
+    precision, recall = hits / (hits + len(false)), hits / len(risky)
+    print(f"{len(risky) + len(harmless)} cases, precision {precision:.3f}, recall {recall:.3f}", missed, false)
+    assert precision >= 0.95, false
+    assert recall >= 0.9, missed
+
+
+def test_a_risk_says_why():
+    risk = assess(Click(id=1), element("button", "Delete account"))
+    assert risk.kind == "delete"
+    assert risk.why == "The button 'Delete account' looks like one to delete or cancel something."
+
+
+@pytest.mark.parametrize("name", ["", "   ", "🗑", "x" * 5000, "(((", "a" * 100 + " delete"])
+def test_odd_labels_are_no_trouble(name):
+    assert assess(Click(id=1), element("button", name)) is None

@@ -1,0 +1,163 @@
+"""Episodes recorded to HAR and answered from it, with the server gone."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import browser_env
+from browser_env import SessionOptions
+
+
+class Shop:
+    """A shop on loopback: a list that grows by posting to it, with a script, a style and a fetched price."""
+
+    def __init__(self, loopback):
+        self.items = []
+        self.server = loopback(self.answer)
+
+    def answer(self, request):
+        if request.path == "/add":
+            self.items.append(request.body.decode().partition("=")[2])
+            return 303, {"location": "/"}, b""
+        if request.path == "/style.css":
+            return 200, {"content-type": "text/css"}, b"button{color:rgb(10,20,30)}"
+        if request.path == "/price":
+            return 200, {"content-type": "application/json"}, json.dumps(len(self.items) * 10).encode()
+        return f"""<!doctype html><title>shop</title><link rel=stylesheet href=/style.css>
+<form action=/add method=post><input aria-label=item name=item><button>Add</button></form>
+<ul>{"".join(f"<li>{item}" for item in self.items)}</ul><p id=p>price ?</p><button type=button onclick="ask()">Price</button>
+<button type=button onclick="fetch('/other').catch(() => document.title = 'failed')">Other</button>
+<script>const ask = () => fetch('/price').then(r => r.json()).then(v => p.textContent = `price ${{v}}`)</script>
+""".encode()
+
+
+def play(env, by_name):
+    """Shop a little; return all observations."""
+    obs, _ = env.reset(seed=0)
+    seen = [obs]
+    for item in ("tea", "jam"):
+        seen.append(env.step({"action": "fill", "id": by_name(seen[-1], "item")["id"], "text": item})[0])
+        seen.append(env.step({"action": "click", "id": by_name(seen[-1], "Add")["id"]})[0])
+        seen.append(env.step({"action": "click", "id": by_name(seen[-1], "Price")["id"]})[0])
+    return seen
+
+
+@pytest.mark.parametrize("name", ["shop.har", "shop.zip"])
+def test_an_episode_runs_offline_from_its_recording(make, loopback, by_name, tmp_path, name):
+    shop = Shop(loopback)
+    path = tmp_path / "runs" / name
+    env = make(shop.server.url, SessionOptions(record_har=path), reset=False, screenshot=True)
+    lived = play(env, by_name)
+    env.close()
+    assert "jam" in lived[-1]["page_text"]
+    assert "price 20" in lived[-1]["page_text"]
+    assert [file.name for file in path.parent.iterdir()] == [name]
+    shop.server.stop()
+
+    again = make(shop.server.url, SessionOptions(replay_har=path), reset=False, screenshot=True)
+    for _ in range(2):
+        replayed = play(again, by_name)
+        for before, after in zip(lived, replayed, strict=True):
+            differ = np.argwhere((before["screenshot"] != after["screenshot"]).any(axis=2))
+            assert not differ.size, (differ.min(axis=0), differ.max(axis=0), after["dom"])
+            assert {**after, "screenshot": None} == {**before, "screenshot": None}
+    other = by_name(replayed[-1], "Other")["id"]
+    obs, *_, info = again.step({"action": "click", "id": other})
+    assert obs["title"] == "failed"
+    assert f"not in the recording, failed: GET {shop.server.url}/other" in obs["events"]
+    assert info["outcome"] == "running"
+
+
+def test_a_page_that_was_not_recorded_does_not_load(make, loopback, tmp_path):
+    server = loopback(lambda request: b"<title>live</title>")
+    path = tmp_path / "a.har"
+    make(f"{server.url}/one", SessionOptions(record_har=path))[0].close()
+    env, obs = make(f"{server.url}/one", SessionOptions(replay_har=path))
+    assert obs["title"] == "live"
+    obs, *_ = env.step({"action": "navigate", "url": f"{server.url}/two"})
+    assert "ERR_INTERNET_DISCONNECTED" in obs["last_error"]
+    assert f"not in the recording, failed: GET {server.url}/two" in obs["events"]
+
+
+def test_web_sockets_are_not_reached_in_a_replay(make, loopback, tmp_path):
+    page = (
+        b"<script>const s = new WebSocket(`ws://${location.host}/x`); s.onclose = e => document.title = e.code</script>"
+    )
+    connections = []
+    server = loopback(lambda request: connections.append(request.path) or page)
+    path = tmp_path / "a.har"
+    make(server.url, SessionOptions(record_har=path))[0].close()
+    lived = len(connections)
+    env, _ = make(server.url, SessionOptions(replay_har=path))
+    obs, *_ = env.step({"action": "wait", "ms": 50})
+    assert obs["title"] == "1011"
+    assert len(connections) == lived
+
+
+def test_every_episode_has_a_file_of_its_own_and_none_is_overwritten(make, loopback, tmp_path):
+    hits = []
+    server = loopback(lambda request: hits.append(1) or f"<title>{len(hits)}</title>".encode())
+    path = tmp_path / "run.har"
+    path.write_text("mine")
+    env, _ = make(server.url, SessionOptions(record_har=path))
+    env.reset(seed=0)
+    two = json.loads((tmp_path / "run-2.har").read_text())
+    env.close()
+    three = json.loads((tmp_path / "run-3.har").read_text())
+    texts = [har["log"]["entries"][0]["response"]["content"]["text"] for har in (two, three)]
+    assert texts == ["<title>1</title>", "<title>2</title>"]
+    assert path.read_text() == "mine"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["run-2.har", "run-3.har", "run.har"]
+
+
+def test_a_task_that_restarts_in_its_page_is_recorded_episode_by_episode(loopback, tmp_path):
+    import gymnasium
+
+    server = loopback(lambda request: b"<title>x</title>")
+
+    class Restarting(browser_env.Task):
+        restarts_in_page = True
+        start_url = server.url
+
+    env = gymnasium.make(
+        "Browser-v0", task=Restarting(), session=SessionOptions(record_har=tmp_path / "r.har"), screenshot=False
+    )
+    env.reset(seed=0)
+    env.reset(seed=0)
+    env.close()
+    for name in ("r.har", "r-2.har"):
+        assert len(json.loads((tmp_path / name).read_text())["log"]["entries"]) == 1
+
+
+def test_a_profile_is_recorded_too(make, loopback, tmp_path):
+    server = loopback(lambda request: b"<title>x</title>")
+    path = tmp_path / "p.har"
+    env, _ = make(server.url, SessionOptions(profile=tmp_path / "profile", record_har=path))
+    env.close()
+    assert json.loads(path.read_text())["log"]["entries"][0]["request"]["url"] == f"{server.url}/"
+
+
+def test_a_lost_browser_leaves_no_empty_recording(make, loopback, tmp_path):
+    hang = loopback(lambda request: b"<button onclick='for(;;);'>Hang</button>")
+    env, _ = make(hang.url, SessionOptions(record_har=tmp_path / "h.har"), step_timeout=2.0)
+    start = time.monotonic()
+    *_, info = env.step({"action": "click", "id": 1})
+    assert info["outcome"] == "env_error"
+    assert time.monotonic() - start < 12
+    env.close()
+    assert all(json.loads(file.read_text()) for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"log": {"entries": [{}]}}', "no json"])
+def test_a_file_that_is_no_recording_is_a_clear_error(make, tmp_path, text):
+    (tmp_path / "bad.har").write_text(text)
+    with pytest.raises(browser_env.EnvError, match="is no HAR recording"):
+        make("http://x.test/", SessionOptions(replay_har=tmp_path / "bad.har"))
+
+
+def test_a_recording_that_cant_be_written_is_a_clear_error(make, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(browser_env.EnvError, match="can't be written"):
+        make("about:blank", SessionOptions(record_har=tmp_path / "file" / "x.har"))
