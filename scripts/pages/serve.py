@@ -49,6 +49,10 @@ class StaticServer:
                 folder = folders.get(mount)
                 return "/nonexistent" if folder is None or ".." in rest.split("/") else str(folder / rest)
 
+            def copyfile(self, source: Any, outputfile: Any) -> None:
+                with contextlib.suppress(ConnectionError):  # the browser went on to another page
+                    super().copyfile(source, outputfile)
+
             def log_message(self, *_: Any) -> None:
                 pass
 
