@@ -59,6 +59,7 @@ def observe(
     """Measure how faithful, fast and large the observation is on real pages. Exit code 0: all were measured."""
     from scripts.bench_observe import PEERS, measure
     from scripts.pages.table import choose, listed
+    from scripts.processes import ending_on_signal
     from scripts.show_observe import explain, show, totals
 
     try:
@@ -75,7 +76,8 @@ def observe(
         )
         return
     beside = PEERS if peers else ()
-    rows = measure(pages, region="viewport" if region == "viewport" else "page", peers=beside, explain=verbose)
+    with ending_on_signal():
+        rows = measure(pages, region="viewport" if region == "viewport" else "page", peers=beside, explain=verbose)
     if as_json:
         print(json.dumps({"pages": [row.figures() for row in rows], "total": totals(rows)}, indent=1))
     else:

@@ -7,7 +7,6 @@ sees. The judge is Chromium's accessibility tree (`scripts.fidelity` says how).
 
 from __future__ import annotations
 
-import inspect
 import statistics
 import time
 from collections.abc import Sequence
@@ -17,13 +16,13 @@ from typing import Any
 import gymnasium
 
 import browser_env  # noqa: F401  (registers Browser-v0)
-from browser_env.env import make_core
 from scripts.chromium_view import collect, name_sources
 from scripts.console import console, progress
 from scripts.fidelity import Disagreement, Region, Verdict, grouped, judge
 from scripts.pages.install import Unavailable
 from scripts.pages.serve import Pages
 from scripts.pages.table import Page
+from scripts.peers.peer import open_peer
 
 PEERS = ("browsergym", "browser-use")
 VIEWPORT = (1280, 720)
@@ -52,7 +51,8 @@ class Row:
     sources: dict[tuple[int, int], str] = field(default_factory=dict)
     """Where Chromium took the names from that are shown."""
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What a peer gave for the same address: `seconds`, `characters`, or `error`."""
+    """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
+    `error`."""
     problem: str = ""
     """Why it could not be measured."""
 
@@ -73,7 +73,7 @@ def measure(
     Args:
         pages: on which.
         region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
-        peers: names that `scripts.peers.open_peer` knows, to be timed on the same addresses.
+        peers: other environments, timed on the same addresses.
         explain: say of the disagreements where Chromium took its names from.
 
     Returns:
@@ -90,7 +90,8 @@ def measure(
                 try:
                     _measure(row, region, explain)
                 except Exception as error:  # one page must not cost the figures of the others
-                    row.problem = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+                    said = str(error).strip() or "no message"
+                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)
@@ -101,9 +102,7 @@ def measure(
 
 def _measure(row: Row, region: Region, explain: bool) -> None:
     row.seconds, row.characters = _timed(row.url)
-    options: dict[str, Any] = {"stamp_ids": True}
-    if region == "page" and "reach" in inspect.signature(make_core).parameters:
-        options["reach"] = None
+    options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
     env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
     try:
         observation = quiet(env)
@@ -146,8 +145,6 @@ def _timed(url: str) -> tuple[float, int]:
 
 
 def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    from scripts.peers import open_peer
-
     peer = open_peer(name)
     try:
         with progress(name, len(rows)) as update:
@@ -158,6 +155,7 @@ def _measure_peer(name: str, rows: Sequence[Row]) -> None:
                     row.peers[name] = {
                         "seconds": round(statistics.median(seen["seconds"]), 4),
                         "characters": seen["characters"],
+                        "missing": seen.get("missing", []),
                     }
                 except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
                     row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}

@@ -29,8 +29,8 @@ in their place does not count. **Roles** agree when the observation's role is on
 when they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name
 starts with the rest. Where Chromium gives no name because the role takes none (`NAMELESS`, roles of Chromium's own),
 the element's text is accepted, too. A file input is "Choose File" to Chromium, and a video "Unable to play media.",
-which is what the browser writes on it, not its name: no name is accepted, too. **Agreement** is the share of matched
-elements whose role and name both agree.
+which is what the browser writes on it, not its name: no name is accepted, too. Where the name is nothing but icons,
+the title is accepted, too. **Agreement** is the share of matched elements whose role and name both agree.
 
 **A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
 listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
@@ -78,6 +78,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     "gridcell": frozenset({"gridcell", "cell"}),
     "cell": frozenset({"gridcell", "cell"}),
     "Details": frozenset({"group", "details", "generic"}),
+    **{f"doc-{kind}": frozenset({f"doc-{kind}", "link"}) for kind in ("backlink", "biblioref", "glossref", "noteref")},
     "LabelText": frozenset({"generic", "label"}),
     "Legend": frozenset({"generic", "legend"}),
     "Figcaption": frozenset({"generic", "caption", "figcaption"}),
@@ -211,6 +212,8 @@ def names_agree(node: Node, ours: str) -> bool:
         return True
     if node.name in BUILT_IN_NAMES and node.tag in ("input", "video", "audio"):
         return not plain(ours)
+    if node.name.strip() and not plain(node.name):  # an icon
+        return plain(ours) in ("", plain(node.attributes.get("title", "")))
     if not plain(node.name) and (node.own_role or node.role in NAMELESS) and node.role not in ACTION_ROLES:
         said, text = (re.sub(r"\s", "", plain(one)).rstrip("…") for one in (ours, node.text))
         return text.startswith(said) if ours.endswith("…") or len(text) < len(said) else text == said

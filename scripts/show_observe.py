@@ -43,7 +43,7 @@ def show(rows: Sequence[Row], peers: Sequence[str] = ()) -> None:
             table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         if row.problem:
-            table.add_row(row.page.name, row.page.kind, Text(row.problem, style="yellow"))
+            table.add_row(row.page.name, row.page.kind, Text("-", style="yellow"))
             continue
         size = (f"{row.seconds * 1000:.0f}", f"{row.characters:,}")
         beside = [text for peer in peers for text in _beside(row, row.peers.get(peer, {}))]
@@ -60,6 +60,9 @@ def show(rows: Sequence[Row], peers: Sequence[str] = ()) -> None:
     if not console.is_terminal:
         console = Console(width=132 + 48 * len(peers))
     console.print(table)
+    for row in rows:
+        if row.problem:
+            print(f"{row.page.name} was not measured: {row.problem}")
     good = sum(verdict.good for verdict in verdicts)
     print(
         f"Targets: recall >= {RECALL}, both role and name >= {AGREEMENT}, false <= {FALSE:.0%}: "
@@ -85,10 +88,11 @@ def _cells(verdict: Verdict) -> list[Text]:
 def _beside(row: Row, peer: dict[str, Any]) -> list[str]:
     if "seconds" not in peer:
         return ["failed" if "error" in peer else "-", "", "", ""]
+    more = "> " if peer.get("missing") else ""  # it gave up on a part, so it would have taken longer
     return [
-        f"{peer['seconds']:.2f}",
+        f"{more}{peer['seconds']:.2f}",
         f"{peer['characters']:,}",
-        f"{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
+        f"{more}{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
         f"{peer['characters'] / row.characters:.1f}x" if row.characters else "",
     ]
 

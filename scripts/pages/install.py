@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from browser_env.browsers import cache_home
@@ -75,6 +75,23 @@ def apt(name: str, packages: Sequence[str]) -> Path:
     return _once("apt", name, packages, fill) / "root"
 
 
+def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None) -> Path:
+    """Set an application up by running commands in a new folder; return the folder.
+
+    Args:
+        name: folder's name.
+        key: what the result depends on; when it changes, the folder is made anew.
+        commands: run one after the other, in the folder.
+        variables: further environment variables of theirs.
+    """
+
+    def fill(folder: Path, log: Path) -> None:
+        for command in commands:
+            _run(list(command), log, cwd=folder, variables=variables)
+
+    return _once("apps", name, [key], fill)
+
+
 def _version(archives: Path, package: str) -> str:
     return next(archives.glob(f"{package}_*.deb")).name.split("_")[1].replace("%3a", ":")
 
@@ -116,7 +133,12 @@ def _once(
     working = folder.with_name(f"{name}.new") if moved else folder
     shutil.rmtree(working, ignore_errors=True)
     working.mkdir(parents=True)
-    print(f"pages: installing {', '.join(packages)} ({manager}) ...", file=sys.stderr, flush=True)
+    what = "setting up" if manager == "apps" else "installing"
+    print(
+        f"pages: {what} {name if manager == 'apps' else ', '.join(packages)} ({manager}) ...",
+        file=sys.stderr,
+        flush=True,
+    )
     fill(working, log)
     (working / "packages.txt").write_text(wanted, encoding="utf-8")
     if moved:
@@ -124,7 +146,7 @@ def _once(
     return folder
 
 
-def _run(command: list[str], log: Path, cwd: Path | None = None) -> None:
+def _run(command: list[str], log: Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
     with open(log, "ab") as sink:
         try:
             code = subprocess.run(
@@ -133,6 +155,7 @@ def _run(command: list[str], log: Path, cwd: Path | None = None) -> None:
                 stdout=sink,
                 stderr=sink,
                 cwd=cwd,
+                env={**os.environ, **(variables or {})},
                 timeout=INSTALL_SECONDS,
                 check=False,
             ).returncode

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import os
 import posixpath
 import socket
 import subprocess
@@ -47,6 +48,10 @@ class StaticServer:
                 mount, _, rest = path.lstrip("/").partition("/")
                 folder = folders.get(mount)
                 return "/nonexistent" if folder is None or ".." in rest.split("/") else str(folder / rest)
+
+            def copyfile(self, source: Any, outputfile: Any) -> None:
+                with contextlib.suppress(ConnectionError):  # the browser went on to another page
+                    super().copyfile(source, outputfile)
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -112,7 +117,7 @@ class Pages:
                 process = subprocess.Popen(
                     source.command(folder, port),
                     cwd=folder,
-                    env=source.environment(folder),
+                    env={**os.environ, **source.variables()},
                     stdin=subprocess.DEVNULL,
                     stdout=sink,
                     stderr=sink,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.pages import install
 
 HTML = Path(__file__).parent / "html"
 """Pages of ours that show what an npm package makes of a page."""
-
-HARD = Path(__file__).parents[2] / "tests" / "browser_env" / "pages"
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class App:
         package: what it comes from, for people.
         install: brings it here and sets it up; returns the folder to run it in.
         command: makes the command line from folder and port.
-        variables: further environment variables; `{folder}` stands for the folder.
+        variables: gives further environment variables, once it is installed.
         probe: path that answers with success when it is up.
     """
 
@@ -49,12 +46,8 @@ class App:
     package: str
     install: Callable[[], Path]
     command: Callable[[Path, int], list[str]]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Callable[[], Mapping[str, str]] = dict
     probe: str = "/"
-
-    def environment(self, folder: Path) -> dict[str, str]:
-        """The environment variables of the process."""
-        return {**os.environ, **{name: value.format(folder=folder) for name, value in self.variables.items()}}
 
 
 Source = Static | App
@@ -86,3 +79,15 @@ def apt(name: str, packages: list[str], pattern: str) -> Static:
 def own(*uses: Static) -> Static:
     """Our pages, and the packages that they load."""
     return Static("html", uses[0].package, lambda: HTML, uses)
+
+
+def hard() -> Static:
+    """The hand-made pages, which only a checkout has."""
+    folder = Path(__file__).parents[2] / "tests" / "browser_env" / "pages"
+
+    def found() -> Path:
+        if not folder.is_dir():
+            raise install.Unavailable(f"{folder} is not there: run from a checkout")
+        return folder
+
+    return Static("hard", "this repository", found)
