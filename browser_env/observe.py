@@ -149,9 +149,9 @@ class _Look:
         while True:
             await watch.traffic()
             try:
-                if await (self._one_frame() if standing else self._after_frames(watch)):
-                    if watch.over() and not await watch.more(self.raw):
-                        return
+                looked = await (self._one_frame() if standing else self._after_frames(watch))
+                if looked and watch.over() and not await watch.more(self.raw):
+                    return
             except Exception as error:
                 if not page_went_away(error) or watch.late():
                     raise

@@ -77,10 +77,13 @@ class Border:
     async def raise_(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return a context's arguments with the gate as its proxy; without network rules they stay as they are.
 
+        They also stay if they name a proxy and no hosts are allowed or blocked: what a proxy reaches is its own
+        network, and many let nothing but the web's own ports through a tunnel, which the gate would need.
+
         Raises:
             ValueError: the arguments have a proxy of a kind that the gate can't go through.
         """
-        if not self._guarded:
+        if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
         self.gate = await Gate.open(self.rules, options.get("proxy"))
         self.gate.on_refused = self._on_refused

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from browser_env import Safety
 from browser_env.env import make_core
 
 ASK = """<button onclick="document.title = 'a' + alert('hi')">Alert</button><button onclick="document.title = 'c' + confirm('sure?')">Confirm</button>
@@ -110,7 +111,7 @@ def files():
 
 
 def test_downloads_and_http_errors_are_events(open_page, by_name, files):
-    env, obs = open_page("<p>x")
+    env, obs = open_page("<p>x", options={"safety": Safety(allow_private=True)})
     obs, *_ = env.step({"action": "navigate", "url": files + "/"})
     assert obs["events"] == (f"navigated: {files}/",)
     obs = press(env, obs, by_name, "File")

@@ -12,7 +12,7 @@ import gymnasium
 import pytest
 
 import browser_env
-from browser_env import AsyncBrowserEnv, SessionOptions
+from browser_env import AsyncBrowserEnv, Safety, SessionOptions
 
 
 def tells(expression):
@@ -47,7 +47,7 @@ def test_what_a_page_sees_of_an_option(make, options, expression, value):
 
 def test_offline_nothing_is_reached(make, loopback):
     server = loopback(lambda request: b"there")
-    env, _ = make("about:blank", SessionOptions(offline=True))
+    env, _ = make("about:blank", SessionOptions(offline=True), safety=Safety(allow_private=True))
     obs, *_ = env.step({"action": "navigate", "url": server.url})
     assert "ERR_INTERNET_DISCONNECTED" in obs["last_error"]
 
