@@ -20,7 +20,7 @@ from browser_env.errors import EnvError
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("common", "roles", "names", "observe", "act", "settle", "signs")
+_PARTS = ("safe", "common", "roles", "names", "observe", "act", "settle", "signs")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
     "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",

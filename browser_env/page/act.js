@@ -1,7 +1,7 @@
 // What actions need of the page: where to point the mouse, and what is done by the page's own means.
 
 const describe = (el) => el.localName + (el.id ? '#' + el.id : '') + (typeof el.className === 'string' && el.className.trim() ? '.' + el.className.trim().split(/\s+/)[0] : '');
-const holderOf = (doc) => doc.defaultView === window ? null : doc.defaultView?.frameElement;
+const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 
@@ -9,7 +9,7 @@ const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 function barred(el) {
   for (let node = el; node; node = parentAcross(node)) if (node.inert) return 'inert';
   for (let doc = el.ownerDocument, inner = el; doc; inner = holderOf(doc), doc = inner?.ownerDocument) {
-    const modal = Array.from(doc.querySelectorAll('dialog:modal')).pop();
+    const modal = Array.from(DOC.querySelectorAll(doc, 'dialog:modal')).pop();
     if (modal && !isInside(inner, modal) && !inner.closest('[popover]:popover-open')) return 'modal';
   }
   return null;
@@ -65,7 +65,7 @@ function inView(el) {
   const rect = el.getBoundingClientRect();
   let x = rect.left + rect.width / 2, y = rect.top + rect.height / 2;
   for (let doc = el.ownerDocument; ; ) {
-    const win = doc.defaultView;
+    const win = DOC.defaultView(doc);
     if (x < 0 || y < 0 || x >= win.innerWidth || y >= win.innerHeight) return false;
     const holder = holderOf(doc);
     if (!holder) return true;
@@ -109,7 +109,7 @@ function showFrame({index, x, y}) {
   if (!frame) return;
   frame.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   const rect = frame.getBoundingClientRect();
-  const win = frame.ownerDocument.defaultView;
+  const win = DOC.defaultView(frame.ownerDocument);
   const left = rect.left + frame.clientLeft + x, top = rect.top + frame.clientTop + y;
   if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
 }
@@ -141,7 +141,7 @@ const fire = (el, ...types) => {
 
 function pointer(el, type, extra) {
   const rect = el.getBoundingClientRect();
-  const shared = {bubbles: !type.endsWith('enter'), cancelable: !type.endsWith('enter'), composed: true, view: el.ownerDocument.defaultView,
+  const shared = {bubbles: !type.endsWith('enter'), cancelable: !type.endsWith('enter'), composed: true, view: DOC.defaultView(el.ownerDocument),
     clientX: rect.left + rect.width / 2, clientY: rect.top + rect.height / 2, ...extra};
   return el.dispatchEvent(type.startsWith('pointer') ? new PointerEvent(type, {pointerId: 1, isPrimary: true, pointerType: 'mouse', ...shared}) : new MouseEvent(type, shared));
 }
@@ -239,7 +239,7 @@ function prepareFill({id, text}) {
   }
   if (el.isContentEditable) {
     el.focus();
-    el.ownerDocument.getSelection().selectAllChildren(el);
+    DOC.getSelection(el.ownerDocument).selectAllChildren(el);
     return {how: 'editor', empty: false};
   }
   return {error: 'kind', kind};
@@ -253,13 +253,13 @@ function prepareType({id, take}) {
   const refused = refusal(el);
   if (refused) return refused;
   show(el);
-  const has = () => el.ownerDocument.hasFocus() && isInside(focusedElement() || el.ownerDocument.documentElement, el);
+  const has = () => DOC.hasFocus(el.ownerDocument) && isInside(focusedElement() || DOC.documentElement(el.ownerDocument), el);
   if (!take) return {focused: has()};
   if (!has()) el.focus();
   if (el.localName === 'textarea' || el.localName === 'input') {
     try { el.setSelectionRange(el.value.length, el.value.length); } catch { /* a type without selection */ }
   } else if (el.isContentEditable && has()) {
-    const selection = el.ownerDocument.getSelection();
+    const selection = DOC.getSelection(el.ownerDocument);
     selection.selectAllChildren(el);
     selection.collapseToEnd();
   }
@@ -327,7 +327,7 @@ function focus({id}) {
   if (bar) return {error: bar};
   if (disabled(el)) return {error: 'disabled'};
   show(el);
-  const has = () => isInside(focusedElement() || document.documentElement, el);
+  const has = () => isInside(focusedElement() || DOC.documentElement(document), el);
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
   return {focused: has() || (el.localName === 'label' && focusedElement() === el.control)};
 }
@@ -348,9 +348,9 @@ function scroll({id, dx, dy}) {
     const {el, error} = find(id);
     if (error) return {error};
     if (!dx && !dy) { el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'}); return {moved: true}; }
-    target = scrollableAt(el) || el.ownerDocument.scrollingElement;
+    target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
-    const root = document.scrollingElement;
+    const root = DOC.scrollingElement(document);
     const free = root && (root.scrollHeight > root.clientHeight || root.scrollWidth > root.clientWidth);
     target = free ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2)) || root;
   }

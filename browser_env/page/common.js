@@ -18,12 +18,13 @@ let anyClosed = false;
 const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 const byIdRef = (el, attribute) => {
-  const value = el.getAttribute(attribute);
+  const value = attributeOf(el, attribute);
   if (!value) return [];
-  const root = el.getRootNode();
-  return value.split(/\s+/).filter(Boolean).map((id) => root.getElementById?.(id)).filter(Boolean);
+  const root = treeOf(el);
+  return value.split(/\s+/).filter(Boolean).map((id) => BY_ID.get(typeOf(root))?.(root, id)).filter(Boolean);
 };
-const rootOf = (el) => el.shadowRoot || (anyClosed && closedRoots.get(el)) || null;
+const BY_ID = new Map([[9, method(Document.prototype, 'getElementById')], [11, method(DocumentFragment.prototype, 'getElementById')]]);
+const rootOf = (el) => shadowOf(el) || (anyClosed && closedRoots.get(el)) || null;
 
 function idOf(el) {
   let id = ids.get(el);
@@ -46,12 +47,12 @@ function purge() {
 const CLICK_PROBE = {cancelable: true, composed: true};
 function listens(el) {
   if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
-  return !el.dispatchEvent(new Event(probe, CLICK_PROBE));
+  return !dispatch(el, new Event(probe, CLICK_PROBE));
 }
 const hidden = new WeakSet();
 
 function parentAcross(el) {
-  return el.assignedSlot || el.parentElement || el.getRootNode().host || null;
+  return slotOf(el) || parentOf(el) || treeOf(el).host || null;
 }
 
 function isInside(el, ancestor) {
@@ -60,7 +61,7 @@ function isInside(el, ancestor) {
 }
 
 function deepest(doc, x, y) {
-  let hit = doc.elementFromPoint(x, y);
+  let hit = DOC.elementFromPoint(doc, x, y);
   for (let root; hit && (root = rootOf(hit));) {
     const inner = root.elementFromPoint(x, y);
     if (!inner || inner === hit) break;
@@ -83,7 +84,7 @@ function boxOf(el) {
   if (el.localName !== 'area') {
     const box = el.getBoundingClientRect();
     if (box.width || box.height || el.getClientRects().length || !el.firstChild) return box;
-    const range = el.ownerDocument.createRange();  // it has no box itself (display: contents), what it holds has
+    const range = DOC.createRange(el.ownerDocument);  // it has no box itself (display: contents), what it holds has
     range.selectNodeContents(el);
     return range.getBoundingClientRect();
   }
@@ -101,7 +102,7 @@ function boxOf(el) {
 
 function frameOffset(el) {
   let x = 0, y = 0;
-  for (let win = el.ownerDocument.defaultView; win && win !== window; win = win.parent) {
+  for (let win = DOC.defaultView(el.ownerDocument); win && win !== window; win = win.parent) {
     const holder = win.frameElement;
     if (!holder) break;
     const rect = holder.getBoundingClientRect();
@@ -112,7 +113,7 @@ function frameOffset(el) {
 }
 
 function focusedElement() {
-  let focused = document.activeElement;
+  let focused = DOC.activeElement(document);
   for (;;) {
     let inner = null;
     try { inner = (focused && rootOf(focused)?.activeElement) || focused?.contentDocument?.activeElement; } catch { /* another origin */ }
@@ -124,7 +125,7 @@ function focusedElement() {
 function find(id) {
   const el = byId.get(id);
   if (!el) return {error: 'unknown'};
-  if (!el.isConnected || !el.ownerDocument.defaultView) return {error: 'gone'};
+  if (!el.isConnected || !DOC.defaultView(el.ownerDocument)) return {error: 'gone'};
   return {el};
 }
 

@@ -41,9 +41,10 @@ function contentText(el, seen, style) {
 
 // What an element adds to the name of one that it is in.
 function embeddedText(child, seen) {
+  if (tagOf(child) === 'form') return ' ' + textOf(child) + ' ';
   if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
   const tag = child.localName;
-  if (tag === 'br') return ' ';
+  if (tag === 'br' || tag === 'wbr') return ' ';
   const style = getComputedStyle(child);
   if (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount)) return '';
   const role = roleOf(child);
@@ -58,12 +59,13 @@ function embeddedText(child, seen) {
   if (role === 'group' && seen.branch) return '';
   if (tag === 'iframe' || tag === 'canvas' || tag === 'video' || tag === 'audio' || tag === 'object') return ' ' + (child.title || '') + ' ';
   if (tag === 'input') return ' ' + (role === 'button' ? nameOf(child, role, true) : '') + ' ';
-  const inner = contentText(child, seen, style) || (child.title && style.display !== 'contents' ? child.title : '');
+  const inner = contentText(child, seen, style);
   return style.display.startsWith('inline') && style.display === 'inline' || style.display === 'contents' ? inner : ' ' + inner + ' ';
 }
 
 // The name of an element that another one's name refers to; it may be hidden.
 function referredText(el) {
+  if (tagOf(el) === 'form') return attributeOf(el, 'aria-label') || textOf(el);
   const label = el.getAttribute('aria-label');
   if (label && label.trim()) return label;
   const role = roleOf(el);
@@ -109,7 +111,8 @@ function nameOf(el, role, interactive) {
     if (tag === 'text' || tag === 'tspan' || tag === 'g') return squeeze(el.textContent);
   }
   if (NAMED_BY_CONTENT.has(role) || tag === 'summary' || (interactive && role === 'generic')) {
-    const text = squeeze(contentText(el, {elements: new Set(), length: 0, branch: role === 'treeitem'}));
+    const text = squeeze(contentText(el, {elements: new Set(), length: 0, branch: role === 'treeitem'})) ||
+      squeeze(el.querySelector('[title]')?.getAttribute('title') || '');  // of an icon
     if (text) return text;
   }
   return squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');

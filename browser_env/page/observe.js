@@ -17,7 +17,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   const words = [];
   const focused = focusedElement();
   const [width, height] = screen || [innerWidth, innerHeight];
-  const root = document.scrollingElement || document.documentElement;
+  const root = DOC.scrollingElement(document) || DOC.documentElement(document);
   const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
   const kept = band === Infinity ? null : keepVisible();
   const probed = new Map();
@@ -25,12 +25,14 @@ function pass({firstId, stamp, origin, screen, reach}) {
   let textDistance = 0;
   let cut = false;
 
-  // What can be hit on a grid of points is in view, and so are all its ancestors, wherever their own boxes are.
+  // What can be hit on a grid of points is in view, and so are all its ancestors, wherever their own boxes are. Along
+  // the edges, where small things are fixed to the view, the grid is finer.
   function keepVisible() {
     const out = new Set();
-    for (let i = 0; i < 8; i++) for (let j = 0; j < 6; j++) {
-      for (let el = deepest(document, width * (i + 0.5) / 8, height * (j + 0.5) / 6); el && !out.has(el); el = parentAcross(el)) out.add(el);
-    }
+    const probe = (x, y) => { for (let el = deepest(document, x, y); el && !out.has(el); el = parentAcross(el)) out.add(el); };
+    for (let i = 0; i < 8; i++) for (let j = 0; j < 6; j++) probe(width * (i + 0.5) / 8, height * (j + 0.5) / 6);
+    for (let x = 24; x < width; x += 40) { probe(x, 24); probe(x, height - 24); }
+    for (let y = 64; y < height - 40; y += 40) { probe(24, y); probe(width - 24, y); }
     return out;
   }
 
@@ -90,27 +92,28 @@ function pass({firstId, stamp, origin, screen, reach}) {
   // Walks what is in `node`, as it is drawn. `keep`: line ends and blanks stand as they are; the rest as in visit.
   function walk(node, depth, at, quiet, pointer, inert, near, keep) {
     const inner = rootOf(node);
-    if (!inner && node.localName === 'slot') {
+    if (!inner && tagOf(node) === 'slot') {
       const assigned = node.assignedNodes();
       if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
     }
-    if (node.localName === 'details' && !node.open) {
+    if (tagOf(node) === 'details' && !node.open) {
       const summary = node.querySelector(':scope > summary');
       if (summary) visit(summary, depth, at, quiet, pointer, inert, near);
       return;
     }
-    let child = (inner || node).firstChild;
-    const long = kept && !near && !inner && node.childElementCount > FLAT_LISTS;
+    let child = firstOf(inner || node);
+    const long = kept && !near && !inner && tagOf(node) !== 'form' && node.childElementCount > FLAT_LISTS;
     if (long) { const first = firstNear(node.children, at); cut = cut || first !== node.firstElementChild; child = first; }
     let far = 0;
-    for (; child; child = child.nextSibling) {
+    for (; child; child = nextOf(child)) {
       if (step(child, depth, at, quiet, pointer, inert, near, keep) !== BELOW) far = 0;
       else if (++far > 60 && long) break;
     }
   }
 
   function step(child, depth, at, quiet, pointer, inert, near, keep) {
-    if (child.nodeType === 3) {
+    const type = typeOf(child);
+    if (type === 3) {
       const data = child.data;
       if (!/\S/.test(data)) { if (text) text += ' '; words.push(' '); return 0; }
       if (!quiet) {
@@ -120,11 +123,13 @@ function pass({firstId, stamp, origin, screen, reach}) {
       words.push(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
       return 0;
     }
-    if (child.nodeType !== 1 || SKIP.has(child.tagName)) return 0;
+    if (type !== 1) return 0;
+    if (tagOf(child) === 'form') return visitForm(child, depth, at, quiet, pointer, inert);
+    if (SKIP.has(child.tagName)) return 0;
     return visit(child, depth, at, quiet, pointer, inert, near);
   }
 
-  const range = document.createRange();
+  const range = DOC.createRange(document);
   function textRect(node) {
     if (band === Infinity) return node.parentElement?.getBoundingClientRect() || new DOMRect();
     range.selectNodeContents(node);
@@ -199,7 +204,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (interactive) {
       flush(depth);
       const shownRole = source ? roleOf(source) : tag === 'a' && role === 'generic' ? 'link' : role;
-      const name = clip(nameOf(source || el, shownRole, true), 300);
+      const holds = shownRole === 'generic' && el.querySelector('a[href], button, input, select, textarea, [tabindex], [role]') !== null;
+      const name = clip(nameOf(source || el, shownRole, !holds), 300);
       const value = valueOf(source || el, shownRole);
       if (inert) lines.push([depth, shownRole + (name ? ' ' + JSON.stringify(name) : '') + ' inert', -1, distanceOf(rect, at)]);
       else addElement(el, shownRole, depth, rect, at, name, value, source);
@@ -249,6 +255,30 @@ function pass({firstId, stamp, origin, screen, reach}) {
     }
   }
 
+  // A form, looked at without its own properties.
+  function visitForm(form, depth, at, quiet, pointer, inert) {
+    const style = getComputedStyle(form);
+    if (style.display === 'none' || style.contentVisibility === 'hidden') return 0;
+    const rect = rectOf(form);
+    if (kept && rect.height && rect.top + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
+    const block = !style.display.startsWith('inline') && style.display !== 'contents';
+    const shown = style.visibility === 'visible' && !quiet && attributeOf(form, 'role') === null && (rect.width || rect.height);
+    if (block) words.push('\n');
+    if (block || shown) flush(depth);
+    const below = shown ? depth + 1 : depth;
+    if (shown) {
+      const referred = byIdRef(form, 'aria-labelledby').map(referredText).join(' ');
+      const name = clip(squeeze(referred || attributeOf(form, 'aria-label') || attributeOf(form, 'title') || ''), 300);
+      lines.push([depth, 'form' + (name ? ' ' + JSON.stringify(name) : ''), -1, distanceOf(rect, at)]);
+    }
+    const before = lines.length;
+    walk(form, below, at, quiet || style.visibility !== 'visible', style.cursor === 'pointer', inert || attributeOf(form, 'inert') !== null, false, false);
+    if (block || shown) flush(below);
+    if (shown) fold(before, depth);
+    if (block) words.push('\n');
+    return 0;
+  }
+
   // Links around blocks have empty boxes of their own; what spills out of them can be clicked.
   function spills(el, rect) {
     if (rect.width > 0 && rect.height > 0) return true;
@@ -265,7 +295,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
-    if (tag === 'body' && el.ownerDocument.designMode === 'on') return true;
+    if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
     if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
     if (clicks(el)) {
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
@@ -282,7 +312,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const limit = Math.min(all.length, 100);
     for (let i = 0; i < limit; i++) {
       const inner = all[i];
-      if (inner.localName === 'svg' || inner.localName === 'canvas' || clicks(inner)) return true;
+      const tag = tagOf(inner);
+      if (tag === 'svg' || tag === 'canvas' || clicks(inner)) return true;
     }
     return limit > 30;
   }
@@ -342,13 +373,13 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   function goesOn() {
     const above = Math.max(0, Math.round(scrollY - band)), below = Math.max(0, Math.round(root.scrollHeight - scrollY - height - band));
-    let more = document.links.length - elements.filter((e) => !e[8] && SEEN_CONTROLS.has(e[3])).length;
-    for (const tag of CONTROLS) more += document.getElementsByTagName(tag).length;
+    let more = DOC.links(document).length - elements.filter((e) => !e[8] && SEEN_CONTROLS.has(e[3])).length;
+    for (const tag of CONTROLS) more += DOC.getElementsByTagName(document, tag).length;
     return `... the page goes on for ${above} px above and ${below} px below of what is here` + (more > 0 ? `, with about ${more} links and controls` : '');
   }
 
   function topModal(doc) {
-    const open = doc.querySelectorAll('dialog:modal');
+    const open = DOC.querySelectorAll(doc, 'dialog:modal');
     return open.length ? open[open.length - 1] : null;
   }
 
@@ -374,16 +405,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
   }
 
   function visitAll(doc, depth, at, inert) {
-    for (const part of doc.documentElement?.children || []) {
+    for (const part of DOC.documentElement(doc)?.children || []) {
       if (!SKIP.has(part.tagName)) { visit(part, depth, at, false, false, inert, false); flush(depth); }
     }
   }
 
   const modal = topModal(document);
-  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? document.URL : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? DOC.URL(document) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
   if (cut) lines.push([0, goesOn(), -1, 0]);
   return {
-    url: document.URL, title: document.title, elements, lines, opaque, nextId, suspects: suspects.length,
+    url: DOC.URL(document), title: DOC.title(document), elements, lines, opaque, nextId, suspects: suspects.length,
     text: words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim(),
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };

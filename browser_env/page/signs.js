@@ -18,8 +18,8 @@ function isLoading(el) {
 
 // What looks like an indicator of loading: by its attributes, or by its class if it or something in it is animated.
 function candidates() {
-  const out = new Set(document.querySelectorAll(document.getElementsByTagName('*').length > MANY ? 'progress:not([value])' : LOADING));
-  for (const animation of document.getAnimations().slice(0, 100)) {
+  const out = new Set(DOC.querySelectorAll(document, DOC.getElementsByTagName(document, '*').length > MANY ? 'progress:not([value])' : LOADING));
+  for (const animation of DOC.getAnimations(document).slice(0, 100)) {
     let el = animation.effect?.target;
     for (let up = 0; el && up < 4; up++, el = parentAcross(el)) {
       if (LOADING_CLASS.test(el.className.baseVal ?? el.className)) out.add(el);
@@ -36,7 +36,7 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 // To which actions the focused element may react late, by what it is: a press of Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
-  if (!el || el === el.ownerDocument.body || /^i?frame$/.test(el.localName)) return [];
+  if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return [];
   const long = el.localName === 'textarea' || el.isContentEditable;
   const out = long ? [] : ['enter'];
   if (el.matches('button, [type=submit], [type=button], [role=button]')) out.push('button');

@@ -78,6 +78,28 @@ def test_a_page_that_replaces_dom_methods_changes_nothing(open_page):
     assert hostile["elements"] == honest["elements"]
 
 
+NAMES = """title id name labels type value children firstChild nextSibling parentElement getAttribute localName tagName
+    nodeType className getBoundingClientRect querySelector shadowRoot textContent dispatchEvent style inert""".split()
+
+
+def test_fields_and_pictures_named_like_properties_change_nothing(open_page):
+    fields = "".join(f'<input name="{name}" aria-label="Field {name}">' for name in NAMES)
+    pictures = "".join(
+        f'<img name="{name}" src="data:,">'
+        for name in "documentElement scrollingElement activeElement querySelectorAll links URL elementFromPoint".split()
+    )
+    env, obs = open_page(
+        f"<form aria-label=Order>{fields}<button>Send</button></form><a href='#x'><form>{fields[:40]}</form>Link</a>{pictures}"
+    )
+    assert [element["name"] for element in obs["elements"][: len(NAMES) + 1]] == [
+        *(f"Field {n}" for n in NAMES),
+        "Send",
+    ]
+    assert 'form "Order"' in obs["dom"]
+    obs, *_ = env.step({"action": "fill", "id": 1, "text": "typed"})
+    assert (obs["last_error"], obs["elements"][0]["value"]) == ("", "typed")
+
+
 def test_the_page_is_not_changed_by_being_looked_at(open_page):
     env, obs = open_page(
         """<button>Go</button><p id=log>0</p><script>let n = 0;
@@ -157,6 +179,14 @@ def test_svg_canvas_maps_and_editors(open_page):
         ("link", "Left half"),
         ("textbox", "Note"),
     }
+
+
+def test_what_is_fixed_to_the_view_is_seen_wherever_its_container_lies(open_page, by_name):
+    _, obs = open_page(
+        """<p style="height:9000px">long</p>
+        <div><p>far</p><button style="position:fixed;left:4px;bottom:4px;width:40px;height:40px">Help</button></div>"""
+    )
+    assert by_name(obs, "Help")["in_viewport"]
 
 
 def test_a_long_page_says_how_it_goes_on(open_page):

@@ -1,0 +1,24 @@
+// DOM access that a page can't bend. In a form, a field that is named like a property takes that property's place
+// (`<input name="title">`), and so do pictures and frames in a document: forms and documents are asked by these only.
+
+const getter = (proto, name) => Function.prototype.call.bind(Object.getOwnPropertyDescriptor(proto, name).get);
+const method = (proto, name) => Function.prototype.call.bind(proto[name]);
+const DOC = {};
+for (const name of ['documentElement', 'scrollingElement', 'activeElement', 'links', 'URL', 'title', 'designMode', 'body', 'defaultView']) {
+  DOC[name] = getter(Document.prototype, name);
+}
+for (const name of ['elementFromPoint', 'querySelectorAll', 'getElementsByTagName', 'createRange', 'getSelection', 'hasFocus', 'getAnimations']) {
+  DOC[name] = method(Document.prototype, name);
+}
+const typeOf = getter(Node.prototype, 'nodeType');
+const parentOf = getter(Node.prototype, 'parentElement');
+const firstOf = getter(Node.prototype, 'firstChild');
+const nextOf = getter(Node.prototype, 'nextSibling');
+const textOf = getter(Node.prototype, 'textContent');
+const treeOf = method(Node.prototype, 'getRootNode');
+const tagOf = getter(Element.prototype, 'localName');
+const slotOf = getter(Element.prototype, 'assignedSlot');
+const shadowOf = getter(Element.prototype, 'shadowRoot');
+const attributeOf = method(Element.prototype, 'getAttribute');
+const rectOf = method(Element.prototype, 'getBoundingClientRect');
+const dispatch = method(EventTarget.prototype, 'dispatchEvent');
