@@ -7,7 +7,7 @@ const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 
 // May nobody use the element now? Says why.
 function barred(el) {
-  for (let node = el; node; node = parentAcross(node)) if (node.inert) return 'inert';
+  for (let node = el; node; node = parentAcross(node)) if (node.inert === true) return 'inert';
   for (let doc = el.ownerDocument, inner = el; doc; inner = holderOf(doc), doc = inner?.ownerDocument) {
     const modal = Array.from(DOC.querySelectorAll(doc, 'dialog:modal')).pop();
     if (modal && !isInside(inner, modal) && !inner.closest('[popover]:popover-open')) return 'modal';

@@ -78,15 +78,45 @@ def test_a_page_that_replaces_dom_methods_changes_nothing(open_page):
     assert hostile["elements"] == honest["elements"]
 
 
-NAMES = """title id name labels type value children firstChild nextSibling parentElement getAttribute localName tagName
-    nodeType className getBoundingClientRect querySelector shadowRoot textContent dispatchEvent style inert""".split()
+NAMES = [
+    "title",
+    "id",
+    "name",
+    "labels",
+    "type",
+    "value",
+    "children",
+    "firstChild",
+    "nextSibling",
+    "parentElement",
+    "getAttribute",
+    "localName",
+    "tagName",
+    "nodeType",
+    "className",
+    "getBoundingClientRect",
+    "querySelector",
+    "shadowRoot",
+    "textContent",
+    "dispatchEvent",
+    "style",
+    "inert",
+]
 
 
 def test_fields_and_pictures_named_like_properties_change_nothing(open_page):
     fields = "".join(f'<input name="{name}" aria-label="Field {name}">' for name in NAMES)
     pictures = "".join(
         f'<img name="{name}" src="data:,">'
-        for name in "documentElement scrollingElement activeElement querySelectorAll links URL elementFromPoint".split()
+        for name in [
+            "documentElement",
+            "scrollingElement",
+            "activeElement",
+            "querySelectorAll",
+            "links",
+            "URL",
+            "elementFromPoint",
+        ]
     )
     env, obs = open_page(
         f"<form aria-label=Order>{fields}<button>Send</button></form><a href='#x'><form>{fields[:40]}</form>Link</a>{pictures}"
