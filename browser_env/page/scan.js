@@ -1,8 +1,8 @@
 // Scrolls through a page's main scroll container. A script of its own: evaluates to an object with methods.
 () => {
-  const root = DOC.scrollingElement(document) || DOC.documentElement(document);
+  const root = document.scrollingElement || document.documentElement;
   const scroller = choose();
-  const isViewport = scroller === DOC.scrollingElement(scroller.ownerDocument);
+  const isViewport = scroller === scroller.ownerDocument.scrollingElement;
 
   // The document if it scrolls by half a screen or more, else the largest visible container that scrolls.
   function choose() {
@@ -32,9 +32,9 @@
 
   // What is visible of a container: x, y, width, height in the top frame's viewport.
   function areaOf(el) {
-    const win = DOC.defaultView(el.ownerDocument);
+    const win = el.ownerDocument.defaultView;
     let left, top, width, height;
-    if (el === DOC.scrollingElement(el.ownerDocument)) [left, top, width, height] = [0, 0, win.innerWidth, win.innerHeight];
+    if (el === el.ownerDocument.scrollingElement) [left, top, width, height] = [0, 0, win.innerWidth, win.innerHeight];
     else {
       const rect = el.getBoundingClientRect();
       [left, top, width, height] = [rect.left + el.clientLeft, rect.top + el.clientTop, el.clientWidth, el.clientHeight];
@@ -53,10 +53,10 @@
   // How much of the container's top, or bottom, is covered by what does not scroll with it.
   function pinned(atTop) {
     const doc = scroller.ownerDocument;
-    const box = isViewport ? {left: 0, top: 0, width: DOC.defaultView(doc).innerWidth, height: DOC.defaultView(doc).innerHeight} : scroller.getBoundingClientRect();
+    const box = isViewport ? {left: 0, top: 0, width: doc.defaultView.innerWidth, height: doc.defaultView.innerHeight} : scroller.getBoundingClientRect();
     let most = 0;
     for (const share of [0.25, 0.5, 0.75]) {
-      let el = DOC.elementFromPoint(doc, box.left + box.width * share, atTop ? box.top + 2 : box.top + box.height - 3);
+      let el = doc.elementFromPoint(box.left + box.width * share, atTop ? box.top + 2 : box.top + box.height - 3);
       for (; el && el !== scroller; el = el.parentElement || el.getRootNode().host) {
         if (!/fixed|sticky/.test(getComputedStyle(el).position)) continue;
         const rect = el.getBoundingClientRect();
@@ -67,7 +67,7 @@
     return Math.ceil(most);
   }
 
-  const view = () => isViewport ? DOC.defaultView(scroller.ownerDocument).innerHeight : scroller.clientHeight;
+  const view = () => isViewport ? scroller.ownerDocument.defaultView.innerHeight : scroller.clientHeight;
   return {
     measure: () => ({offset: scroller.scrollTop, view: view(), height: scroller.scrollHeight, area: areaOf(scroller), top: pinned(true), bottom: pinned(false)}),
     to: (offset) => { scroller.scrollTo({top: offset, behavior: 'instant'}); },
