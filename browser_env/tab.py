@@ -88,6 +88,8 @@ class Tab:
         return World(protocol, frame_id, self._next_change, lambda: self.crashed)
 
     def _begin(self, event: dict[str, Any]) -> None:
+        if event.get("disposition", "currentTab") != "currentTab":
+            return  # it goes on in another tab
         self.clock += 1
         self._loads[event["frameId"]] = self.clock
 
