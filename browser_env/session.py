@@ -149,9 +149,15 @@ class Session:
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
+        tab.protocol.on("Page.frameRequestedNavigation", self._elsewhere)
         self.downloads.watch(tab)
         self.tabs.append(tab)
         return tab
+
+    def _elsewhere(self, event: dict[str, Any]) -> None:
+        """A link is opened in another tab, by a click with the middle button or with a key held."""
+        if event.get("disposition") in ("newTab", "newWindow"):
+            self._expected = max(self._expected, 1)  # windowOpen may tell of the same one
 
     def _expect(self) -> None:
         self._expected += 1

@@ -14,6 +14,12 @@ from tests.processes import browsers, counts, until
 PAGE = "data:text/html,<button onclick=\"document.title='clicked'\">Go</button>"
 
 
+@pytest.fixture(autouse=True)
+def alone():
+    """Processes are counted here: what other tests of this process have left running goes first."""
+    browser_env.shutdown()
+
+
 def make():
     return gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False)
 
