@@ -25,6 +25,24 @@ if TYPE_CHECKING:
     from browser_env.tab import Tab
 
 
+LATE_BOUND = 30.0
+"""Seconds that a context may take to close in a browser that answers; then the browser goes, with all its contexts."""
+
+_closing: set[asyncio.Task[None]] = set()
+
+
+async def _answers(browser: Browser) -> bool:
+    """Does the browser still answer?"""
+    try:
+        async with asyncio.timeout(3):
+            protocol = await browser.new_browser_cdp_session()
+            await protocol.send("Browser.getVersion")
+            await protocol.detach()
+    except Exception:
+        return False
+    return True
+
+
 def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
     """Return the source that `options` asks for."""
     kind = ProfileSource if options.profile else RemoteSource if options.cdp_url else ContextSource
@@ -80,8 +98,18 @@ class ContextSource:
         """Get rid of a context that `close` failed on, by force."""
         browser = context.browser
         if browser is not None and browser.is_connected():
-            await runtime().discard(self.spec)
+            if await _answers(browser):  # others use it, too: only this context is slow to close
+                _closing.add(task := asyncio.ensure_future(self._close_late(context)))
+                task.add_done_callback(_closing.discard)
+            else:
+                await runtime().discard(self.spec)
         self._drop_empty_recording()
+
+    async def _close_late(self, context: BrowserContext) -> None:
+        try:
+            await asyncio.wait_for(context.close(), LATE_BOUND)
+        except Exception:
+            await runtime().discard(self.spec)
 
     async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         complete = dict(arguments)

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from browser_env.observation import Info, Observation
+from browser_env.pictures import encode_png
 from browser_env.safety.secrets import redact_known
 
 FORMAT = 1
@@ -116,10 +117,8 @@ class EpisodeWriter:
         self._write_meta()
 
     def _save_image(self, pixels: Any) -> str:
-        from PIL import Image
-
         name = f"artifacts/{self._steps:04d}.png"
-        Image.fromarray(np.asarray(pixels, dtype=np.uint8)).save(self.folder / name, compress_level=1)
+        (self.folder / name).write_bytes(encode_png(pixels))
         return name
 
     def _write_meta(self) -> None:

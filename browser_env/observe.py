@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from browser_env.observation import Element
 from browser_env.observation import Tab as TabView
 from browser_env.outline import Line, element_line, render
+from browser_env.pictures import decode_png
 from browser_env.session import Session
 from browser_env.settle import Bounds, Hint, Watch
 from browser_env.tab import Place, Tab
@@ -263,13 +263,3 @@ def _unpack(raw: dict[str, Any]) -> tuple[list[Line], list[Element]]:
         for depth, text, index, distance in raw["lines"]
     ]
     return lines, elements
-
-
-def decode_png(data: bytes, viewport: Viewport) -> NDArray[np.uint8]:
-    """Decode a screenshot to an RGB array of (height, width, 3), at CSS pixel size."""
-    from PIL import Image
-
-    image: Image.Image = Image.open(io.BytesIO(data))
-    if image.size != viewport:
-        image = image.resize(viewport)
-    return np.asarray(image.convert("RGB"), dtype=np.uint8)
