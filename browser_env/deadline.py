@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIRST_LOOK = 0.5
 """Seconds before a page is asked for the first time whether it still answers: most steps are over by then."""
 
-PAUSE = 0.25
+PAUSE = 1.0
 """Seconds between an answer and the next question."""
 
 

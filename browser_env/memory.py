@@ -35,9 +35,8 @@ def renderers(pid: int) -> list[int]:
     while waiting:
         for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             with contextlib.suppress(OSError, ValueError):  # the process has ended
-                below = [int(child) for child in children.read_text().split()]
-                waiting += below
-                found += [child for child in below if _is_renderer(child)]
+                for child in map(int, children.read_text().split()):
+                    (found if _is_renderer(child) else waiting).append(child)
     return found
 
 
