@@ -31,7 +31,8 @@ def resident(pid: int) -> float:
 
 def renderers(pid: int) -> list[int]:
     """Return the ids of a browser's renderer processes."""
-    found, waiting = [], [pid]
+    found: list[int] = []
+    waiting = [pid]
     while waiting:
         for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             with contextlib.suppress(OSError, ValueError):  # the process has ended
