@@ -69,6 +69,7 @@ def test_clocks_random_numbers_and_animations_repeat(open_page):
     assert episode(env, 6)[0]["page_text"] != texts[0]
 
 
+@pytest.mark.slow
 def test_without_it_they_do_not(open_page):
     env, _ = open_page(CLOCK, inner=INNER)
     assert episode(env, 5)[1]["page_text"] != episode(env, 5)[1]["page_text"]
@@ -115,10 +116,8 @@ def test_setup_may_wait_for_the_page(tmp_path):
     env.close()
 
 
-UNSTEADY = pytest.mark.xfail(reason="where the wheel's labels are, or what covers them, still differs in some runs")
-
-
-@pytest.mark.parametrize("name", [pytest.param("click-pie", marks=UNSTEADY), "stock-market"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["click-pie", "stock-market"])
 def test_tasks_that_move_by_the_clock_repeat(name):
     env = gymnasium.make(f"MiniWoB/{name}-v0", deterministic=True)
     actions = [{"action": "wait", "ms": 300}, {"action": "click", "x": 80.0, "y": 125.0}, {"action": "wait", "ms": 800}]
