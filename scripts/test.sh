@@ -14,5 +14,5 @@ failed=
 .venv/bin/python -m ruff check . || failed="$failed ruff-check"
 .venv/bin/python -m ruff format --check . || failed="$failed ruff-format"
 .venv/bin/python -m mypy || failed="$failed mypy"
-.venv/bin/python -m pytest "$@" || failed="$failed pytest"
+.venv/bin/python -m pytest -n 2 --dist loadgroup "$@" || failed="$failed pytest"
 [ -z "$failed" ] || { echo "failed:$failed" >&2 && exit 1; }

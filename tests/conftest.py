@@ -7,7 +7,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
 
 
+MODELS = ("tests/agents", "tests/sdft", "tests/scripts/test_demo", "tests/scripts/test_run_and_train")
+"""Tests that run a model: two processes doing so at once are several times slower than one after the other."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(MODELS):
+            item.add_marker(pytest.mark.xdist_group("models"))
     if config.getoption("--slow") or config.getoption("markexpr"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
