@@ -236,7 +236,12 @@ function pass({firstId, stamp, origin, screen, reach}) {
       return 0;
     }
     if (block) flush(depth);
-    if (tag === 'canvas' && visible && boxed) { lines.push([depth, 'canvas', -1, distanceOf(rect, at)]); return 0; }
+    if (tag === 'canvas') {
+      // One that lets clicks through is an effect drawn over the page, unless it has a name.
+      const name = squeeze(el.getAttribute('aria-label') || el.title);
+      if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + JSON.stringify(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
+      return 0;
+    }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
     const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
