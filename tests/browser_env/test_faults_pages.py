@@ -120,7 +120,7 @@ def test_two_hundred_windows_are_twenty_tabs(run):
 def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
     monkeypatch.setattr("browser_env.session.MAX_TABS", 4)
     page = "<button onclick=\"for (let i = 0; i < 10; i++) window.open('index.html')\">Go</button>"
-    actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 500}, {"action": "new_tab"})
+    actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 2000}, {"action": "new_tab"})
     (obs, *_, info), _ = run(page, *actions, hang_timeout=10.0)
     assert info["outcome"] == "running", info["outcome_detail"]
     assert len(obs["tabs"]) == 4
