@@ -30,7 +30,7 @@ def _no_truth_value(value: Any) -> Any:
     return value
 
 
-ElementId: TypeAlias = Annotated[int, BeforeValidator(_no_truth_value)]
+ElementId: TypeAlias = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=-(2**53), le=2**53)]
 
 
 def _readable(value: str) -> str:
@@ -306,7 +306,7 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
         if text.startswith("{"):
             try:
                 raw = json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ActionError(f"The action is not valid JSON ({error}).") from None
         else:
             raw = parse_call(text)

@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
+from browser_env.determinism import SteadyTab
 from browser_env.errors import ActionError
 from browser_env.session import Session
 
@@ -45,7 +46,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 if action.index >= len(session.tabs):
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
-            case Wait():
+            case Wait() if not isinstance(tab, SteadyTab):  # whose time passes by itself alone
                 await asyncio.sleep(action.ms / 1000)
     except Error as error:
         text = str(error)
@@ -81,9 +82,16 @@ async def _admitted(session: Session, url: str) -> str:
     return full
 
 
+_NO_ADDRESS = ("javascript:", "vbscript:", "file:", "blob:", "filesystem:", "view-source:", "chrome:")
+
+
 def _full_url(url: str) -> str:
     if url.startswith(("http://", "https://", "about:", "data:")):
         return url
-    if "://" in url or (":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit()):
+    if (
+        url.lower().startswith(_NO_ADDRESS)
+        or "://" in url
+        or (":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit())
+    ):
         raise ActionError(f"{url!r} is not an address that can be opened; those begin with http:// or https://.")
     return f"https://{url}"

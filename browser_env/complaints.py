@@ -22,6 +22,8 @@ def complaint(id: int, answer: dict[str, Any]) -> str:
             return f"There is no element {id} on the page; use an id from the outline."
         case "gone":
             return f"Element {id} is no longer on the page."
+        case "disabledOption":
+            return f"The option {answer['option']!r} of element {id} is disabled."
         case "disabled":
             return f"Element {id} is disabled."
         case "inert":

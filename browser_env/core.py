@@ -35,6 +35,7 @@ from browser_env.session import Session
 from browser_env.settings import Settings
 from browser_env.settle import Hint, hint_of
 from browser_env.task import EpisodeState, Score, Task, Viewport
+from browser_env.text import well_formed
 from browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
@@ -180,7 +181,9 @@ class EnvCore:
         try:
             action = parse_action(raw)
             self.episode.last_action = action
-            last_action = action.to_json()
+            last_action = well_formed(action.to_json())
+            if isinstance(action, Wait) and self._caution.deadline is not None:
+                self._put_off(self._caution.deadline, action.ms / 1000)
             path = await self._do(session, action)
             hint = hint_of(action)
             if isinstance(action, Wait) and isinstance(session.active, SteadyTab):
@@ -221,14 +224,14 @@ class EnvCore:
         match action:
             case Finish():
                 episode.finished, episode.answer = True, action.answer
-                episode.messages.append(ChatMessage(role="assistant", text=action.answer))
+                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.answer)))
             case Infeasible():
                 episode.finished, episode.infeasible = True, True
-                episode.messages.append(ChatMessage(role="assistant", text=action.reason))
+                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.reason)))
             case Message():
-                episode.messages.append(ChatMessage(role="assistant", text=action.text))
+                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.text)))
             case AskUser():
-                episode.messages.append(ChatMessage(role="assistant", text=action.question))
+                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.question)))
                 if self.settings.user is None:
                     raise ActionError("Nobody is there to answer; decide yourself.")
                 answer = await asyncio.to_thread(self.settings.user, action.question)
@@ -284,6 +287,13 @@ class EnvCore:
             observation["screenshot"] = view.screenshot
         self.observation = self.vault.redact_observation(observation)
         return self.observation
+
+    @staticmethod
+    def _put_off(limit: asyncio.Timeout, seconds: float) -> None:
+        """Give a step more time: a `wait` is no hanging page."""
+        when = limit.when()
+        if when is not None and not limit.expired():
+            limit.reschedule(when + seconds)
 
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
@@ -413,8 +423,9 @@ def _as_text(raw: Any) -> str:
     import json
 
     if isinstance(raw, str):
-        return raw[:1000]
-    try:
-        return raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw)[:1000]
-    except (TypeError, ValueError):
-        return repr(raw)[:1000]
+        return well_formed(raw[:1000])
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return well_formed(str(raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw))[:1000])
+    with contextlib.suppress(ValueError, RecursionError):
+        return well_formed(repr(raw)[:1000])
+    return f"an action of type {type(raw).__name__} that can't be written down"

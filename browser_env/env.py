@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from browser_env.browsers import has_window
+from browser_env.checks import check_options
 from browser_env.core import EnvCore, StepResult
 from browser_env.delta import WHOLE
 from browser_env.dialogs import DialogPolicy, check_dialogs
@@ -91,6 +92,7 @@ def make_core(
         ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, `dialogs` is
             no policy, or an unknown `obs_mode`.
     """
+    check_options(locals())
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
     if obs_mode == "delta" and budget is not None:

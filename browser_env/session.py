@@ -333,6 +333,8 @@ def _serve(folder: Path) -> Any:
 
     async def handler(route: Route) -> None:
         path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
+        if path.is_dir():
+            path /= "index.html"
         if not path.is_relative_to(root) or not path.is_file():
             await route.fulfill(status=404, body="not found")
             return

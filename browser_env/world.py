@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from browser_env.errors import EnvError
+from browser_env.text import well_formed_json
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -155,10 +156,10 @@ class World:
 
     async def observe(self, method: str = "observe", **arguments: Any) -> dict[str, Any]:
         """Run the observation pass (`look` settles first), again if closed shadow roots turned up in it."""
-        raw: dict[str, Any] = json.loads(await self.call(method, **arguments))
+        raw: dict[str, Any] = json.loads(well_formed_json(await self.call(method, **arguments)))
         if raw["suspects"] and await self._open_roots():
             what = arguments.get("what", arguments)
-            again = json.loads(await self.call("observe", **what))
+            again = json.loads(well_formed_json(await self.call("observe", **what)))
             raw.update(again)
         return raw
 

@@ -292,7 +292,7 @@ function select({id, options}) {
     const match = found.options.find((o) => label(o) === text) || found.options.find((o) => (own ? o.dataset.value : o.value) === option) ||
       found.options.find((o) => label(o).toLowerCase() === text.toLowerCase());
     if (!match) return {error: 'option', option, options: found.options.slice(0, 20).map(label)};
-    if (disabled(match)) return {error: 'disabled'};
+    if (disabled(match)) return {error: 'disabledOption', option};
     wanted.push(match);
   }
   const multiple = own ? ariaOf(found.list, 'multiselectable') : el.multiple;

@@ -2,6 +2,8 @@
 
 const FLAT_LISTS = 200;  // children from which on a list is searched for its visible part instead of walked
 const OPTION_LINES = 100;
+const DEEPEST = 300;  // nested elements; Chromium's stack holds some 700 of these calls
+const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], [role=link], [tabindex], [onclick], [contenteditable]';
 
 // `reach`: how many viewport heights above and below the viewport are looked at; null for the whole page.
 // `origin`, `screen`: for a frame of another origin, where it begins in the top frame and how large that is.
@@ -24,6 +26,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   let text = '';
   let textDistance = 0;
   let cut = false;
+  let level = 0;
 
   // What can be hit on a grid of points is in view, and so are all its ancestors, wherever their own boxes are. Along
   // the edges, where small things are fixed to the view, the grid is finer.
@@ -91,6 +94,26 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   // Walks what is in `node`, as it is drawn. `keep`: line ends and blanks stand as they are; the rest as in visit.
   function walk(node, depth, at, quiet, pointer, inert, near, keep) {
+    if (level >= DEEPEST) { shallow(node, depth, at, quiet, inert); return; }
+    level++;
+    walkIn(node, depth, at, quiet, pointer, inert, near, keep);
+    level--;
+  }
+
+  // Below a depth that would exhaust the stack: what can be acted on by its tag, and the text, without the hierarchy.
+  function shallow(node, depth, at, quiet, inert) {
+    if (!quiet) { text += ' ' + clip(textOf(node), 10000) + ' '; flush(depth); }
+    words.push(textOf(node));
+    const tree = treeOf(node);
+    const found = typeOf(tree) === 9 ? DOC.querySelectorAll(tree, DEEP) : tree.querySelectorAll(DEEP);
+    for (const el of found) {
+      if (!isInside(el, node) || !el.getClientRects().length) continue;
+      const role = roleOf(el);
+      if (!inert) addElement(el, role, depth, el.getBoundingClientRect(), at, clip(nameOf(el, role, true), 300), valueOf(el, role), null);
+    }
+  }
+
+  function walkIn(node, depth, at, quiet, pointer, inert, near, keep) {
     const inner = rootOf(node);
     if (!inner && tagOf(node) === 'slot') {
       const assigned = node.assignedNodes();

@@ -193,9 +193,21 @@ def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str
     return "\n".join(lines)
 
 
+def _base64_forms(value: str) -> list[str]:
+    """Return what a value looks like in base64 wherever it begins: without the characters that it shares."""
+    data = value.encode()
+    forms = []
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + data).decode().rstrip("=")
+        first = -(-before * 8 // 6)  # characters that hold bits of what stands before
+        last = (before + len(data)) * 8 // 6  # the next one would hold bits of what follows
+        forms.append(whole[first:last])
+    return forms
+
+
 def _forms(value: str) -> list[str]:
     """Return regular expressions for a value: as it is, encoded for URLs, HTML, JSON and base64, and cut off."""
-    encoded = base64.b64encode(value.encode()).decode().rstrip("=")
+    encoded = _base64_forms(value)
     texts = [
         quote(value, safe=""), quote(value), quote_plus(value), html.escape(value), json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
@@ -206,7 +218,7 @@ def _forms(value: str) -> list[str]:
         plain = _GAP.join(_literal(char) for char in value if not char.isspace())
     forms = [plain, *(_literal(text) for text in dict.fromkeys(texts) if text != value)]
     if len(value) >= _LOOSE:
-        forms.append(_literal(encoded))
+        forms += [_literal(one) for one in encoded]
     forms += [_literal(value[:end]) + "\u2026" for end in range(len(value) - 1, _CLIPPED - 1, -1)]
     return forms
 
