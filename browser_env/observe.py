@@ -160,7 +160,8 @@ class _Look:
     async def _one_frame(self) -> bool:
         """Take the picture, then look, and return whether the page has stood still since before the picture."""
         tab = self._tab
-        edition, png = await asyncio.gather(tab.call("edition"), tab.screenshot())
+        edition = await tab.call("edition")  # before the picture: a change between the two must not go unnoticed
+        png = await tab.screenshot()
         self.settled_at = time.monotonic()
         looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self._what), self._meanwhile())
         await asyncio.sleep(0)  # both are under way now, and the picture is decoded in the meantime
