@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from browser_env.browsers import cache_home
 from browser_env.errors import EnvError
+from scripts.install_browser import unpack
 
 PACKAGE = "python3-doc"
 
@@ -38,7 +38,8 @@ def python_docs(folder: Path | None = None) -> Path:
     if found is None:
         if not shutil.which("apt-get"):
             raise EnvError("The Python documentation is not here, and there is no apt to fetch it; see --docs.")
-        _unpack(unpacked)
+        # With all that its pages link to, also what the system has.
+        unpack(PACKAGE, unpacked, status="/dev/null", execute=_run)
         found = _found(unpacked / "usr/share/doc")
     if found is None:
         raise EnvError(f"The package {PACKAGE} lacks one of {', '.join(PAGES)}; see --docs.")
@@ -53,29 +54,7 @@ def _is_complete(folder: Path) -> bool:
     return all((folder / page).is_file() for page in PAGES)
 
 
-def _unpack(root: Path) -> None:
-    """Unpack the package and the scripts that its pages load; the system stays as it is, and no rights are needed."""
-    work = root.with_name(f"{root.name}.unpacking")
-    shutil.rmtree(work, ignore_errors=True)
-    for folder in ("state/lists/partial", "cache/archives/partial", "root"):
-        (work / folder).mkdir(parents=True)
-    (work / "status").touch()  # as if nothing were installed: what the pages link to shall be here, too
-    apt = ["-o", f"Dir::State={work}/state", "-o", f"Dir::State::status={work}/status"]
-    apt += ["-o", f"Dir::Cache={work}/cache", "-o", "Debug::NoLocking=1", "-o", "Acquire::Languages=none"]
-    _run(["apt-get", *apt, "update"])
-    depends = _run(["apt-cache", *apt, "depends", PACKAGE])
-    manual = re.search(r"python3\.\d+-doc", depends)
-    if not manual:
-        raise EnvError(f"The package {PACKAGE} does not say which documentation it stands for; see --docs.")
-    _run(["apt-get", *apt, "install", "-y", "--no-install-recommends", "--download-only", manual.group()])
-    for archive in sorted((work / "cache/archives").glob("*.deb")):
-        _run(["dpkg-deb", "--extract", str(archive), str(work / "root")])
-    shutil.rmtree(root, ignore_errors=True)
-    (work / "root").rename(root)
-    shutil.rmtree(work)
-
-
-def _run(command: list[str]) -> str:
+def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
@@ -85,4 +64,3 @@ def _run(command: list[str]) -> str:
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise EnvError(f"The Python documentation could not be fetched: {command[0]}: {said[-1]}")
-    return done.stdout
