@@ -118,7 +118,7 @@ class EnvCore:
         view = await self._eyes.look(session)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
-        observation = await self._observation(session, view, last_action="", last_error="")
+        observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
@@ -204,7 +204,7 @@ class EnvCore:
         await session.downloads.ended()
         last_error = session.border.navigation or last_error
         score = scoring.score
-        observation = await self._observation(session, view, last_action=last_action, last_error=last_error)
+        observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
         detail = last_error
@@ -224,14 +224,14 @@ class EnvCore:
         match action:
             case Finish():
                 episode.finished, episode.answer = True, action.answer
-                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.answer)))
+                self._say(action.answer)
             case Infeasible():
                 episode.finished, episode.infeasible = True, True
-                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.reason)))
+                self._say(action.reason)
             case Message():
-                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.text)))
+                self._say(action.text)
             case AskUser():
-                episode.messages.append(ChatMessage(role="assistant", text=well_formed(action.question)))
+                self._say(action.question)
                 if self.settings.user is None:
                     raise ActionError("Nobody is there to answer; decide yourself.")
                 answer = await asyncio.to_thread(self.settings.user, action.question)
@@ -244,6 +244,9 @@ class EnvCore:
                 filled = await self._with_secrets(session, action)
                 return await hands.perform(filled, at_once=filled is not action)
         return "chat"
+
+    def _say(self, text: str) -> None:
+        self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))
 
     async def _with_secrets(self, session: Session, action: Any) -> Any:
         """Put values in the place of `<secret:name>` in what is to be typed."""
@@ -268,7 +271,7 @@ class EnvCore:
             return Outcome.TIMEOUT
         return Outcome.RUNNING
 
-    async def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
+    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
         self._foreign = view.foreign
         observation = Observation(
             goal=self.episode.goal,
@@ -276,7 +279,7 @@ class EnvCore:
             title=view.title,
             tabs=view.tabs,
             elements=view.elements,
-            dom=await self._eyes.outline(session, view),
+            dom=self._eyes.outline(session, view),
             page_text=view.page_text,
             events=session.take_events(),
             messages=tuple(message.copy() for message in self.episode.messages),

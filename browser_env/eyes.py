@@ -93,13 +93,11 @@ class Eyes:
             view.screenshot = paint(view.screenshot, [*before, *after])
         return view
 
-    async def outline(self, session: Session, view: View) -> str:
+    def outline(self, session: Session, view: View) -> str:
         """Return what the agent reads: the outline, or with `obs_mode="delta"` what changed in it."""
         if self._settings.obs_mode == "full":
             return view.dom
-        tab = session.active
-        frames = await tab.protocol.send("Page.getFrameTree")
-        document = (tab, frames["frameTree"]["frame"]["loaderId"])
+        document = (session.active, session.active.document)
         last, self._outline = self._outline, (document, view.dom)
         if last is None:
             return view.dom

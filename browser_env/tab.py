@@ -47,7 +47,7 @@ class Place:
 class Tab:
     """A page with everything needed to look at it and act in it. Made by `Tab.open`."""
 
-    def __init__(self, page: Page, protocol: CDPSession, frame_id: str) -> None:
+    def __init__(self, page: Page, protocol: CDPSession, frame: dict[str, Any]) -> None:
         self.page = page
         self.protocol = protocol
         self.crashed = False
@@ -57,7 +57,9 @@ class Tab:
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
-        self.main = self._world(protocol, frame_id)
+        self.main = self._world(protocol, frame["id"])
+        self.document: str = frame["loaderId"]
+        """Names the main frame's document: another load has another name."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str]] = {}
         self._worlds: dict[str, World] = {}
@@ -114,7 +116,8 @@ class Tab:
     def _navigated(self, event: dict[str, Any]) -> None:
         """Another document is there: nobody tells how the requests of the one before end."""
         frame = event["frame"]
-        if "parentId" not in frame:
+        if frame["id"] == self.main.frame_id:
+            self.document = frame["loaderId"]
             self._requests = {id: one for id, one in self._requests.items() if one[1] == frame["loaderId"]}
             self.changed.set()
 
@@ -190,7 +193,7 @@ class Tab:
             if frame not in self._remote:
                 with contextlib.suppress(Exception):  # it shares its parent's process, or has gone
                     protocol = await self.page.context.new_cdp_session(frame)
-                    self._remote[frame] = (await _enable(protocol), protocol)
+                    self._remote[frame] = ((await _enable(protocol))["id"], protocol)
                     self._watch(protocol)
             known, session = self._remote.get(frame, ("", parent.protocol))
             if known == frame_id:
@@ -209,12 +212,12 @@ class Tab:
         await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
 
 
-async def _enable(protocol: CDPSession) -> str:
-    """Switch a target's events on, and return the id of its frame."""
+async def _enable(protocol: CDPSession) -> dict[str, Any]:
+    """Switch a target's events on, and return what the protocol says of its frame."""
     await protocol.send("Page.enable")
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
         give_hints(protocol),
     )
-    return str(tree["frameTree"]["frame"]["id"])
+    return dict(tree["frameTree"]["frame"])
