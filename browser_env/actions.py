@@ -92,19 +92,6 @@ class _Target(BaseAction):
         return self
 
 
-class _AtElement(BaseAction):
-    """An action at an element, named by `id` or by `selector`."""
-
-    id: ElementId | None = None
-    selector: Selector | None = None
-
-    @model_validator(mode="after")
-    def _one_element(self) -> _AtElement:
-        if (self.id is None) == (self.selector is None):
-            raise ValueError("give either id or selector")
-        return self
-
-
 class _MaybeAtElement(BaseAction):
     """An action at an element, named by `id` or by `selector`, or wherever the focus is."""
 
@@ -112,8 +99,18 @@ class _MaybeAtElement(BaseAction):
     selector: Selector | None = None
 
     @model_validator(mode="after")
-    def _one_element(self) -> _MaybeAtElement:
+    def _at_most_one(self) -> _MaybeAtElement:
         if self.id is not None and self.selector is not None:
+            raise ValueError("give either id or selector")
+        return self
+
+
+class _AtElement(_MaybeAtElement):
+    """An action at an element, named by `id` or by `selector`."""
+
+    @model_validator(mode="after")
+    def _one_element(self) -> _AtElement:
+        if self.id is None and self.selector is None:
             raise ValueError("give either id or selector")
         return self
 

@@ -217,7 +217,6 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer);
-    else if (labelled && visible) interactive = true;
     // A label whose control is not drawn stands for it.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
