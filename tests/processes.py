@@ -1,6 +1,7 @@
 """What a process has left behind: its descendants, their memory, the contexts of its browsers."""
 
 import asyncio
+import subprocess
 import time
 
 import psutil
@@ -76,3 +77,13 @@ def until(condition, seconds=10):
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)
     return bool(condition())
+
+
+def ended(pid):
+    """Does a process end within five seconds? One that nobody has waited for yet has."""
+    for _ in range(50):
+        listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        if not listed.stdout.strip() or listed.stdout.strip().startswith("Z"):
+            return True
+        time.sleep(0.1)
+    return False

@@ -19,8 +19,8 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from scripts.loopback import QuietHandler
 from scripts.pages.install import Unavailable
 from scripts.pages.source import App, Source, Static
 
@@ -37,10 +37,10 @@ class StaticServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, name="pages", daemon=True).start()
 
-    def _handler(self) -> type[http.server.SimpleHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         folders = self.folders
 
-        class Handler(http.server.SimpleHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def translate_path(self, path: str) -> str:
@@ -48,13 +48,6 @@ class StaticServer:
                 mount, _, rest = path.lstrip("/").partition("/")
                 folder = folders.get(mount)
                 return "/nonexistent" if folder is None or ".." in rest.split("/") else str(folder / rest)
-
-            def copyfile(self, source: Any, outputfile: Any) -> None:
-                with contextlib.suppress(ConnectionError):  # the browser went on to another page
-                    super().copyfile(source, outputfile)
-
-            def log_message(self, *_: Any) -> None:
-                pass
 
         return Handler
 

@@ -13,6 +13,7 @@ from scripts.cli import app
 from scripts.loopback import serving
 from scripts.processes import descendants
 from scripts.raw import RawPage
+from tests.processes import ended
 
 
 @pytest.fixture
@@ -25,15 +26,6 @@ def docs(tmp_path):
     for name in ("library/functions.html", "genindex-all.html"):
         (tmp_path / name).write_text(text)
     return tmp_path
-
-
-def gone(pid):
-    for _ in range(50):
-        listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        if not listed.stdout.strip() or listed.stdout.strip().startswith("Z"):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_the_raw_pass_is_the_environments(tmp_path):
@@ -137,7 +129,7 @@ def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
         assert len(below) >= 6
         process.send_signal(number)
         assert process.wait(30) != 0
-        assert all(gone(pid) for pid in below)
+        assert all(ended(pid) for pid in below)
     finally:
         process.kill()
 

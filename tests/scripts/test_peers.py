@@ -13,6 +13,7 @@ from scripts.peers import peer as peers
 from scripts.peers.environments import PeerError, Requirements, browser_wrapper, home, make
 from scripts.peers.peer import Peer, open_peer
 from scripts.processes import cpu_seconds, descendants, kill_tree, memory
+from tests.processes import ended
 
 WORKER = Path(peers.__file__).parent / "worker.py"
 
@@ -141,7 +142,7 @@ def test_a_worker_that_hangs_is_killed_with_all_below_it(worker):
     with pytest.raises(PeerError, match=r"tiny did not answer within 0\.5 s"):
         worker.call("sleep", 0.5, seconds=60)
     assert time.monotonic() - start < 10
-    assert gone(child)
+    assert ended(child)
     assert worker.call("add", 10, a=2, b=3) == 5  # by another worker
 
 
@@ -165,17 +166,7 @@ def test_processes_below_are_found_measured_and_ended():
         assert cpu_seconds(process.pid)["python"] > 0
     kill_tree(process.pid)
     process.wait(10)
-    assert gone(below[0])
-
-
-def gone(pid):
-    """Has a process ended? One that nobody has waited for yet has."""
-    for _ in range(50):
-        listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        if not listed.stdout.strip() or listed.stdout.strip().startswith("Z"):
-            return True
-        time.sleep(0.1)
-    return False
+    assert ended(below[0])
 
 
 @pytest.mark.slow
@@ -193,5 +184,5 @@ def test_the_real_peers_observe_a_page(name, tmp_path):
     assert seen["characters"] > 20 * len("Press me")
     assert seen["missing"] == []
     assert below
-    assert all(gone(pid) for pid in below)
+    assert all(ended(pid) for pid in below)
     assert json.dumps(seen)
