@@ -79,12 +79,7 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
             except TimeoutError:
                 if tab.crashed:
                     return "the page crashed"
-                if (
-                    session() is current
-                    and current is not None
-                    and current.active is tab
-                    and not await tab.unanswered()
-                ):
+                if session() is current and current is not None and current.active is tab and not tab.unanswered():
                     return f"the page hangs: it did not answer for {hang:g} s"
             except Exception:
                 pass  # the page is on its way to another document, or closed: whoever works with it will notice

@@ -149,7 +149,7 @@ class _Look:
         while True:
             await watch.traffic()
             try:
-                looked = await (self._one_frame() if standing else self._after_frames(watch))
+                looked = await watch.held_up(self._one_frame() if standing else self._after_frames(watch))
                 if looked and watch.over() and not await watch.more(self.raw):
                     return
             except Exception as error:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from browser_env.actions import Action, Click, Fill, Press, Type
 from browser_env.determinism import SteadyTab
 from browser_env.errors import EnvError
 from browser_env.tab import Tab
 
+T = TypeVar("T")
 Hint: TypeAlias = Literal["", "enter", "button", "text"]
 """Actions that pages react to late: Enter was pressed, something was clicked, a field's text was changed."""
 
@@ -90,12 +92,27 @@ class Watch:
             await self._change(left)
         if tab.crashed:
             raise EnvError("The page crashed.")
-        if tab.loading(since) and await tab.unanswered():
-            await tab.protocol.send("Page.stopLoading")  # else the page that is still there could not be asked
+        if tab.loading(since):
+            await self._give_up()
         if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
             self._passed = await tab.pass_step()
             if not self._passed and not self.over():
                 await self.traffic()
+
+    async def held_up(self, asking: Coroutine[Any, Any, T]) -> T:
+        """Await what asks the page something; a navigation that began meanwhile holds it up for the bound at most."""
+        task = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
+                await self._give_up()
+            return task.result()
+        finally:
+            task.cancel()
+
+    async def _give_up(self) -> None:
+        """End a navigation whose server has not answered: else the page that is still there could not be asked."""
+        if self.tab.unanswered():
+            await self.tab.protocol.send("Page.stopLoading")
 
     async def _change(self, seconds: float) -> None:
         self.tab.changed.clear()

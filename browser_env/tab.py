@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
 
+_LOST_PICTURE = 0.5
+"""Seconds after a navigation in which a screenshot asked for before it may still come."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -62,6 +65,7 @@ class Tab:
         """Names the main frame's document: another load has another name."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str]] = {}
+        self._unanswered: set[str] = set()
         self._worlds: dict[str, World] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
@@ -82,6 +86,7 @@ class Tab:
         # Asked of the page itself, whose answers to the script come in the same order: Playwright tells of a request
         # that is routed only once it was held up, and settling may be over by then.
         protocol.on("Network.requestWillBeSent", self._sent)
+        protocol.on("Network.responseReceived", lambda event: self._unanswered.discard(event["requestId"]))
         protocol.on("Network.loadingFinished", self._answered)
         protocol.on("Network.loadingFailed", self._answered)
         protocol.on("Page.frameNavigated", self._navigated)
@@ -108,8 +113,11 @@ class Tab:
         if event.get("type", "").lower() in _WATCHED:
             self.clock += 1
             self._requests[event["requestId"]] = (self.clock, event["loaderId"])
+            if event["type"] == "Document":
+                self._unanswered.add(event["requestId"])
 
     def _answered(self, event: dict[str, Any]) -> None:
+        self._unanswered.discard(event["requestId"])
         self._requests.pop(event["requestId"], None)
         self.changed.set()
 
@@ -133,18 +141,9 @@ class Tab:
         """Is a watched request under way that began after the clock showed `since`?"""
         return any(began > since for began, _ in self._requests.values())
 
-    async def unanswered(self) -> bool:
+    def unanswered(self) -> bool:
         """Is a navigation under way whose server has not begun to answer? Chromium holds our calls back meanwhile."""
-        for request in list(self._requests):
-            if isinstance(request, str) or request.resource_type != "document":
-                continue
-            try:
-                await asyncio.wait_for(request.response(), 0.2)
-            except TimeoutError:
-                return True
-            except Exception:
-                continue  # the page is gone, and the request with it
-        return False
+        return not self._unanswered.isdisjoint(self._requests)
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame (`World.call`)."""
@@ -152,15 +151,41 @@ class Tab:
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""
-        for attempt in range(4):
-            try:
-                answer = await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-                return base64.b64decode(answer["data"])
-            except Exception as error:
-                if attempt == 3 or not page_went_away(error):
-                    raise
-                await self._next_change(0.1 * (attempt + 1))
-        raise AssertionError("unreachable")
+        asked: set[asyncio.Future[dict[str, Any]]] = set()
+        try:
+            for attempt in range(4):
+                document = self.document
+                asked.add(asyncio.ensure_future(self._capture()))
+                try:
+                    return base64.b64decode((await self._first(asked, document))["data"])
+                except TimeoutError:
+                    continue
+                except Exception as error:
+                    if attempt == 3 or not page_went_away(error):
+                        raise
+                    asked = {one for one in asked if not one.done()}
+                    await self._next_change(0.1 * (attempt + 1))
+            return base64.b64decode((await self._first(asked, ""))["data"])
+        finally:
+            for one in asked:
+                one.cancel()
+
+    async def _capture(self) -> dict[str, Any]:
+        return await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+
+    async def _first(self, asked: set[asyncio.Future[dict[str, Any]]], document: str) -> dict[str, Any]:
+        """Return the first answer.
+
+        Raises:
+            TimeoutError: none came soon after the page went to another document than `document`: Chromium forgets
+                pictures of a page that is replaced just then.
+        """
+        while True:
+            done, _ = await asyncio.wait(asked, timeout=_LOST_PICTURE, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return done.pop().result()
+            if document and self.document != document:
+                raise TimeoutError
 
     async def _next_change(self, seconds: float) -> None:
         """While one document takes another's place, wait for a load to end, for so long at most."""

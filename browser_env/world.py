@@ -34,7 +34,7 @@ _GONE = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
     "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
     "context with specified id", "Not attached to an active page", "No frame for given id", "No frame with given id",
-    "Argument should belong to the same JavaScript world", "Promise was collected",
+    "Argument should belong to the same JavaScript world", "Promise was collected", "Unable to capture screenshot",
 )  # fmt: skip
 
 _ATTEMPTS = 4

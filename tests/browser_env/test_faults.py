@@ -1,5 +1,6 @@
 """The environment under faults, with the real thing: killed browsers, crashed and hung pages."""
 
+import asyncio
 import http.server
 import os
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 import browser_env
 from browser_env import Bounds
+from browser_env.runtime import runtime
 
 PAGE = "data:text/html,<button>Go</button>"
 
@@ -218,3 +220,38 @@ def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
     assert list(infos["outcome"]) == ["env_error"] * 2
     assert "the site is down" in infos["outcome_detail"][0]
     envs.close()
+
+
+def test_a_server_that_never_answers_leaves_the_page_that_is_there(serve):
+    release = threading.Event()
+
+    def answer(path):
+        if path == "/never":
+            release.wait(20)
+            return None
+        return b"<a href=/never>Go</a>"
+
+    url = serve(answer)
+    env = gymnasium.make("Browser-v0", start_url=url, bounds=Bounds(load=0.5), hang_timeout=3.0)
+    env.reset(seed=0)
+    obs, *_, info = env.step({"action": "click", "id": 1})
+    assert (obs["url"], info["outcome"]) == (url, "running")
+    assert info["timing"]["total"] < 2500
+    release.set()
+    env.close()
+
+
+def test_pictures_taken_while_pages_replace_each_other_come(serve):
+    env = gymnasium.make("Browser-v0", start_url=serve(lambda path: b"<form><button>Go</button></form>" + b"x " * 2000))
+    env.reset(seed=0)
+
+    async def replace_and_shoot():
+        tab = env.unwrapped.core.session.active
+        for delay in range(40):
+            leave = f"setTimeout(() => document.forms[0].submit(), {delay % 20})"
+            await tab.protocol.send("Runtime.evaluate", {"expression": leave})
+            assert (await asyncio.wait_for(tab.screenshot(), 5)).startswith(b"\x89PNG")
+            await asyncio.sleep(0.03)
+
+    runtime().run(replace_and_shoot())
+    env.close()
