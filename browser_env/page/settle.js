@@ -37,7 +37,7 @@ function settle({frames, bound}) {
       let called = false;
       const once = () => { if (!called) { called = true; tick(); } };
       requestAnimationFrame(once);
-      setTimeout(once, 50);
+      setTimeout(once, 200);
     };
     next();
   });
