@@ -8,60 +8,106 @@ action = agent.act(obs)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from agents.agent import Act, Agent, Privileged
-from agents.policy import Completion, Message, Policy
+from agents.policy import Completion, Message, Policy, PolicyError
 
 if TYPE_CHECKING:
-    from agents.llm_agent import LLMAgent
     from agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
 
-__all__ = ["Act", "Agent", "Completion", "Message", "Policy", "Privileged", "make", "names"]
+__all__ = [
+    "BACKENDS",
+    "Act",
+    "Agent",
+    "Backend",
+    "Completion",
+    "Message",
+    "Policy",
+    "PolicyError",
+    "Privileged",
+    "make",
+    "names",
+    "policy_class",
+]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where a policy comes from."""
+
+    where: str
+    """`module:Class`; the class is called with the options that are not `LLMAgent`'s."""
+    packages: tuple[str, ...] = ()
+    """What must be installed."""
+    extra: str = ""
+    """The extra of this distribution that installs them."""
+
+
+BACKENDS: dict[str, Backend] = {
+    "transformers": Backend(
+        "agents.policies.transformers:TransformersPolicy", ("torch", "transformers", "llguidance"), "train"
+    ),
+    "openai": Backend("agents.policies.openai:OpenAIPolicy", ("openai",), "openai"),
+    "tensorrt": Backend("agents.policies.tensorrt:TensorRTPolicy", ("tensorrt_llm",)),
+    "mlx": Backend("agents.policies.mlx:MLXPolicy", ("mlx", "mlx_lm", "mlx_vlm", "llguidance"), "mlx"),
+}
+"""Language models by name. One more is one line here, or none at all: `make("module:Class")`."""
 
 
 def make(name: str, **options: Any) -> Agent:
     """Make an agent by name.
 
     Args:
-        name: `transformers`, `scripted`, `random` or `oracle`.
-        options: `transformers` takes those of `TransformersPolicy` (`model`, `tokenizer`, `adapter`, `dtype`,
-            `device`, `seed`) and of `LLMAgent` (`constrained`, `temperature`, ...); the others their class's own.
+        name: a backend (`transformers`, `openai`, `mlx`, `tensorrt`), `module:Class` of any other `Policy`, or
+            `scripted`, `random` or `oracle`.
+        options: those of `LLMAgent` (`constrained`, `temperature`, ...) and of the backend's policy (`model`,
+            `adapter`, `seed`, ...); the others their class's own.
 
     Raises:
         ValueError: there is no agent of that name.
         TypeError: it does not have such an option.
         ImportError: a package that it needs is not installed.
     """
-    if name not in _MAKERS:
-        raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(_MAKERS)}.")
-    return _MAKERS[name](**options)
+    if name in _SIMPLE:
+        return _SIMPLE[name](**options)
+    if name not in BACKENDS and ":" not in name:
+        raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(names())}, or module:Class of a policy.")
+    from agents.llm_agent import LLMAgent
+
+    kind = policy_class(name)
+    own = signature(kind).parameters
+    unclear = [key for key in signature(LLMAgent).parameters if key in options and key not in own]
+    policy = kind(**{key: value for key, value in options.items() if key not in unclear})
+    return LLMAgent(policy, **{key: options[key] for key in unclear})
+
+
+def policy_class(name: str) -> Callable[..., Policy]:
+    """Return the class of a backend, or of `module:Class`, importing it.
+
+    Raises:
+        ValueError: there is none.
+        ImportError: a package that it needs is not installed.
+    """
+    backend = BACKENDS.get(name, Backend(name))
+    missing = [package for package in backend.packages if find_spec(package) is None]
+    if missing:
+        how = f": pip install 'selfsurf[{backend.extra}]'" if backend.extra else "; see docs/agents.md"
+        raise ImportError(f"The agent {name} needs {', '.join(missing)}{how}.")
+    module, _, attribute = backend.where.partition(":")
+    found: Callable[..., Policy] | None = getattr(import_module(module), attribute, None)
+    if found is None:
+        raise ValueError(f"The module {module} has no {attribute!r}.")
+    return found
 
 
 def names() -> tuple[str, ...]:
     """The names that `make` knows."""
-    return tuple(_MAKERS)
-
-
-def _transformers(
-    model: Any = "smollm2",
-    tokenizer: Any = None,
-    adapter: str | Path | None = None,
-    dtype: Any = "auto",
-    device: Any = "auto",
-    seed: int = 0,
-    **agent_options: Any,
-) -> LLMAgent:
-    missing = [package for package in ("torch", "transformers", "llguidance") if find_spec(package) is None]
-    if missing:
-        raise ImportError(f"The agent transformers needs {', '.join(missing)}: pip install 'selfsurf[train]'.")
-    from agents.llm_agent import LLMAgent
-    from agents.policies.transformers import TransformersPolicy
-
-    policy = TransformersPolicy(model, tokenizer, adapter, dtype=dtype, device=device, seed=seed)
-    return LLMAgent(policy, **agent_options)
+    return (*BACKENDS, *_SIMPLE)
 
 
 def _scripted(actions: Sequence[Any]) -> ScriptedAgent:
@@ -82,9 +128,4 @@ def _oracle(privileged: Callable[[int], Privileged | None]) -> OracleAgent:
     return OracleAgent(privileged)
 
 
-_MAKERS: dict[str, Callable[..., Agent]] = {
-    "transformers": _transformers,
-    "scripted": _scripted,
-    "random": _random,
-    "oracle": _oracle,
-}
+_SIMPLE: dict[str, Callable[..., Agent]] = {"scripted": _scripted, "random": _random, "oracle": _oracle}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from agents import guards as guarding
 from agents.agent import Act, Privileged
@@ -60,7 +60,8 @@ class LLMAgent:
         constrained: sample under a grammar of valid actions on visible elements. None: for models below 3e9 weights.
         temperature: 0 takes the most likely token.
         max_new_tokens: most tokens of a reply.
-        max_prompt_tokens: most tokens of a prompt; the page is cut to fit. None: what the model's context leaves.
+        max_prompt_tokens: most tokens of a prompt; the page is cut to fit. `"auto"`: the backend's own budget; None:
+            what the model's context leaves.
         prefill: the reply's first characters, given to the model.
         actions: the kinds of actions offered.
         guards: check and mend actions. Turn off for training rollouts.
@@ -74,7 +75,7 @@ class LLMAgent:
         constrained: bool | None = None,
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        max_prompt_tokens: int | None = 2048,
+        max_prompt_tokens: int | Literal["auto"] | None = "auto",
         prefill: str = '{"',
         actions: Sequence[str] = DEFAULT_KINDS,
         guards: bool = True,
@@ -82,10 +83,13 @@ class LLMAgent:
     ) -> None:
         self.policy = policy
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
-        self.constrained = small if constrained is None else constrained
+        self.constrained = policy.guidance != "none" and small if constrained is None else constrained
+        if self.constrained and policy.guidance == "none":
+            raise ValueError(f"{policy.name} can't be constrained; pass constrained=False.")
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
-        limits = [max_prompt_tokens, policy.context_length and policy.context_length - max_new_tokens]
+        wanted = policy.prompt_budget if max_prompt_tokens == "auto" else max_prompt_tokens
+        limits = [wanted, policy.context_length and policy.context_length - max_new_tokens]
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
         self.prefill = prefill
         self.actions = check_kinds(actions)

@@ -12,6 +12,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 FinishReason: TypeAlias = Literal["eos", "grammar", "length"]
 """Why sampling ended: the model ended its turn, the grammar allows nothing more, or `max_new_tokens` was reached."""
 
+Guidance: TypeAlias = Literal["grammar", "schema", "none"]
+"""How a policy can be kept to valid actions: by a Lark grammar, by a JSON schema, or not at all."""
+
+
+class PolicyError(RuntimeError):
+    """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own failure."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -28,6 +35,21 @@ Conversation: TypeAlias = Sequence[Message]
 
 
 @dataclass(frozen=True)
+class Usage:
+    """What a completion cost."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """Of the prompt's, those that were not computed anew."""
+    cost: float | None = None
+    """US dollars, where prices are known."""
+    seconds: float = 0.0
+    """Wall-clock, of the whole batch where one was made."""
+    attempts: int = 1
+
+
+@dataclass(frozen=True)
 class Completion:
     """One sampled reply, with the tokens exactly as they were sampled. Training never re-tokenises `text`."""
 
@@ -36,19 +58,30 @@ class Completion:
     prompt_token_ids: list[int]
     """What the model was given, the prefill's tokens included."""
     token_ids: list[int]
-    """What was sampled, an end-of-turn token included when one was sampled."""
+    """What was sampled, an end-of-turn token included when one was sampled. Empty where a server does not tell."""
     logprobs: list[float]
     """Natural log-probability of each sampled token under the distribution it was drawn from, i.e. after the
-    grammar's mask and the temperature. Greedy decoding is no draw; it reports the values of temperature 1."""
+    grammar's mask and the temperature; empty where a server does not tell. Greedy decoding is no draw; it reports the
+    values of temperature 1."""
     grammar: str | None
     """The llguidance Lark grammar of the whole reply that it was sampled under, or None."""
     finish_reason: FinishReason
     prefill_token_ids: list[int] = field(default_factory=list)
     """The last tokens of `prompt_token_ids` that already belong to the reply."""
+    usage: Usage | None = None
 
 
 class Policy(Protocol):
-    """A language model that completes conversations, many at a time."""
+    """A language model that completes conversations, many at a time.
+
+    `name` is what an episode records; `guidance` is how it can be constrained; `sees_images` is whether messages may
+    carry images; `prompt_budget` is how many tokens of prompt are worth their time on it, where nobody says otherwise.
+    """
+
+    name: str
+    guidance: Guidance
+    sees_images: bool
+    prompt_budget: int
 
     @property
     def parameter_count(self) -> int | None:
@@ -63,6 +96,7 @@ class Policy(Protocol):
         conversations: Sequence[Conversation],
         *,
         grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
@@ -73,10 +107,16 @@ class Policy(Protocol):
         Args:
             conversations: the messages, each ending with the user's.
             grammars: a Lark grammar of the whole reply (the prefill included) for each conversation, or None.
+            schemas: a JSON schema of the whole reply for each conversation, or None; a policy follows the one of
+                `grammars` and `schemas` that its `guidance` names, and is given no other.
             prefill: the reply's first characters, given to the model and not sampled.
             temperature: 0 takes the most likely token.
             max_new_tokens: most tokens sampled for each reply, the prefill not counted.
             seed: makes the call reproducible by itself; None continues the policy's own random stream.
+
+        Raises:
+            PolicyError: the model could not be asked, after what retries there are.
+            ValueError: the request itself can't be answered (a prompt that is too long, images for a text model).
         """
 
     def count_tokens(self, text: str) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from agents import models
 from agents.constraint import Matcher, ll_tokenizer
-from agents.policy import Completion, Conversation, FinishReason
+from agents.policy import Completion, Conversation, FinishReason, Guidance
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +57,9 @@ class TransformersPolicy:
         ValueError: a model in memory without tokenizer, or a tokenizer without chat template.
     """
 
+    guidance: Guidance = "grammar"
+    prompt_budget = 2048
+
     def __init__(
         self,
         model: str | Path | PreTrainedModel = "smollm2",
@@ -88,6 +91,7 @@ class TransformersPolicy:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
         self.tokenizer = tokenizer
+        self.sees_images = False
         self.adapter: Path | None = None
         self._adapter_count = 0
         self._random = np.random.default_rng(seed)
@@ -181,6 +185,7 @@ class TransformersPolicy:
         conversations: Sequence[Conversation],
         *,
         grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
