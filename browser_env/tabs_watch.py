@@ -64,6 +64,7 @@ class TabsWatch:
         tab.protocol.on("Page.windowOpen", opening)
         tab.page.on("close", lambda _: self._heard(tab, {"kind": "closed", "own": self._recent(tab)}))
         opened = time.monotonic() - self._window_asked < OPENING or await tab.page.opener() is not None
+        self._window_asked = 0.0
         await self.remember(tab)
         self._heard(tab, {"kind": "tab", "own": opened})
 

@@ -45,11 +45,12 @@ function tell(event) {
   };
   const say = (more) => dispatch(win, new CustomEvent(EVENT, {cancelable: true, detail: JSON.stringify({...fact, ...more})}));
   // Nobody has looked at this document yet, so its elements have no ids.
-  if (say({}) && event.type !== 'mousemove') globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
+  if (say({}) && event.type !== 'mousemove' && event.type !== 'scroll') globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
   // What the browser does by itself with a key is no action, unless the page takes the key for itself.
   if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say({type: 'taken'}); });
 }
 
-for (const type of ['mousedown', 'mouseup', 'click', 'contextmenu', 'keydown', 'beforeinput', 'input', 'change', 'dragstart', 'drop', 'dragend', 'wheel', 'mousemove']) {
-  addEventListener(type, tell, {capture: true, passive: true});
+for (const type of ['mousedown', 'mouseup', 'click', 'contextmenu', 'keydown', 'beforeinput', 'input', 'change', 'dragstart', 'drop', 'dragend', 'wheel', 'scroll', 'mousemove']) {
+  // A wheel that nobody could stop may have scrolled the page already when it is told of.
+  addEventListener(type, tell, {capture: true, passive: type !== 'wheel'});
 }

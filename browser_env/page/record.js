@@ -168,6 +168,10 @@ function record({event, report, reach}) {
       if (!whole && !found) found = Array.from(scroller.querySelectorAll('*')).find((one) => shown(one)) || null;
       turning = {scroller, x: scroller.scrollLeft, y: scroller.scrollTop, id: found ? idOf(found) : null, timer: 0};
     }
+    goingOn();
+  }
+  function goingOn() {
+    if (!turning) return;
     clearTimeout(turning.timer);
     turning.timer = setTimeout(turned, STOPPED);
   }
@@ -204,6 +208,7 @@ function record({event, report, reach}) {
       case 'drop': release(el, fact); break;
       case 'dragend': send('dragend', {}); break;
       case 'wheel': turn(el, fact); break;
+      case 'scroll': goingOn(); break;
       case 'mousemove': send('here', {}); break;
     }
   }, true);
