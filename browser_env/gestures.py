@@ -149,8 +149,8 @@ class Gestures:
         whole = start["id"] is not None and not end["selected"] and start["control"] != "canvas"
         target = end["id"] if end["near"] and end["id"] != start["id"] and whole else None
         if target is not None:
-            return Draft(Drag(from_=start["id"], to=target), held.before, held.since)
-        drag = Drag(from_=_point(start["at"]), to=_point(end["at"]))
+            return Draft(Drag.model_validate({"from": start["id"], "to": target}), held.before, held.since)
+        drag = Drag.model_validate({"from": _point(start["at"]), "to": _point(end["at"])})
         return Draft(drag, held.before, held.since, doubtful=start["id"] is None and not end["selected"])
 
     def _undragged(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
@@ -235,7 +235,7 @@ class Gestures:
         return self.draft is not None and id is not None and getattr(self.draft.action, "id", None) == id
 
     def _secret_name(self, id: int, before: Observation) -> str:
-        """Return the name that stands for what is typed into a field: the field's own, in the letters that names have."""
+        """Return the name that stands for what is typed into a field: the field's own, in letters that names have."""
         name = next((element["name"] for element in before["elements"] if element["id"] == id), "")
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "password"
 

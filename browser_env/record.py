@@ -39,7 +39,7 @@ WRITE_AFTER = 0.6
 SWITCHING = 1.0
 """Seconds after a tab appeared in which the mouse may still move in the one before."""
 
-Fact = tuple[Tab, dict[str, Any], int]
+Fact = tuple[Tab | None, dict[str, Any], int]
 
 
 class Recorder:
@@ -157,6 +157,8 @@ class Recorder:
                 except TimeoutError:
                     await self._idle()
                     continue
+                if tab is None:
+                    break
                 self._heard_at = time.monotonic()
                 await self._take(tab, fact, since)
         finally:
@@ -325,20 +327,20 @@ class Recorder:
             self._over.set()
 
     async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
-        while not self._over.is_set() and not self._facts.empty():  # what was done in the last moment
-            await asyncio.sleep(QUIET)
-        self._over.set()
+        self._facts.put_nowait((None, {"kind": "end"}, 0))  # what was done in the last moment comes before it
         if self._worker is not None:
             await self._worker
         if self.outcome is Outcome.RUNNING:
             await self._write_all(self._gestures.end(), None)
-        if self.outcome is Outcome.RUNNING:
+        judged = self.outcome is not Outcome.RUNNING
+        if not judged:
             self.outcome = said or Outcome.STOPPED
             if said is Outcome.SOLVED:
                 self._write_finish(answer)
         final: Observation = {**self._latest, "last_action": self._last[0], "events": self._last[1]}
         trainable = self.outcome.trainable
-        self._writer.finish(str(self.outcome), trainable=trainable, after=final, score=self._info.get("score", {}))
+        totals = {"score": self._info.get("score", {}), "judged": judged}
+        self._writer.finish(str(self.outcome), trainable=trainable, after=final, **totals)
         await self.core.close()
         summary = {"steps": self.steps, "outcome": str(self.outcome), "reward": self.reward, "trainable": trainable}
         return {"episode": str(self.folder), **summary}

@@ -152,7 +152,11 @@ class World:
         )
         answer = await self.protocol.send(
             "Runtime.evaluate",
-            {"expression": page_script(self.extra), "contextId": world["executionContextId"], "objectGroup": "selfsurf"},
+            {
+                "expression": page_script(self.extra),
+                "contextId": world["executionContextId"],
+                "objectGroup": "selfsurf",
+            },
         )
         if "exceptionDetails" in answer:
             raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")

@@ -6,9 +6,12 @@ import json
 import pytest
 
 import browser_env
+from agents.prompt import build, with_demonstration
 from browser_env.episode import Episode
 from browser_env.record import Recorder
+from browser_env.replay import replay
 from browser_env.runtime import runtime
+from envs_registry import task_of
 from tests.browser_env.conftest import ORIGIN, Site
 
 
@@ -55,7 +58,10 @@ def told(step):
     """Return a recorded action with names in the place of ids, which have to be those of the step's own observation."""
     action = json.loads(step["action"])
     names = {element["id"]: element["name"] for element in step["observation"]["elements"]}
-    return {key: names[value] if key in ("id", "from", "to") and isinstance(value, int) else value for key, value in action.items()}
+    return {
+        key: names[value] if key in ("id", "from", "to") and isinstance(value, int) else value
+        for key, value in action.items()
+    }
 
 
 @pytest.fixture
@@ -66,7 +72,9 @@ def recorded(tmp_path):
     def open_it(html, *, options=None, **pages):
         (tmp_path / "site").mkdir(exist_ok=True)
         for name, text in {"index": html, **pages}.items():
-            (tmp_path / "site" / f"{name}.html").write_text(f"<!doctype html><title>{name}</title>{text}", encoding="utf8")
+            (tmp_path / "site" / f"{name}.html").write_text(
+                f"<!doctype html><title>{name}</title>{text}", encoding="utf8"
+            )
         env = browser_env.AsyncBrowserEnv(
             task=Site(tmp_path / "site"), **{"viewport": (800, 600), "screenshot": False, **(options or {})}
         )
@@ -97,7 +105,10 @@ def test_clicks_with_button_count_and_modifiers(recorded):
 
 
 def test_typing_is_one_fill_until_the_field_is_left(recorded):
-    person = recorded("<label>Name <input></label><label>Text <textarea></textarea></label><form action=/other.html><input name=q aria-label=Query></form>", other="<p>found</p>")
+    person = recorded(
+        "<label>Name <input></label><label>Text <textarea></textarea></label><form action=/other.html><input name=q aria-label=Query></form>",
+        other="<p>found</p>",
+    )
     person.click("input >> nth=0", 0)
     person.type("Adam", 0.1)
     person.press("Backspace", 0)
@@ -207,7 +218,9 @@ def test_frames_and_shadow_roots(recorded):
     person = recorded(
         "<iframe src=inner.html></iframe><iframe src=http://other.test/far.html></iframe><div id=open></div><x-closed></x-closed><script>"
         "open.attachShadow({mode: 'open'}).innerHTML = '<button><i>Open</i></button>';"
-        "document.querySelector('x-closed').attachShadow({mode: 'closed'}).innerHTML = '<button>Closed</button><input aria-label=Deep>'</script>".replace("open.attach", "document.getElementById('open').attach"),
+        "document.querySelector('x-closed').attachShadow({mode: 'closed'}).innerHTML = '<button>Closed</button><input aria-label=Deep>'</script>".replace(
+            "open.attach", "document.getElementById('open').attach"
+        ),
         inner="<button>Near</button><input aria-label=Field>",
         far="<button>Far</button><input aria-label=There>",
     )
@@ -280,7 +293,9 @@ def test_wheel_drags_and_places_without_an_element(recorded):
 
 
 def test_upload_has_the_names_of_files(recorded, tmp_path):
-    person = recorded("<input type=file aria-label=Photo hidden><button onclick='previousSibling.click()'>Choose</button>")
+    person = recorded(
+        "<input type=file aria-label=Photo hidden><button onclick='previousSibling.click()'>Choose</button>"
+    )
     (tmp_path / "cat.png").write_bytes(b"x")
 
     async def choose(page):
@@ -293,7 +308,10 @@ def test_upload_has_the_names_of_files(recorded, tmp_path):
 
 
 def test_what_is_done_with_the_browser(recorded):
-    person = recorded("<a href=two.html>Two</a> <a href='#x'>Down</a> <a href=two.html target=_blank rel=noopener>New</a><p id=x>x", two="<button onclick='history.back()'>Home</button>")
+    person = recorded(
+        "<a href=two.html>Two</a> <a href='#x'>Down</a> <a href=two.html target=_blank rel=noopener>New</a><p id=x>x",
+        two="<button onclick='history.back()'>Home</button>",
+    )
     person.click("text=Two", 0.8)
     person.do(lambda page: page.go_back(), 0.6)
     person.do(lambda page: page.go_forward(), 0.6)
@@ -320,7 +338,16 @@ def test_what_is_done_with_the_browser(recorded):
         {"action": "close_tab"},
     ]
     urls = [step["observation"]["url"].removeprefix(ORIGIN) for step in person.steps]
-    assert urls[:8] == ["/index.html", "/two.html", "/index.html", "/two.html", "/index.html", "/index.html", "/two.html?typed", "/index.html"]
+    assert urls[:8] == [
+        "/index.html",
+        "/two.html",
+        "/index.html",
+        "/two.html",
+        "/index.html",
+        "/index.html",
+        "/two.html?typed",
+        "/index.html",
+    ]
 
 
 def test_forged_events_are_not_recorded_and_stopped_ones_are(recorded):
@@ -340,7 +367,10 @@ def test_forged_events_are_not_recorded_and_stopped_ones_are(recorded):
 
 
 def test_what_is_seen_before_an_action_is_from_before_the_page_reacts(recorded):
-    person = recorded("<button onmousedown=\"this.textContent = 'Changed'\" onclick='location = \"two.html\"'>First</button><input type=checkbox aria-label=A><input type=checkbox aria-label=B>", two="<p>gone")
+    person = recorded(
+        "<button onmousedown=\"this.textContent = 'Changed'\" onclick='location = \"two.html\"'>First</button><input type=checkbox aria-label=A><input type=checkbox aria-label=B>",
+        two="<p>gone",
+    )
 
     async def quickly(page):
         boxes = [await page.locator(each).bounding_box() for each in ("[aria-label=A]", "[aria-label=B]", "button")]
@@ -348,10 +378,105 @@ def test_what_is_seen_before_an_action_is_from_before_the_page_reacts(recorded):
             await page.mouse.click(box["x"] + 6, box["y"] + 6)
 
     person.do(quickly, 0)
-    assert person.done() == [{"action": "click", "id": "A"}, {"action": "click", "id": "B"}, {"action": "click", "id": "First"}]
-    states = [[("checked" in e["states"]) for e in step["observation"]["elements"] if e["role"] == "checkbox"] for step in person.steps]
+    assert person.done() == [
+        {"action": "click", "id": "A"},
+        {"action": "click", "id": "B"},
+        {"action": "click", "id": "First"},
+    ]
+    states = [
+        [("checked" in e["states"]) for e in step["observation"]["elements"] if e["role"] == "checkbox"]
+        for step in person.steps
+    ]
     assert states == [[False, False], [True, False], [True, True]]
-    assert [step["observation"]["last_action"] for step in person.steps] == ["", *[step["action"] for step in person.steps[:-1]]]
+    assert [step["observation"]["last_action"] for step in person.steps] == [
+        "",
+        *[step["action"] for step in person.steps[:-1]],
+    ]
     assert person.episode.meta["final"]["url"] == f"{ORIGIN}/two.html"
     assert [step["policy"] for step in person.steps] == [None] * 3
     assert person.episode.meta["recorded"] is True
+
+
+FORM = (
+    "<form action=/end.html><label>Name <input name=n></label><label>Code <input type=password name=c></label><select name=s aria-label=Size><option>S<option>M</select>"
+    "<button>Send</button></form><div id=list></div><script>for (const n of [1, 2, 3]) list.innerHTML += '<button type=button>Delete</button>'; const all = list.children;"
+    "all[1].onclick = e => { e.target.remove(); sum.textContent = 'second' }</script><p id=sum></p>"
+)
+
+
+def fill_in(person):
+    person.click("#list button >> nth=1")
+    person.click("[name=n]")
+    person.type("Ada")
+    person.click("[name=c]")
+    person.type("s3cret-code")
+    person.click("text=Send", 0.5)
+
+
+def fresh(recorder, tmp_path, **options):
+    usual = {"task": Site(tmp_path / "site"), "viewport": (800, 600), "screenshot": False}
+    return browser_env.AsyncBrowserEnv(**{**usual, **options})
+
+
+def play(env, episode, **options):
+    async def work():
+        try:
+            return await replay(episode, env, **options)
+        finally:
+            await env.close()
+
+    return runtime().run(work())
+
+
+def test_an_episode_can_be_played_again(recorded, tmp_path):
+    person = recorded(FORM, end="<p>sent</p>")
+    fill_in(person)
+    assert person.done("solved", "It is sent.")[-1] == {"action": "finish", "answer": "It is sent."}
+    assert person.summary == {
+        "episode": str(person.recorder.folder), "steps": 5, "outcome": "solved", "reward": 1.0, "trainable": True
+    }  # fmt: skip
+    env = fresh(person, tmp_path, safety=browser_env.Safety(secrets={"code": "s3cret-code"}))
+    result = play(env, person.episode)
+    assert [step.matched for step in result.steps] == ["id"] * 4 + [""]
+    assert (result.complete, result.same_outcome, result.difference) == (True, True, "")
+
+    # On another page elements are found by role and name, then by their place; what is gone is said.
+    page = tmp_path / "site" / "index.html"
+    page.write_text("<a href=#>New</a>" + page.read_text().replace("<button>Send</button>", "<button>Post</button>"))
+    env = fresh(person, tmp_path, safety=browser_env.Safety(secrets={"code": "s3cret-code"}))
+    result = play(env, person.episode)
+    assert [step.matched for step in result.steps] == ["id", "name", "name", "", ""]
+    assert [step.done for step in result.steps] == [True, True, True, False, True]
+    assert result.steps[3].error == "There is no button named 'Send' here."
+    assert not result.same_outcome
+    assert result.difference == f"It ended at {ORIGIN}/index.html, not at {person.episode.meta['final']['url']}."
+
+
+def test_a_recorded_step_is_a_demonstration(recorded):
+    """The trainer's teacher is told `{"action", "reason"}` behind the prompt that the student sees."""
+    person = recorded("<button>Go</button><button>Stay</button>")
+    person.click("text=Go")
+    person.done("solved")
+    step = person.steps[0]
+    prompt = build(step["observation"])
+    taught = with_demonstration(prompt.messages, {"action": json.loads(step["action"]), "reason": ""})
+    told_more = taught[-1].text.removeprefix(prompt.messages[-1].text)
+    assert '{"click":1}' in told_more
+    assert len(told_more) < 200
+
+
+def test_a_task_ends_the_recording(tmp_path):
+    env = browser_env.AsyncBrowserEnv(task=task_of("MiniWoB/click-button-v0"), screenshot=False)
+    person = Person(Recorder(env, tmp_path / "episode", meta={"env_id": "MiniWoB/click-button-v0"}))
+    person.recorder.start(3)
+    wanted = env.privileged()["action"]["id"]
+    box = next(element["bbox"] for element in env.core.observation["elements"] if element["id"] == wanted)
+    person.do(lambda page: page.mouse.click(box[0] + 3, box[1] + 3))
+    assert person.recorder.wait(5)
+    assert json.loads(person.recorder.finish() and (tmp_path / "episode" / "steps.jsonl").read_text())[
+        "action"
+    ] == json.dumps({"action": "click", "id": wanted})
+    assert Episode(tmp_path / "episode").meta["outcome"] == "solved"
+    again = browser_env.AsyncBrowserEnv(task=task_of("MiniWoB/click-button-v0"), screenshot=False)
+    result = play(again, Episode(tmp_path / "episode"))
+    assert (result.complete, result.same_outcome, result.outcome, result.reward) == (True, True, "solved", 1.0)
