@@ -46,7 +46,8 @@ class Recorder:
     """Records one episode. `start`, then let the person act; `wait` until the end, then `finish`.
 
     Args:
-        env: an environment with a window (`headless=False`), not reset yet.
+        env: an environment with a window (`headless=False`), not reset yet; with `dialogs="leave"` the person answers
+            dialogs, and `step_timeout` and `hang_timeout` have to leave time for that.
         folder: where the episode goes; must not hold one yet.
         meta: what else is known of it, as for `EpisodeWriter`.
         shown: called with each step that is recorded: `step`, `action` (JSON text), `element` (role and name).
@@ -141,7 +142,7 @@ class Recorder:
 
     def _heard(self, tab: Tab, fact: dict[str, Any]) -> None:
         self._facts.put_nowait((tab, fact, tab.clock))
-        if fact["kind"] not in ("here", "nav", "tab", "closed", "scroll"):
+        if fact["kind"] not in ("here", "nav", "tab", "closed", "dialog", "scroll"):
             self._tabs.acted(tab)
         if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
             self._over.set()
@@ -159,7 +160,8 @@ class Recorder:
                     continue
                 if tab is None:
                     break
-                self._heard_at = time.monotonic()
+                if fact["kind"] != "here":
+                    self._heard_at = time.monotonic()
                 await self._take(tab, fact, since)
         finally:
             self._over.set()
@@ -167,6 +169,10 @@ class Recorder:
     async def _take(self, tab: Tab, fact: dict[str, Any], since: int) -> None:
         kind = fact["kind"]
         if not self._open_tabs():
+            return
+        if kind == "dialog":
+            draft = self._gestures.draft
+            (draft.events if draft is not None else self._stray).append(fact["event"])
             return
         if kind in ("nav", "tab", "closed"):
             await self._browser(tab, fact)

@@ -6,6 +6,7 @@ Element ids may differ from run to run, so elements are matched by what they are
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from browser_env.episode import Episode
 from browser_env.observation import Element, Observation
 
 _ELEMENT = ("id", "from_", "to")
+_DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
 _UNIQUE = re.compile(r"\[\d+\] ")
 
 
@@ -96,6 +98,22 @@ async def replay(
             break
     _compare(result, episode, last or observation)
     return result
+
+
+def recorded_answers(episode: Episode) -> Callable[[str, str], str]:
+    """Return a `dialogs` policy that answers as the episode's events tell, kind by kind, and then accepts."""
+    answers: dict[str, deque[str]] = {}
+    for step in episode.steps():
+        for event in step["events"]:
+            if told := _DIALOG.match(event):
+                said = {"accepted": "accept", "dismissed": "dismiss"}.get(told[2], told[3])
+                answers.setdefault(told[1], deque()).append(said)
+
+    def answer(kind: str, message: str) -> str:
+        left = answers.get(kind)
+        return left.popleft() if left else "accept"
+
+    return answer
 
 
 def matching(action: Action, then: Sequence[Element], now: Sequence[Element]) -> tuple[Action, str, str]:

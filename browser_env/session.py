@@ -213,6 +213,8 @@ class Session:
         self._note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
+        if self._dialogs == "leave":
+            return
         done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
             done = await answer_dialog(dialog, self._dialogs)

@@ -24,7 +24,7 @@ _BY_HAND = frozenset({"typed", "generated", "keyword", "keyword_generated", "aut
 
 
 class TabsWatch:
-    """Reports `nav`, `tab` and `closed` facts, and says which action a navigation was.
+    """Reports `nav`, `tab`, `closed` and `dialog` facts, and says which action a navigation was.
 
     Args:
         heard: called with a tab and a fact.
@@ -62,6 +62,9 @@ class TabsWatch:
         tab.protocol.on("Page.frameNavigated", navigated)
         tab.protocol.on("Page.navigatedWithinDocument", within)
         tab.protocol.on("Page.windowOpen", opening)
+        asked: list[dict[str, Any]] = []
+        tab.protocol.on("Page.javascriptDialogOpening", lambda event: asked.append(event))
+        tab.protocol.on("Page.javascriptDialogClosed", lambda event: self._answered(tab, asked, event))
         tab.page.on("close", lambda _: self._heard(tab, {"kind": "closed", "own": self._recent(tab)}))
         opened = time.monotonic() - self._window_asked < OPENING or await tab.page.opener() is not None
         self._window_asked = 0.0
@@ -72,6 +75,16 @@ class TabsWatch:
         own = tab in self._asked or self._recent(tab)
         self._asked.discard(tab)
         self._heard(tab, {"kind": "nav", "own": own, "within": within})
+
+    def _answered(self, tab: Tab, asked: list[dict[str, Any]], event: dict[str, Any]) -> None:
+        """A dialog was closed by whoever sits at the window."""
+        if not asked or not asked[-1]["hasBrowserHandler"]:
+            return  # there is no window: the environment answers, and tells of it by itself
+        dialog = asked.pop()
+        changed = dialog["type"] == "prompt" and event["userInput"] != dialog["defaultPrompt"]
+        done = "dismissed" if not event["result"] else f'answered "{event["userInput"]}"' if changed else "accepted"
+        text = " ".join(dialog["message"].split())[:200]
+        self._heard(tab, {"kind": "dialog", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
 
     def acted(self, tab: Tab) -> None:
         """Something was done in the page of a tab just now."""

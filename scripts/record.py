@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from browser_env import AsyncBrowserEnv
 
 
+PATIENCE = 600.0
+"""Seconds that a dialog may stay open, which the person has to answer."""
+
+
 def main(
     url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
     goal: Annotated[str, typer.Option(help="What is to be shown, in words. Not with --task.")] = "",
@@ -91,7 +95,8 @@ def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer
     from sdft.rollout import versions
 
     require_window()
-    env = _environment(about, headless=False)
+    patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
+    env = _environment(about, headless=False, dialogs="leave", **patience)
     meta = {"env_id": about["task"] or "Browser-v0", "versions": versions()}
     recorder = Recorder(env, folder, meta=meta, shown=_shown)
     with console.status("Opening the window"):
@@ -133,7 +138,7 @@ def _replay(
 ) -> int:
     from browser_env.browsers import require_window
     from browser_env.episode import Episode
-    from browser_env.replay import ReplayedStep, replay
+    from browser_env.replay import ReplayedStep, recorded_answers, replay
     from browser_env.runtime import runtime
 
     episode = Episode(folder)
@@ -144,8 +149,9 @@ def _replay(
     if headful:
         require_window()
     about = {"url": url, "goal": meta["goal"], "task": task, "profile": profile, "secrets": secrets}
-    options = {"safety": {"upload_from": (files,)}} if files is not None else {}
+    options: dict[str, Any] = {"safety": {"upload_from": (files,)}} if files is not None else {}
     size = tuple(meta["viewport"]) if meta.get("viewport") else None
+    options["dialogs"] = recorded_answers(episode)
     env = _environment(about, headless=not headful, screenshot=False, viewport=size, **options)
 
     def shown(step: ReplayedStep) -> None:

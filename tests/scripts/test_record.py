@@ -62,7 +62,7 @@ INDEX = """<!doctype html><title>Shop</title><style>* { position: absolute; widt
 <a href=/new target=_blank style='left:20px;top:220px'>New</a>
 <script>addEventListener('mousemove', e => fetch(`/at?${e.screenX - e.clientX},${e.screenY - e.clientY}`))</script>"""
 NEW = """<!doctype html><title>New</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
-<button style='left:20px;top:20px' onclick="fetch('/done'); this.textContent = 'Thanks'">Done</button>"""
+<button style='left:20px;top:20px' onclick="fetch('/done'); this.textContent = confirm('Sure?') ? 'Thanks' : 'Kept'">Done</button>"""
 THIRD = "<!doctype html><title>Third</title><p>third"
 
 
@@ -145,6 +145,8 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
         time.sleep(0.5)
         click(60, 50)
         assert until(lambda: "/done" in asked)
+        time.sleep(1)
+        x("key", "Escape")
         assert until(lambda: recorded() >= 6)
         recording.send_signal(signal.SIGINT)
         out, errors = recording.communicate(timeout=30)
@@ -170,7 +172,9 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
     ]
     final = Episode(folder).meta["final"]
     assert [tab["url"] for tab in final["tabs"]] == [f"{server.url}/", f"{server.url}/new"]
-    assert 'button "Thanks"' in final["dom"]
+    assert final["events"] == []
+    assert list(Episode(folder).steps())[-2]["events"] == ["confirm dialog dismissed: Sure?"]
+    assert 'button "Kept"' in final["dom"]
     assert '{"action": "fill"' in errors  # told live
 
     replayed = subprocess.run(
