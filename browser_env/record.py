@@ -78,6 +78,7 @@ class Recorder:
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._over = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+        self._preparing: set[asyncio.Task[None]] = set()
         self._latest: Observation
         self._edition = ""
         self._dirty = False
@@ -141,11 +142,22 @@ class Recorder:
         await self._tabs.watch(tab)
 
     def _heard(self, tab: Tab, fact: dict[str, Any]) -> None:
+        fact["at_time"] = time.monotonic()
         self._facts.put_nowait((tab, fact, tab.clock))
-        if fact["kind"] not in ("here", "nav", "tab", "closed", "dialog", "scroll"):
+        if fact["kind"] not in ("here", "nav", "tab", "closed", "event", "scroll"):
             self._tabs.acted(tab)
+        if fact["kind"] == "tab":
+            self._tab_at = fact["at_time"]
+        if fact["kind"] in ("nav", "tab"):
+            self._preparing.add(task := asyncio.ensure_future(self._prepare(tab)))
+            task.add_done_callback(self._preparing.discard)
         if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
             self._over.set()
+
+    async def _prepare(self, tab: Tab) -> None:
+        """Have the script in a new document at once: something may be done there before it is looked at."""
+        with contextlib.suppress(Exception):  # it has gone again
+            await tab.call("idAt", path=[], firstId=self._session.next_id if self._session is not None else 1)
 
     def _open_tabs(self) -> list[Tab]:
         return [tab for tab in self._session.tabs if not tab.page.is_closed()] if self._session is not None else []
@@ -170,7 +182,9 @@ class Recorder:
         kind = fact["kind"]
         if not self._open_tabs():
             return
-        if kind == "dialog":
+        if kind == "early":
+            fact = {"kind": "event", "event": "input came before the page could be looked at, and is not recorded"}
+        if fact["kind"] == "event":
             draft = self._gestures.draft
             (draft.events if draft is not None else self._stray).append(fact["event"])
             return
@@ -178,12 +192,12 @@ class Recorder:
             await self._browser(tab, fact)
             return
         if tab is not self._session.active:
-            if tab not in self._session.tabs or (kind == "here" and time.monotonic() - self._tab_at < SWITCHING):
+            if tab not in self._session.tabs or (kind == "here" and fact["at_time"] - self._tab_at < SWITCHING):
                 return
             index = self._session.tabs.index(tab)
             self._session.active = tab
             await self._begin(FocusTab(index=index))
-        if kind in ("here", "early"):
+        if kind == "here":
             return
         self._dirty = True
         before = await self._seen(tab, fact.pop("raw", None))
@@ -211,7 +225,6 @@ class Recorder:
             await self._write_all(self._gestures.left(), None)
             self._dirty = True
         elif fact["kind"] == "tab":
-            self._tab_at = time.monotonic()
             await self._session.attached()
             if not fact["own"]:
                 url = tab.page.url

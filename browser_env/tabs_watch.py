@@ -24,7 +24,7 @@ _BY_HAND = frozenset({"typed", "generated", "keyword", "keyword_generated", "aut
 
 
 class TabsWatch:
-    """Reports `nav`, `tab`, `closed` and `dialog` facts, and says which action a navigation was.
+    """Reports `nav`, `tab`, `closed` and `event` facts, and says which action a navigation was.
 
     Args:
         heard: called with a tab and a fact.
@@ -84,7 +84,7 @@ class TabsWatch:
         changed = dialog["type"] == "prompt" and event["userInput"] != dialog["defaultPrompt"]
         done = "dismissed" if not event["result"] else f'answered "{event["userInput"]}"' if changed else "accepted"
         text = " ".join(dialog["message"].split())[:200]
-        self._heard(tab, {"kind": "dialog", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
+        self._heard(tab, {"kind": "event", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
 
     def acted(self, tab: Tab) -> None:
         """Something was done in the page of a tab just now."""

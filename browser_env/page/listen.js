@@ -45,7 +45,7 @@ function tell(event) {
   };
   const say = (more) => dispatch(win, new CustomEvent(EVENT, {cancelable: true, detail: JSON.stringify({...fact, ...more})}));
   // Nobody has looked at this document yet, so its elements have no ids.
-  if (say({}) && event.type !== 'mousemove' && event.type !== 'scroll') globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
+  if (say({}) && (event.type === 'mousedown' || event.type === 'keydown')) globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
   // What the browser does by itself with a key is no action, unless the page takes the key for itself.
   if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say({type: 'taken'}); });
 }

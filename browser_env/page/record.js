@@ -184,7 +184,12 @@ function record({event, report, reach}) {
     if (dx || dy) send('scroll', {id, dx, dy});
   }
 
-  addEventListener(event, (told) => {
+  // A script that is installed again in the same document takes the place of the one before.
+  globalThis[event]?.();
+  globalThis[event] = () => removeEventListener(event, hear, true);
+  addEventListener(event, hear, true);
+
+  function hear(told) {
     told.preventDefault();
     const fact = JSON.parse(told.detail);
     const el = nodeAt(fact.path) || (fact.type === 'taken' ? DOC.documentElement(document) : null);
@@ -211,5 +216,5 @@ function record({event, report, reach}) {
       case 'scroll': goingOn(); break;
       case 'mousemove': send('here', {}); break;
     }
-  }, true);
+  }
 }
