@@ -230,11 +230,8 @@ class Recorder:
                 url = tab.page.url
                 await self._begin(NewTab(url=url if url.startswith(("http://", "https://")) else ""))
         elif not fact["own"]:
-            shown = [one["active"] for one in self._latest["tabs"]]
-            was_active = self._was_active is tab
-            if not was_active and shown:
-                index = self._order.index(tab) if tab in self._order else 0
-                await self._begin(FocusTab(index=index))
+            if self._was_active is not tab and tab in self._order:
+                await self._begin(FocusTab(index=self._order.index(tab)))
             await self._begin(CloseTab())
 
     async def _begin(self, action: Action) -> None:
