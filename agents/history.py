@@ -50,7 +50,7 @@ def _versions(history: Sequence[str], shorten: Callable[[str], str] | None) -> I
         for targets in (True, False):
             parts = [_earlier(folded[:start], targets=targets)] if start else []
             for text, times in folded[start:]:
-                short = shorten(text) if shorten else text
+                short = (shorten(text) or _kind_and_target(text)[0]) if shorten else text
                 parts.append(f"{short} x{times}" if times > 1 else short)
             yield "; ".join(parts)
 

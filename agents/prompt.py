@@ -4,10 +4,10 @@ The goal, the reply's format and the actions come first and are never cut; then 
 last. An element's id stands after its label, in the form in which it is to be used (`link "Eget" {"click":4}`), since
 small models find it there far more often than in front.
 
-Where all of it exceeds the budget, in tokens of the model's own tokenizer: the history may take a quarter, chat, tabs,
-events and error an eighth each; examples go, the last one first, until a quarter is left for the page; lines of the
-page longer than a quarter of its room are cut, and then whole lines are left out. If even no page is too much, events,
-tabs, history, chat and error go, in this order.
+Where all of it exceeds the budget, in tokens of the model's own tokenizer: the history may take a quarter of it, chat,
+tabs, events and error an eighth each; examples go, the last one first, until a quarter is left for the page; long lines
+of the page are cut, to no less than a quarter of its room, and then whole lines are left out. If even no page is too
+much, events, tabs, history, chat and error go, in this order.
 """
 
 from __future__ import annotations
@@ -250,14 +250,26 @@ def _fit(
                 f"raise max_prompt_tokens, {'lower max_image_side, ' if picture else ''}or offer fewer actions."
             )
         none = count(draft.messages(0))
-    room, reach = limit - none, 0
-    for index in draft.order:
-        lines[index] = lines[index].shortened(max(MIN_LINE, room // 4), count_text)
-        reach += len(lines[index].text)
-        if reach > _MOST_CHARACTERS * room:
+    room, whole = limit - none, list(lines)
+    for most in (room * 9 // 10, room // 2, room // 4):
+        lines[:] = _cut_lines(whole, draft.order, max(MIN_LINE, most), room, count_text)
+        if lines != whole and all_fits():
             break
     sizes = [len(lines[index].text) + 1 for index in draft.order]
     return most_that_fit(sizes, lambda number: count(draft.messages(number)), limit, none)
+
+
+def _cut_lines(
+    lines: Sequence[PageLine], order: Sequence[int], most: int, room: int, count_text: Callable[[str], int]
+) -> list[PageLine]:
+    """The lines, those that may be shown in the room cut to `most` tokens each."""
+    short, reach = list(lines), 0
+    for index in order:
+        short[index] = short[index].shortened(most, count_text)
+        reach += len(short[index].text)
+        if reach > _MOST_CHARACTERS * room:
+            break
+    return short
 
 
 def _shortened(
