@@ -251,7 +251,7 @@ def _fit(
             )
         none = count(draft.messages(0))
     room, whole = limit - none, list(lines)
-    for most in (room * 9 // 10, room // 2, room // 4):
+    for most in (room * 9 // 10, room * 2 // 5, room // 4):
         lines[:] = _cut_lines(whole, draft.order, max(MIN_LINE, most), room, count_text)
         if lines != whole and all_fits():
             break

@@ -48,7 +48,7 @@ def test_less_is_shown_where_there_is_less_room() -> None:
     assert [words(text) for text in shown] == sorted((words(text) for text in shown), reverse=True)
     assert shown[0].count('{"click"') == 5
     assert 0 < shown[2].count('{"click"') < 5
-    assert shown[3] == "earlier: 20 steps (click x20)"
+    assert shown[3] == "earlier: 19 steps (click x19); click"
     assert shown[5] == ""
 
 

@@ -246,7 +246,7 @@ def test_long_lines_are_cut_not_dropped(
     assert prompt.visible_ids == {4, 5}
     assert prompt.lines_left_out == 0
     assert "before\nword word" in text
-    assert "word… (5000 tokens, cut)\nlink" in text
+    assert "… (5000 tokens, cut)\nlink" in text
     assert 'tokens, cut) {"click":4}\nlink "Eget" {"click":5}' in text
     assert 400 < len(policy.encode(prompt.messages)) <= 600
 
