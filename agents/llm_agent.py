@@ -15,7 +15,7 @@ from agents.outlines import Outlines
 from agents.page import label
 from agents.parse import How, Parsed, parse
 from agents.policy import Completion, Message, Policy
-from agents.prompt import Prompt, build, with_demonstration
+from agents.prompt import build, with_demonstration
 from agents.vision import MAX_IMAGE_SIDE, Picture, picture
 from browser_env.actions import Action
 from browser_env.observation import Observation
@@ -184,16 +184,18 @@ class LLMAgent:
             for obs, slot, hint in zip(observations, slots, told, strict=True)
         ]
         completions = self.policy.complete(
-            [prompt.messages for prompt in prompts],
-            grammars=[self._grammar(obs, prompt) for obs, prompt in zip(observations, prompts, strict=True)],
+            [messages for messages, _ in prompts],
+            grammars=[self._grammar(obs, ids) for obs, (_, ids) in zip(observations, prompts, strict=True)],
             prefill=self.prefill,
             temperature=self.temperature,
             max_new_tokens=self.max_new_tokens,
             seed=self._next_seed(),
         )
         self.decisions = [
-            self._decide(obs, self._slots[slot], prompt, completion, hint)
-            for obs, slot, prompt, completion, hint in zip(observations, slots, prompts, completions, told, strict=True)
+            self._decide(obs, self._slots[slot], messages, ids, completion, hint)
+            for obs, slot, (messages, ids), completion, hint in zip(
+                observations, slots, prompts, completions, told, strict=True
+            )
         ]
         return [decision.action for decision in self.decisions]
 
@@ -201,7 +203,9 @@ class LLMAgent:
         """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
 
-    def _prompt(self, obs: Observation, slot: _Slot, hint: Privileged | None) -> Prompt:
+    def _prompt(
+        self, obs: Observation, slot: _Slot, hint: Privileged | None
+    ) -> tuple[tuple[Message, ...], frozenset[int]]:
         shown = self._picture(obs)
         prompt = build(
             obs,
@@ -217,29 +221,27 @@ class LLMAgent:
             count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
             count_text=self.policy.count_tokens,
         )
-        return replace(prompt, messages=with_demonstration(prompt.messages, hint))
+        return with_demonstration(prompt.messages, hint), prompt.visible_ids
 
-    def _picture(self, obs: Observation) -> Picture | None:
-        vision = self.vision
-        if vision == "auto":
-            vision = "marks" if self.policy.sees_images and "screenshot" in obs else "none"
-        if vision == "none":
-            return None
-        return picture(obs, marked=vision == "marks", max_side=self.max_image_side)
-
-    def _grammar(self, obs: Observation, prompt: Prompt) -> str | None:
+    def _grammar(self, obs: Observation, visible_ids: frozenset[int]) -> str | None:
         if not self.constrained:
             return None
-        seen = [element for element in obs["elements"] if element["id"] in prompt.visible_ids]
+        seen = [element for element in obs["elements"] if element["id"] in visible_ids]
         longest = max(1, min(MAX_TEXT, self.max_new_tokens - _REPLY_OVERHEAD))
         return grammar(seen, self.actions, max_text=longest)
 
     def _decide(
-        self, obs: Observation, slot: _Slot, prompt: Prompt, completion: Completion, hint: Privileged | None
+        self,
+        obs: Observation,
+        slot: _Slot,
+        messages: tuple[Message, ...],
+        visible_ids: frozenset[int],
+        completion: Completion,
+        hint: Privileged | None,
     ) -> Decision:
         parsed = _read(completion.text, obs, slot.guards)
         decision = Decision(
-            completion.text, completion, prompt.messages, prompt.visible_ids, parsed.how, parsed.error, privileged=hint
+            completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
         )
         if parsed.action is None:
             slot.error = parsed.error
@@ -251,6 +253,14 @@ class LLMAgent:
         return replace(
             decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)
         )
+
+    def _picture(self, obs: Observation) -> Picture | None:
+        vision = self.vision
+        if vision == "auto":
+            vision = "marks" if self.policy.sees_images and "screenshot" in obs else "none"
+        if vision == "none":
+            return None
+        return picture(obs, marked=vision == "marks", max_side=self.max_image_side)
 
     def _next_seed(self) -> int | None:
         if self._seed is None:
