@@ -11,13 +11,19 @@ class Outlines:
 
     def __init__(self) -> None:
         self._last: str | None = None
+        self._given = ""
 
     def whole(self, obs: Observation) -> Observation:
         """Return the observation with its whole outline. To be called with every observation, in order.
 
+        The same one may be given again, as after a model that could not be asked.
+
         Raises:
             ValueError: it tells what changed, but not since anything that was seen here.
         """
+        given = obs["dom"]
+        if given is self._given and self._last is not None:
+            return Observation(**{**obs, "dom": self._last})
         if _is_delta(obs):
             first = obs["dom"].partition("\n")[0]
             if self._last is None and first in (NO_CHANGE, CHANGED):
@@ -27,7 +33,7 @@ class Outlines:
             except ValueError:
                 raise ValueError(_UNKNOWN) from None
             obs = Observation(**{**obs, "dom": whole})
-        self._last = obs["dom"]
+        self._last, self._given = obs["dom"], given
         return obs
 
 
