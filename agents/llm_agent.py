@@ -190,7 +190,8 @@ class LLMAgent:
         completion: Completion,
         hint: Privileged | None,
     ) -> Decision:
-        parsed = parse(completion.text, {element["id"] for element in obs["elements"]})
+        prompt = "\n".join(message.text for message in messages)
+        parsed = parse(completion.text, {element["id"] for element in obs["elements"]}, prompt)
         if parsed.action is None:
             slot.error = parsed.error
             slot.history.append("an unreadable reply")
