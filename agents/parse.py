@@ -127,7 +127,7 @@ def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     for one in found:
         how: How = "json" if one.strict else "repaired"
         forms: list[dict[str, Any] | str] = list(full_forms(one.data, cut=one.cut))
-        name = lines.name_before(text, one.start) if not forms and not one.cut else None
+        name = lines.name_before(text, one.start) if not forms and one.data and not one.cut else None
         if name is not None:
             forms.append(arguments(name, {str(key).lower(): value for key, value in one.data.items()}))
         for form in forms:

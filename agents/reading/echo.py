@@ -8,7 +8,10 @@ within lines aside). The action is an echo if the run holds a word besides the a
 behind it, and
 
 - the reply has no words of its own on that side of the run on the same line (list marks are no words), or
+- behind the action a whole phrase of the prompt is copied, its punctuation included (`{"click":3} to click, `), or
 - the run holds another action.
+
+An action that begins within an echo is one too: an example of the prompt with its text changed.
 
 A label such as `Action:` alone is no such word. An action that begins the reply and is followed by more lines of the
 prompt is the reply's own: it was not copied from the middle of anything.
@@ -23,6 +26,7 @@ _BLANKS = re.compile(r"[^\S\n]++|\r")
 _LINES = re.compile(r"\n\n++")
 _LABEL = re.compile(r"\W*(?:next|final)?(?:action|answer|reply|output|json|response)\W*", re.IGNORECASE)
 _ANOTHER = re.compile(r"[{｛][\"'“]?\w+[\"'”]?[:：]")
+_PHRASE = re.compile(r"[^\W_][,.;]")
 _MARKS = re.compile(r"(?:\d{1,3}[.)])?")
 _WORD = re.compile(r"[^\W_]")
 
@@ -49,7 +53,7 @@ class Echo:
         if not self._prompt:
             return False
         start, end = self._index[start], self._index[end]
-        if any(left <= start and end <= right for left, right in self._runs):
+        if any(left <= start < right for left, right in self._runs):
             return True
         whole = self._plain
         if whole[start:end] not in self._prompt:
@@ -60,7 +64,7 @@ class Echo:
         right_line = right if line < 0 else min(right, line)
         before, after = whole[left:start], whole[end:right_line]
         copied = (_tells(before) and not self._words_before(left)) or (
-            _tells(after) and not self._words_after(right_line)
+            _tells(after) and (_PHRASE.search(after) is not None or not self._words_after(right_line))
         )
         if not copied and (_tells(before) or _tells(after)):
             copied = bool(_ANOTHER.search(before) or _ANOTHER.search(after))

@@ -51,12 +51,13 @@ _DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?",
 _INPUT_LINE = re.compile(r"\s*\n[ \t*]*action[ _]input[ \t*]*:[ \t*]*([^\n{]+)", re.IGNORECASE)
 
 _BEFORE = re.compile(
-    rf"(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?\s*(?:```(?:json)?\s*)?\Z",
+    rf"(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?"
+    r"\s*(?:```(?:json)?\s*)?\Z",
     re.IGNORECASE,
 )
 
 _DONE = re.compile(
-    r"\b(?:goal|task|objective|mission) (?:is|has been|was) (?:now |already |successfully |fully ){0,2}"
+    r"\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) (?:now |already |successfully |fully ){0,2}"
     r"(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|^[ \t*#]*(?:goal|task|objective|mission) (?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|\b(?:i|we)(?: have|['’]ve) (?:now |already |successfully )?(?:completed|finished|achieved|accomplished|reached) "
@@ -213,7 +214,9 @@ def _with_text(kind: str, rest: str) -> dict[str, Any] | None:
         return None
     words = _LEAD_IN.sub("", target[2], count=1) if _LEAD_IN.match(target[2]) else target[2]
     words = words.strip()
-    if words[:1] in "[(" and words[-1:] in "])":
+    if words[:1] == "[":
+        if not words.endswith("]"):
+            return None  # its end is missing
         words = words[1:-1]
     quote = words[:1]
     if quote and quote in "\"'`“‘":

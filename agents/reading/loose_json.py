@@ -16,6 +16,9 @@ from typing import Any
 WORK = 25_000
 """Most characters that are read in vain, in all; what pathological text holds behind them is not found."""
 
+_EACH = 8
+"""What trying a brace costs, in characters."""
+
 MAX_DEPTH = 12
 """Deepest nesting of a sloppy object."""
 
@@ -44,6 +47,7 @@ _WORD = re.compile(r"[A-Za-z_][\w+-]{0,60}+")
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPED = frozenset("\"'/\\`“”‘’\n")
 
 
 class Written(float):
@@ -101,8 +105,7 @@ def objects(text: str, *, sloppy: bool = True) -> list[Found]:
             wasted += more
         if one is not None:
             found.append(one)
-        else:
-            work += wasted
+        work += _EACH if one is not None else _EACH + wasted
         opening = _OPEN.search(text, one.end if one else start + 1)
     return found
 
@@ -120,7 +123,9 @@ def unescape(text: str) -> str:
 
 def _unescaped(found: re.Match[str]) -> str:
     mark = found[1]
-    return chr(int(mark[1:], 16)) if len(mark) == 5 else _ESCAPES.get(mark, mark)
+    if len(mark) == 5:
+        return chr(int(mark[1:], 16))
+    return _ESCAPES.get(mark) or (mark if mark in _ESCAPED else found[0])
 
 
 def _strict(text: str, start: int) -> tuple[Found | None, int]:

@@ -66,6 +66,7 @@ _PASSED_OVER = REASONS | {
 _PREFIX = re.compile(
     r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
 )
+_NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
 _LETTERS = re.compile(r"[^a-z]")
 _BY_LETTERS = {
     **{_LETTERS.sub("", alias): name for alias, name in ALIASES.items()},
@@ -77,9 +78,9 @@ _DIRECTIONS = ("up", "down", "left", "right")
 
 def action_name(text: str) -> str | None:
     """The action that a name stands for: `CLICK`, `goBack`, `browser_click`, `Press key`; None if for none."""
-    if len(text) > 60:
+    if not _NAME.fullmatch(text):
         return None
-    return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower())) if text.isascii() else None
+    return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower()))
 
 
 def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
@@ -174,7 +175,7 @@ def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, str) and value.lstrip().startswith("{"):
             value = load(value.strip())
         if isinstance(value, dict):
-            return {**{str(key).strip().lower(): item for key, item in value.items()}, **rest}
+            return {**rest, **{str(key).strip().lower(): item for key, item in value.items()}}
         if isinstance(value, list):
             return {**positional(name, value), **rest}
         if isinstance(value, (str, int)):
@@ -234,6 +235,10 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
             continue
         if key == "type" and isinstance(value, str) and len(lowered.keys() - REASONS) > 1:
             continue  # the type of something else
+        if name == "finish" != key and lowered.keys() - REASONS != {key}:
+            continue  # a field of something else, such as `"done": true`
+        if isinstance(value, dict) and any(inner in MAIN or inner in BARE for inner in value if inner != "text"):
+            continue  # the action is inside
         order = 2 if name == "message" else int(key != name)
         if best is None or order < best[0]:
             best = order, key, name

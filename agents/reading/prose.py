@@ -11,9 +11,7 @@ from agents.reading.loose_json import Found, objects
 _THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
 _TAG = re.compile(rf"<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷", re.IGNORECASE)
 _SIMPLE_TAGS = (("<|begin_of_thought|>", "<think>"), ("<|end_of_thought|>", "</think>"))
-_HARMONY = re.compile(
-    r"\A\s*(?:<\|channel\|>)?analysis\b.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL
-)
+_HARMONY = re.compile(r"\A\s*(?:<\|channel\|>)?analysis.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL)
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
     re.MULTILINE,
