@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from agents.reading import lines
@@ -37,8 +38,11 @@ How: TypeAlias = Literal["json", "repaired", "call", "keyword", "words", "none"]
 MAX_CHARACTERS = 20_000
 """A reply is read up to here, counted from the end of its thinking; the rest is ignored."""
 
-MAX_CANDIDATES = 200
-"""Most possible actions of a reply that are looked at."""
+MAX_CANDIDATES = 1000
+"""Most objects, and most possible actions, of a reply that are looked at."""
+
+MAX_CHECKED = 150
+"""Most of them, the prompt's copies not counted, that are checked."""
 
 _BLANK = "\ufffc"
 
@@ -99,20 +103,15 @@ def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
 def _read(text: str, found: list[Found], ids: Collection[int], prompt: str) -> tuple[Parsed, bool]:
     """The first valid action, and whether one was passed over because it was copied from the prompt."""
     echo, standing = Echo(text, prompt), Standing(text, found)
-    candidates = []
-    for candidate in _candidates(text, found):
-        candidates.append(candidate)
-        if len(candidates) == MAX_CANDIDATES:
-            break
-    echoed, first_error = False, ""
+    candidates = list(islice(_candidates(text, found), MAX_CANDIDATES))
+    first_error = ""
     # In the order of the text, since a run of the prompt is known by what was copied before it.
     copied = {(one.start, one.end): False for one in sorted(candidates, key=lambda one: one.start)}
     for place in copied:
         copied[place] = echo.holds(*place)
-    for one in sorted(candidates, key=lambda one: (standing.rank(one.start), one.stage)):
-        if copied[one.start, one.end]:
-            echoed = True
-            continue
+    own = [one for one in candidates if not copied[one.start, one.end]]
+    echoed = len(own) < len(candidates)
+    for one in sorted(own, key=lambda one: (standing.rank(one.start), one.stage))[:MAX_CHECKED]:
         if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
             continue
         action, error = _check(one.raw, ids)
@@ -124,7 +123,7 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str) -> t
 
 def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     """Everything in the text that may be an action."""
-    for one in found:
+    for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
         forms: list[dict[str, Any] | str] = list(full_forms(one.data, cut=one.cut))
         name = lines.name_before(text, one.start) if not forms and one.data and not one.cut else None

@@ -75,7 +75,7 @@ class Echo:
     def _words_before(self, left: int) -> bool:
         """Whether the line on which a run begins has words in front of it that are no echo themselves."""
         begin = self._plain.rfind("\n", 0, left) + 1
-        begin = max([begin, *(right for _, right in self._runs if right <= left)])
+        begin = max([begin, *(min(right, left) for start, right in self._runs if start < left)])
         return _WORD.search(self._plain, _MARKS.match(self._plain, begin).end(), left) is not None  # type: ignore[union-attr]
 
     def _words_after(self, right: int) -> bool:

@@ -57,8 +57,8 @@ _BEFORE = re.compile(
 )
 
 _DONE = re.compile(
-    r"\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) (?:now |already |successfully |fully ){0,2}"
-    r"(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
+    r"\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) "
+    r"(?:now |already |successfully |fully ){0,2}(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|^[ \t*#]*(?:goal|task|objective|mission) (?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|\b(?:i|we)(?: have|['’]ve) (?:now |already |successfully )?(?:completed|finished|achieved|accomplished|reached) "
     r"(?:the|this|your) (?:goal|task|objective)\b",
@@ -201,19 +201,22 @@ def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:
         target = _TARGET.fullmatch(rest)
         return {"action": kind, "id": int(target[1])} if target and not target[2] else None
     if kind in ("fill", "type", "select"):
-        return _with_text(kind, rest)
+        return _with_text(kind, rest, shouted=name.isupper())
     if kind in ("finish", "infeasible"):
         return _ending(kind, written, separator, rest, alone)
     url = _DIRECT_URL.fullmatch(rest) if kind in ("navigate", "new_tab") else None
     return {"action": kind, "url": url[1]} if url else None
 
 
-def _with_text(kind: str, rest: str) -> dict[str, Any] | None:
+def _with_text(kind: str, rest: str, *, shouted: bool) -> dict[str, Any] | None:
+    """`FILL 3 Ada`, `fill 3 with Ada`, `fill 3 "Ada"`; but `Select 3 items from the list` is prose."""
     target = _TARGET.fullmatch(rest)
     if not target:
         return None
-    words = _LEAD_IN.sub("", target[2], count=1) if _LEAD_IN.match(target[2]) else target[2]
-    words = words.strip()
+    lead_in = _LEAD_IN.match(target[2])
+    words = target[2][lead_in.end() if lead_in else 0 :].strip()
+    if not (shouted or lead_in or words[:1] in ("[", '"', "'", "`", "“", "‘")):
+        return None
     if words[:1] == "[":
         if not words.endswith("]"):
             return None  # its end is missing

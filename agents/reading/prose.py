@@ -136,6 +136,9 @@ class Standing:
         before = self._before(start)
         if _REPORTED.search(before):
             return True
+        if not before.strip(" \t`*->"):  # `I will not do:` and the action on the next line
+            above = self._text[max(start - 300, 0) : start].rstrip(" \t\n`*->").removesuffix("```json").rstrip()
+            before = above.rpartition("\n")[2] if above.endswith(":") else ""
         clause = re.split(r"[,.;!?](?=\s)|\bbut\b", before)[-1]
         return bool(_REJECTED_BEFORE.search(clause) or _REJECTED_AFTER.match(self._text, end))
 

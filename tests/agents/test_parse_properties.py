@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from agents.compact import compact
 from agents.parse import ALIASES, MAX_CHARACTERS, parse
 from agents.reading.loose_json import objects
-from browser_env.actions import ACTION_TYPES, parse_action
+from browser_env.actions import ACTION_TYPES, Click, parse_action
 
 IDS = {3, 4, 5, 41}
 KEPT = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
@@ -144,17 +145,16 @@ def test_a_valid_action_survives_every_spelling(data: dict[str, Any], spelling: 
 
 
 def _single_quoted(data: dict[str, Any]) -> str:
-    """Python's own writing of the dict, every string in single quotes."""
-    parts = []
-    for key, value in data.items():
-        items = value if isinstance(value, list) else [value]
-        quoted = [json.dumps(item)[1:-1].replace('\\"', '"') if isinstance(item, str) else item for item in items]
-        escaped = [f"'{item}'".replace("'", "\\'")[1:] if False else item for item in quoted]
-        words = [
-            "'" + item.replace("'", "\\'") + "'" if isinstance(item, str) else json.dumps(item) for item in escaped
-        ]
-        parts.append(f"'{key}': " + (f"[{', '.join(words)}]" if isinstance(value, list) else words[0]))
-    return "{" + ", ".join(parts) + "}"
+    """The dict with every string in single quotes."""
+
+    def quoted(value: Any) -> str:
+        if isinstance(value, list):
+            return "[" + ", ".join(quoted(item) for item in value) + "]"
+        if not isinstance(value, str):
+            return json.dumps(value)
+        return "'" + json.dumps(value)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
+
+    return "{" + ", ".join(f"'{key}': {quoted(value)}" for key, value in data.items()) + "}"
 
 
 @KEPT
@@ -177,6 +177,15 @@ def test_an_echoed_prompt_holds_no_action_and_what_follows_it_does(data: dict[st
     assert parsed.action == parse_action(data), parsed.error
 
 
+def test_echoed_lines_hold_no_action_in_any_order() -> None:
+    lines = [f'link "Item number {index}" {{"click":{index}}}' for index in range(200)]
+    prompt = "Goal: see\nPage:\n" + "\n".join(lines)
+    for seed in range(5):
+        random.Random(seed).shuffle(lines)
+        assert parse("\n".join(lines), range(200), prompt).action is None
+        assert parse("\n".join(["Page:", *lines, '{"click":7}']), range(200), prompt).action == Click(id=7)
+
+
 _PATHOLOGICAL = [
     "{", "}", "{}", "[", "[{", '"', "'", '{"', "{'", '{"a":', "{'a':'", '{"a":"', '{\\"', '{"\\" ', "{/*", "{//", "{# ",
     "{ ", "{\n", "{a", "{a:", "“", "{“", "｛", "\\", ",", "{,", "\n", " ", "(", "click(", 'click("', "click(4", "click ",
@@ -185,6 +194,10 @@ _PATHOLOGICAL = [
     "action input:", "the ", "User:\n", '"click":4 ', '{"click":9}', '{"click":9', "{'click':9}", "analysis", "\x00",
     "click(9) ", "click 9\n", '{"a":1}', '{"a":{"a":', "says ", 'says "', "could ", "e.g. ", "a\n\n", "\\\"{", "4", "#",
 ]  # fmt: skip
+
+
+SLACK = 5
+"""Idle, the worst takes under 50 ms; where other work shares the cores it may take longer."""
 
 
 @pytest.mark.parametrize("piece", _PATHOLOGICAL)
@@ -197,10 +210,6 @@ def test_pathological_text_is_read_quickly(piece: str) -> None:
         seconds.append(time.process_time() - start)
     assert min(seconds[0], seconds[2]) < 0.05 * SLACK
     assert min(seconds[1], seconds[3]) < 0.05 * SLACK
-
-
-SLACK = 5
-"""Idle, the worst takes under 50 ms; where other work shares the cores it may take longer."""
 
 
 def test_a_huge_reply_is_read_quickly() -> None:
