@@ -126,7 +126,7 @@ def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
         forms: list[dict[str, Any] | str] = list(full_forms(one.data, cut=one.cut))
-        name = lines.name_before(text, one.start) if not forms and one.data and not one.cut else None
+        name = lines.name_before(text, one.start) if not forms and not one.cut and _called(text, one) else None
         if name is not None:
             forms.append(arguments(name, {str(key).lower(): value for key, value in one.data.items()}))
         for form in forms:
@@ -143,6 +143,11 @@ def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     place = lines.done(rest)
     if place is not None:
         yield _Candidate(*place, 6, "words", Finish().to_dict())
+
+
+def _called(text: str, one: Found) -> bool:
+    """Whether the object may be a call's arguments; an empty one only right behind a name."""
+    return bool(one.data) or text[one.start - 1 : one.start] not in ("", " ", "}")
 
 
 def _meant(standing: Standing, one: _Candidate) -> bool:

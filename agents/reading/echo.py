@@ -60,6 +60,7 @@ class Echo:
             return False
         left = start - self._longest(start, lambda length: whole[start - length : end] in self._prompt)
         right = end + self._longest(len(whole) - end, lambda length: whole[start : end + length] in self._prompt)
+        left += whole[left:start].startswith("\n")  # then the run begins with a line
         line = whole.find("\n", end)
         right_line = right if line < 0 else min(right, line)
         before, after = whole[left:start], whole[end:right_line]
