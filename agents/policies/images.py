@@ -77,14 +77,10 @@ class ImagePrompts:
             }
             for message in messages
         ]
-        return str(
-            self._processor.apply_chat_template(
-                turns,
-                add_generation_prompt=True,
-                tokenize=False,
-                enable_thinking=False,  # templates that don't know it ignore it
-            )
-        )
+        # A processor passes on what its template does not know, with a warning at every call.
+        options = {"enable_thinking": False} if "enable_thinking" in str(self._processor.chat_template) else {}
+        rendered = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
+        return str(rendered)
 
     def _harmless(self, text: str) -> str:
         for token in self._reserved:

@@ -137,7 +137,8 @@ def keep_trainable(model: Any) -> None:
     """Keep 4-bit weights in the format that gradients can flow through. Does nothing for other models.
 
     On processors with AVX512-BF16 the first evaluation on CPU would repack the weights for speed, and every later
-    training step would get zero gradients below them, with no more than a warning. The cost is that speed.
+    training step would get zero gradients below them, with no more than a warning. The cost is that speed. Weights
+    that were repacked before stay as they are: give a model here before it is used.
     """
     if not getattr(model, "is_loaded_in_4bit", False):
         return
