@@ -150,12 +150,13 @@ def positions(model: Any, ids: torch.Tensor, attention: torch.Tensor, extras: di
     since it would keep what it needs for the decoding steps in itself, for all rows of the last prompt that it saw.
 
     Args:
-        model: not wrapped by PEFT.
+        model: wrapped by PEFT or not.
         ids: (rows, tokens), left-padded.
         attention: 1 where a token is, 0 where padding.
         extras: of the batch.
     """
-    rope_index = getattr(getattr(model, "model", None), "get_rope_index", None)
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    rope_index = getattr(getattr(base, "model", None), "get_rope_index", None)
     if rope_index is None or "mm_token_type_ids" not in extras:
         return (attention.cumsum(-1) - 1).clamp(min=0)
     grids = {key: extras[key] for key in ("mm_token_type_ids", "image_grid_thw") if key in extras}

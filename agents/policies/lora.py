@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class Adapters:
         """Where each adapter came from, by name."""
         self.weights: dict[str, float] = {}
         """The adapters in force and the weight of each; empty when the base model speaks for itself."""
+        self._loads = 0
         self._dtype = dtype
         self._owned = hasattr(model, "peft_config")
 
@@ -63,6 +64,7 @@ class Adapters:
                 parameter.data = parameter.data.to(self._dtype)
         self.model.eval()
         self.loaded[name] = folder
+        self._loads += 1
 
     def use(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
         """Put adapters in force: what they add to the base model is summed. None of them gives the base model.
@@ -117,6 +119,10 @@ class Adapters:
         else:
             self.model = self.model.unload()
         del self.loaded[name]
+
+    def in_use(self) -> Hashable:
+        """What is in force, for telling whether it is the same as before."""
+        return (self._loads, tuple(self.weights.items()))
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:

@@ -1,25 +1,26 @@
 """Local models through Hugging Face transformers: text and images, batched sampling under grammars, LoRA adapters.
 
-Generation is its own loop, because training needs what `generate` does not give: the exact tokens, and their
-log-probabilities under the very distribution that they were drawn from. No training code lives here.
+No training code lives here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agents.constraint import Matcher, ll_tokenizer
-from agents.policies.images import ImagePrompts, Prompt, merge, positions
+from agents.policies.images import ImagePrompts, Prompt
 from agents.policies.lora import Adapters
+from agents.policies.prefixes import PrefixCache
+from agents.policies.sampling import Row, Sampler
 from agents.policies.transformers_loading import Quantization, keep_trainable, load
-from agents.policy import Completion, Conversation, FinishReason, Guidance
+from agents.policy import Completion, Conversation, Guidance, Usage
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +59,9 @@ class TransformersPolicy:
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: of the policy's own random stream, used by calls without a seed.
+        reuse: megabytes of keys and values of earlier prompts that are kept, so that a prompt's known beginning is not
+            read again; 0 for none. By default 1024, but 0 for a model in memory, whose owner may change its weights
+            unnoticed: `forget` after a change.
 
     Raises:
         agents.models.ModelError: the model can't be found or fetched.
@@ -78,6 +82,7 @@ class TransformersPolicy:
         dtype: str | torch.dtype = "auto",
         device: str | torch.device = "auto",
         seed: int = 0,
+        reuse: int | None = None,
         quantization: Quantization | None = None,
     ) -> None:
         self.in_memory = not isinstance(model, (str, Path))
@@ -105,9 +110,10 @@ class TransformersPolicy:
         self._own: str | None = None  # the name of the adapter that set_adapter loaded
         self._own_count = 0
         self._images = None if processor is None else ImagePrompts(processor)
+        megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
+        self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._random = np.random.default_rng(seed)
         base = held.get_base_model() if hasattr(held, "get_base_model") else held
-        self._base = base
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
         self._parameter_count = int(base.num_parameters())
         self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype)
@@ -268,6 +274,7 @@ class TransformersPolicy:
         """As `complete`, for prompts that are token ids already (without the prefill's); `extras` as in `prompt`."""
         if not prompts:
             return []
+        start = time.perf_counter()
         extras = [{}] * len(prompts) if extras is None else list(extras)
         grammars = [None] * len(prompts) if grammars is None else list(grammars)
         if len(grammars) != len(prompts):
@@ -285,11 +292,21 @@ class TransformersPolicy:
         rows = []
         for index, (prompt, grammar, inputs) in enumerate(zip(given, grammars, extras, strict=True)):
             matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
-            rows.append(_Row(prompt, matcher, seed + index, inputs))
+            rows.append(Row(prompt, matcher, seed + index, inputs))
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
             with self.reading():
-                self._generate(unfinished, temperature, max_new_tokens)
+                if self._prefixes is not None:
+                    self._prefixes.for_weights(self._weights())
+                pad = self.tokenizer.pad_token_id
+                sampler = Sampler(
+                    self.model,
+                    self.eos_token_ids,
+                    min(self.eos_token_ids) if pad is None else pad,
+                    last_only=self._last_only,
+                    prefixes=self._prefixes,
+                )
+                sampler.run(unfinished, temperature, max_new_tokens)
         return [
             Completion(
                 text=prefill + self.tokenizer.decode(row.token_ids, skip_special_tokens=True),
@@ -299,71 +316,20 @@ class TransformersPolicy:
                 grammar=grammar,
                 finish_reason=row.finish_reason or "length",
                 prefill_token_ids=prefill_ids,
+                usage=Usage(len(row.prompt), len(row.token_ids), row.reused, seconds=time.perf_counter() - start),
             )
             for row, grammar in zip(rows, grammars, strict=True)
         ]
 
-    def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
-        import torch
-        from transformers import DynamicCache
+    def forget(self) -> None:
+        """Forget the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
+        if self._prefixes is not None:
+            self._prefixes.clear()
 
-        device = self.model.get_input_embeddings().weight.device
-        width = max(len(row.prompt) for row in rows)
-        pad = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else min(self.eos_token_ids)
-        ids = torch.full((len(rows), width), pad, dtype=torch.long)  # (B, L), as the two below
-        attention = torch.zeros((len(rows), width), dtype=torch.long)
-        for index, row in enumerate(rows):
-            ids[index, width - len(row.prompt) :] = torch.tensor(row.prompt)
-            attention[index, width - len(row.prompt) :] = 1
-        ids, attention = ids.to(device), attention.to(device)
-        lengths = [len(row.prompt) for row in rows]
-        extras = merge([row.extras for row in rows], lengths, width, self.model.config.model_type)
-        extras = {key: value.to(device) for key, value in extras.items()}
-        places = positions(self._base, ids, attention, extras)  # (B, L) or (3, B, L)
-        cache = DynamicCache(config=self.model.config)
-        active = rows
-        options = {"logits_to_keep": 1} if self._last_only else {}
-        while True:
-            output = self.model(
-                input_ids=ids,
-                attention_mask=attention,
-                position_ids=places,
-                past_key_values=cache,
-                use_cache=True,
-                **options,
-                **extras,
-            )
-            extras = {}  # images are seen once, with the prompt
-            logits = output.logits[:, -1].float().cpu()  # (B, V)
-            self._sample(active, logits, temperature)
-            unfinished = [index for index, row in enumerate(active) if not row.finished(max_new_tokens)]
-            if not unfinished:
-                return
-            next_ids = torch.tensor([[active[index].token_ids[-1]] for index in unfinished], device=device)
-            if len(unfinished) < len(active):
-                keep = torch.tensor(unfinished, device=device)
-                cache.batch_select_indices(keep)
-                attention, places = attention[keep], places[..., keep, :]
-                active = [active[index] for index in unfinished]
-            ids = next_ids
-            attention = torch.cat([attention, attention.new_ones(len(active), 1)], dim=1)
-            places = places[..., -1:] + 1
-
-    def _sample(self, rows: list[_Row], logits: torch.Tensor, temperature: float) -> None:
-        """Draw one token for each row and write it down with its log-probability."""
-        import torch
-
-        for row, row_logits in zip(rows, logits, strict=True):
-            allowed = row.allowed(row_logits.shape[0])
-            candidates = None if allowed is None else torch.from_numpy(np.flatnonzero(allowed))
-            scores = row_logits if candidates is None else row_logits[candidates]
-            logprobs = torch.log_softmax(scores / temperature if temperature > 0 else scores, dim=-1)
-            if temperature > 0:
-                choice = int(torch.multinomial(logprobs.exp(), 1, generator=row.random))
-            else:
-                choice = int(logprobs.argmax())
-            token_id = choice if candidates is None else int(candidates[choice])
-            row.add(token_id, float(logprobs[choice]), self.eos_token_ids)
+    def _weights(self) -> Hashable:
+        """A name for the weights in force: other adapters or a change in place make it another."""
+        parts = [(tensor.data_ptr(), tensor._version) for tensor in self.model.parameters()]
+        return hash((tuple(parts), self._adapters.in_use(), str(getattr(self.model, "active_adapter", ""))))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -384,50 +350,6 @@ class TransformersPolicy:
 
     def _encode(self, text: str) -> list[int]:
         return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []
-
-
-class _Row:
-    """One reply while it grows."""
-
-    def __init__(self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor]) -> None:
-        import torch
-
-        self.prompt = prompt
-        self.extras = extras
-        self.token_ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason: FinishReason | None = None
-        self.random = torch.Generator().manual_seed(seed % 2**63)
-        self._matcher = matcher
-
-    def allowed(self, width: int) -> NDArray[np.bool_] | None:
-        """The tokens that may come next, cut to the width of the logits, or None if all may."""
-        return None if self._matcher is None else self._matcher.allowed()[:width]
-
-    def add(self, token_id: int, logprob: float, eos_token_ids: frozenset[int]) -> None:
-        """Write down a sampled token."""
-        self.token_ids.append(token_id)
-        self.logprobs.append(logprob)
-        if token_id in eos_token_ids:
-            self.finish_reason = "eos"
-        elif self._matcher is not None:
-            self._matcher.step(token_id)
-
-    def finished(self, max_new_tokens: int) -> bool:
-        """Whether the reply is complete.
-
-        An ending that the grammar forces is added without asking the model: each of its tokens is the only one
-        allowed, so its log-probability is 0.
-        """
-        if self.finish_reason is None and self._matcher is not None:
-            ending = self._matcher.forced_ending(max_new_tokens - len(self.token_ids))
-            if ending is not None:
-                self.token_ids += ending
-                self.logprobs += [0.0] * len(ending)
-                self.finish_reason = "grammar"
-        if self.finish_reason is None and len(self.token_ids) >= max_new_tokens:
-            self.finish_reason = "length"
-        return self.finish_reason is not None
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -231,3 +231,30 @@ def test_wrong_requests(policy: TransformersPolicy, base: Any, folders: dict[str
     other = IA3Config(target_modules=["q_proj"], feedforward_modules=[])
     get_peft_model(copy.deepcopy(base), other).save_pretrained(tmp_path / "ia3")
     wrong(lambda: policy.load_adapter("ia3", tmp_path / "ia3"), "only LoRA")
+
+
+def test_what_was_read_under_other_weights_is_not_reused(base: Any, tokenizer: Any, folders: dict[str, Path]) -> None:
+    policy = TransformersPolicy(copy.deepcopy(base), tokenizer, reuse=64)
+    policy.load_adapter("one", folders["one"])
+    replies = []
+    for names, weights in (([], None), (["one"], None), (["one"], [0.5])):
+        policy.use_adapters(names, weights)
+        policy.complete(ASKED, max_new_tokens=4)
+        (known, _) = policy.complete(ASKED, max_new_tokens=4)
+        assert known.usage is not None
+        assert known.usage.cached_tokens > 0
+        policy.forget()
+        (fresh, _) = policy.complete(ASKED, max_new_tokens=4)
+        assert known.logprobs == pytest.approx(fresh.logprobs, abs=1e-5)
+        replies.append(known.logprobs)
+    policy.use_adapters(["one"])
+    policy.complete(ASKED, max_new_tokens=4)
+    policy.use_adapters(["one"], [0.5])
+    assert policy.complete(ASKED, max_new_tokens=4)[0].logprobs == pytest.approx(replies[2], abs=1e-5)
+    policy.use_adapters([])
+    policy.unload_adapter("one")
+    policy.load_adapter("one", folders["two"])
+    policy.use_adapters(["one"])
+    (other, _) = policy.complete(ASKED, max_new_tokens=4)
+    policy.forget()
+    assert other.logprobs == pytest.approx(policy.complete(ASKED, max_new_tokens=4)[0].logprobs, abs=1e-5)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from agents.policies.sampling import Sampler
 from agents.policies.transformers import TransformersPolicy
 from agents.policies.transformers_loading import load_processor
 from agents.policy import Completion, Message
@@ -95,14 +96,18 @@ def scores(policy: TransformersPolicy, conversation: list[Message], completion: 
     return torch.log_softmax(logits, -1).gather(1, new.T)[:, 0].tolist()
 
 
-def test_a_ragged_batch_equals_generate_one_by_one(seeing: TransformersPolicy) -> None:
+def test_a_ragged_batch_equals_generate_one_by_one(seeing: TransformersPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seeing.sees_images
-    seen: list[Any] = []
-    watch = seeing.model.get_output_embeddings().register_forward_hook(
-        lambda module, inputs, output: seen.append(output[:, -1])
-    )
-    together = seeing.complete(ASKED, max_new_tokens=NEW)
-    watch.remove()
+    seen: list[torch.Tensor] = []
+    sample = Sampler._sample
+
+    def watched(self: Sampler, rows: list[Any], logits: torch.Tensor, temperature: float) -> None:
+        seen.append(logits)
+        sample(self, rows, logits, temperature)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sampler, "_sample", watched)
+        together = seeing.complete(ASKED, max_new_tokens=NEW)
     assert len(seen) == NEW
     worst = 0.0
     for index, (conversation, completion) in enumerate(zip(ASKED, together, strict=True)):
@@ -200,3 +205,21 @@ def test_a_vision_model_without_processor(tmp_path: Path, model_folder: Path) ->
         (folder / name).unlink(missing_ok=True)
     with pytest.raises(ValueError, match="vision-language model, but"):
         TransformersPolicy(folder, device="cpu")
+
+
+def test_known_beginnings_are_not_those_of_other_images(seeing: TransformersPolicy) -> None:
+    """The tokens of two prompts are the same, their images are not; text without images is reused as ever."""
+    asked = [[Message("user", "What is it? " * 5, (picture(60, 90, seed),))] for seed in (1, 8)]
+    text = [Message("user", "Count from one to ten in words. " * 5)]
+    fresh = []
+    for conversation in (*asked, text):
+        seeing.forget()
+        fresh += seeing.complete([conversation], max_new_tokens=NEW)
+    seeing.forget()
+    for expected, conversation in zip(fresh, (*asked, text), strict=True):
+        (again,) = seeing.complete([conversation], max_new_tokens=NEW)
+        assert again.token_ids == expected.token_ids
+        assert np.allclose(again.logprobs, expected.logprobs, atol=1e-4)
+    mixed = seeing.complete([asked[0], text, asked[1]], max_new_tokens=NEW)
+    assert [reply.token_ids for reply in mixed] == [fresh[0].token_ids, fresh[2].token_ids, fresh[1].token_ids]
+    assert [reply.usage.cached_tokens for reply in mixed if reply.usage][::2] == [0, 0]
