@@ -146,7 +146,7 @@ def serve_raw(handle: Handler) -> Iterator[str]:
     class Answering(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client may have given up
                 handle(self, body)
@@ -171,7 +171,8 @@ def answer(
     """Write an answer; `body` is JSON, or bytes as they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(status)
-    for name, value in {"content-type": "application/json", "content-length": str(len(data))} | (headers or {}).items():
+    fields = {"content-type": "application/json", "content-length": str(len(data))} | (headers or {})
+    for name, value in fields.items():
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(data)
