@@ -82,12 +82,11 @@ async def persist(
         spent = time.monotonic() - start
         wait = backoff(attempts) if problem.wait is None else problem.wait + random.uniform(0, 0.1)
         if attempts > limits.retries:
-            raise PolicyError(f"{problem.text} Given up after {attempts} attempts in {spent:.1f} s.")
+            raise PolicyError(f"{problem.text} Given up after {attempts} attempts.")
         if spent + wait >= limits.patience:
             asked = "" if problem.wait is None else f"; the server asks to wait {problem.wait:.0f} s"
             raise PolicyError(
-                f"{problem.text} Given up after {attempts} attempts in {spent:.1f} s, since patience is "
-                f"{limits.patience:g} s{asked}."
+                f"{problem.text} Given up after {attempts} attempts, since patience is {limits.patience:g} s{asked}."
             )
         await asyncio.sleep(wait)
 
