@@ -51,6 +51,11 @@ def is_editable(element: Element) -> bool:
     return element["tag"] in ("input", "textarea") and element["role"] not in _STATIC_INPUTS
 
 
+def usable_options(element: Element) -> list[str]:
+    """The labels of a `<select>` that can be written in a reply, each once."""
+    return [label for label in dict.fromkeys(element.get("options", ())) if label and label.isprintable()]
+
+
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     """Return the kinds as a tuple.
 
@@ -245,7 +250,7 @@ def token_masks(
 
 def _select(element: Element, terminals: dict[str, str], max_text: int) -> str:
     head = _quote(f'select":{element["id"]},"option":')
-    usable = [label for label in dict.fromkeys(element.get("options", ())) if label and label.isprintable()]
+    usable = usable_options(element)
     if usable:
         return f"{head} ({' | '.join(_quote(json.dumps(label, ensure_ascii=False)) for label in usable)})"
     terminals["TEXT"] = _text(max_text)

@@ -16,6 +16,7 @@ from agents.page import label
 from agents.parse import How, Parsed, parse
 from agents.policy import Completion, Conversation, Message, Policy
 from agents.prompt import build, with_demonstration
+from agents.schema import action_schema
 from agents.vision import MAX_IMAGE_SIDE, Picture, picture
 from browser_env.actions import Action
 from browser_env.observation import Observation
@@ -183,9 +184,12 @@ class LLMAgent:
             self._prompt(obs, self._slots[slot], hint)
             for obs, slot, hint in zip(observations, slots, told, strict=True)
         ]
+        guides = [self._guide(obs, ids) for obs, (_, ids) in zip(observations, prompts, strict=True)]
+        by_schema = self.policy.guidance == "schema"
         completions = self.policy.complete(
             [messages for messages, _ in prompts],
-            grammars=[self._grammar(obs, ids) for obs, (_, ids) in zip(observations, prompts, strict=True)],
+            grammars=None if by_schema else guides,
+            schemas=guides if by_schema else None,
             prefill=self.prefill,
             temperature=self.temperature,
             max_new_tokens=self.max_new_tokens,
@@ -223,12 +227,14 @@ class LLMAgent:
         )
         return with_demonstration(prompt.messages, hint), prompt.visible_ids
 
-    def _grammar(self, obs: Observation, visible_ids: frozenset[int]) -> str | None:
+    def _guide(self, obs: Observation, visible_ids: frozenset[int]) -> Any:
+        """The grammar or the schema of a valid reply, whichever the policy follows."""
         if not self.constrained:
             return None
         seen = [element for element in obs["elements"] if element["id"] in visible_ids]
         longest = max(1, min(MAX_TEXT, self.max_new_tokens - _REPLY_OVERHEAD))
-        return grammar(seen, self.actions, max_text=longest)
+        write = action_schema if self.policy.guidance == "schema" else grammar
+        return write(seen, self.actions, max_text=longest)
 
     def _decide(
         self,

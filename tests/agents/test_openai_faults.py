@@ -1,0 +1,477 @@
+"""Servers that misbehave: what is tried again, what is not, how long, and what the errors say."""
+
+from __future__ import annotations
+
+import base64
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import agents
+from agents.policies import retry
+from agents.policies.accounting import Prices
+from agents.policies.chat import read, without_reasoning
+from agents.policies.endpoints import ENDPOINTS
+from agents.policies.openai import OpenAIPolicy
+from agents.policy import Message, PolicyError
+from tests.agents.policy_server import Handler, answer, completion, serve_raw
+
+KEY = "nvapi-0123456789-very-secret"
+ASK = [Message("user", "Click Submit.")]
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIPolicy]]:
+    """Makes a policy in front of a server that answers as told: `asking(handle, **options)`; waits are short."""
+    import contextlib
+
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.01)
+    with contextlib.ExitStack() as stack:
+
+        def make(handle: Handler, **options: Any) -> OpenAIPolicy:
+            url = stack.enter_context(serve_raw(handle))
+            policy = OpenAIPolicy("m", **{"base_url": url, "api_key": KEY, "retries": 2, **options})
+            stack.callback(policy.close)
+            return policy
+
+        yield make
+
+
+def in_turn(*answers: Callable[[BaseHTTPRequestHandler], None]) -> Handler:
+    """Answer the first request with the first, and so on; then well."""
+    left = list(answers)
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        if left:
+            left.pop(0)(handler)
+        else:
+            answer(handler, body=completion())
+
+    return handle
+
+
+def status(code: int, message: str = "", **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda handler: answer(handler, code, {"error": {"message": message}}, named)
+
+
+def drop(handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def cut_off(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{")
+    drop(handler)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(500), status(503), status(408), status(429), drop, cut_off,
+        lambda handler: answer(handler, body=b'{"choices": [{'),
+        lambda handler: answer(handler, body=b"<html>busy</html>", headers={"content-type": "text/html"}),
+        lambda handler: answer(handler, body={"choices": []}),
+        lambda handler: answer(handler, body={"error": {"message": "upstream"}}),
+        lambda handler: answer(handler, body={"choices": [{"message": None}]}),
+        lambda handler: answer(handler, body=["no object"]),
+    ],
+    ids=["500", "503", "408", "429", "dropped", "cut off", "bad JSON", "HTML", "no choices", "error", "no message",
+         "a list"],
+)  # fmt: skip
+def test_what_may_pass_is_tried_again(
+    asking: Callable[..., OpenAIPolicy], fault: Callable[[BaseHTTPRequestHandler], None]
+) -> None:
+    policy = asking(in_turn(fault, fault))
+    [reply] = policy.complete([ASK])
+    assert reply.text == '{"click":7}'
+    assert reply.usage is not None
+    assert reply.usage.attempts == 3
+    assert (policy.totals.requests, policy.totals.replies) == (3, 1)
+
+
+def test_retries_are_bounded_and_counted_once(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn(*[status(500, "out of memory")] * 9), retries=3)
+    with pytest.raises(PolicyError, match=r"answered 500.*out of memory.*after 4 attempts"):
+        policy.complete([ASK])
+    assert policy.totals.requests == 4
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_waited_for(asking: Callable[..., OpenAIPolicy], form: str) -> None:
+    asked: list[float] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        asked.append(time.time())
+        if len(asked) > 1:
+            answer(handler, body=completion())
+            return
+        until = int(time.time() + 2)  # a date has whole seconds
+        value = "1" if form == "seconds" else formatdate(until, usegmt=True)
+        asked[0] = until - 1 if form == "date" else asked[0]
+        answer(handler, 429, {"error": {"message": "slow down"}}, {"retry-after": value})
+
+    [reply] = asking(handle).complete([ASK])
+    assert reply.text == '{"click":7}'
+    assert 0.9 <= asked[1] - asked[0] < 3
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7), ({"retry-after": " 0.5 "}, 0.5), ({}, None), ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None), ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 40),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0),
+    ],
+)  # fmt: skip
+def test_retry_after_is_read_in_both_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry.retry_after(headers, now=60.0) == seconds
+
+
+def test_backoff_doubles_up_to_a_limit() -> None:
+    for attempts, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (20, 30.0), (5000, 30.0)):
+        waits = [retry.backoff(attempts) for _ in range(200)]
+        assert longest / 2 <= min(waits) < max(waits) <= longest
+        assert len(set(waits)) > 100
+
+
+def test_a_longer_wait_than_patience_is_not_begun(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn(status(429, "quota per day", retry_after="3600")), patience=5.0)
+    start = time.monotonic()
+    with pytest.raises(PolicyError, match=r"patience is 5 s; the server asks to wait 3600 s"):
+        policy.complete([ASK])
+    assert time.monotonic() - start < 3
+
+
+def test_a_server_that_hangs_or_trickles(asking: Callable[..., OpenAIPolicy]) -> None:
+    over = threading.Event()
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        if body["messages"][0]["content"] == "hang":
+            over.wait(10)
+            return
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n")
+        while not over.wait(0.02):  # each byte comes in time, the whole does not
+            handler.wfile.write(b" ")
+
+    policy = asking(handle, timeout=0.2, retries=1)
+    for kind in ("hang", "trickle"):
+        start = time.monotonic()
+        with pytest.raises(PolicyError, match=r"did not answer in time.*after 2 attempts"):
+            policy.complete([[Message("user", kind)]])
+        assert time.monotonic() - start < 5
+    over.set()
+
+
+def test_patience_bounds_the_last_attempt_too(asking: Callable[..., OpenAIPolicy]) -> None:
+    over = threading.Event()
+    policy = asking(lambda handler, body: over.wait(10) and None, timeout=30.0, patience=0.3)
+    start = time.monotonic()
+    with pytest.raises(PolicyError, match="did not answer in time"):
+        policy.complete([ASK])
+    assert time.monotonic() - start < 3
+    over.set()
+
+
+def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.01)
+    with serve_raw(in_turn()) as url:
+        pass
+    policy = OpenAIPolicy("m", base_url=url.replace("://", "://user:hidden@"), retries=1)
+    with pytest.raises(PolicyError, match=r"No connection to http://127.0.0.1:\d+/v1 .*after 2 attempts") as error:
+        policy.complete([ASK])
+    assert "hidden" not in str(error.value)
+    policy.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (401, PolicyError, "pass api_key="), (403, PolicyError, "set NVIDIA_API_KEY"), (404, PolicyError, "check model="),
+        (400, ValueError, "not accepted"), (422, ValueError, "not accepted"), (418, PolicyError, "answered 418"),
+    ],
+)  # fmt: skip
+def test_what_can_not_pass_is_not_tried_again(
+    asking: Callable[..., OpenAIPolicy], code: int, kind: type[Exception], says: str
+) -> None:
+    policy = asking(in_turn(*[status(code, f"Refused, {KEY} is bad")] * 3), endpoint="nim")
+    with pytest.raises(kind, match=says) as error:
+        policy.complete([ASK])
+    assert "Refused, [key] is bad" in str(error.value)
+    assert policy.totals.requests == 1
+    chain: BaseException | None = error.value
+    while chain is not None:
+        assert KEY not in f"{chain} {chain.args} {vars(chain)}"
+        chain = chain.__cause__ or chain.__context__
+
+
+def test_a_spent_account_is_not_tried_again(asking: Callable[..., OpenAIPolicy]) -> None:
+    body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
+    policy = asking(in_turn(lambda handler: answer(handler, 429, body)))
+    with pytest.raises(PolicyError, match="no quota left"):
+        policy.complete([ASK])
+
+
+def test_a_filtered_reply_is_not_the_agents_failure(asking: Callable[..., OpenAIPolicy]) -> None:
+    body = {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}
+    policy = asking(in_turn(lambda handler: answer(handler, body=body)))
+    with pytest.raises(PolicyError, match="content filter withheld"):
+        policy.complete([ASK])
+    assert policy.totals.requests == 1
+
+
+def by_text(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+    """Fail as the message says."""
+    text = body["messages"][0]["content"]
+    if text.isdecimal():
+        answer(handler, int(text), {"error": {"message": f"because of {text}"}})
+    else:
+        answer(handler, body=completion(text))
+
+
+def test_a_row_that_fails_lets_the_others_finish(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(by_text, retries=0)
+    rows = [[Message("user", text)] for text in ("a", "500", "b", "400", "500", "c")]
+    with pytest.raises(PolicyError, match=r"3 of 6 replies failed\. Rows 1, 4: .*answered 500.*Row 3: .*answered 400"):
+        policy.complete(rows)
+    assert policy.totals.replies == 3
+    with pytest.raises(ValueError, match=r"1 of 2 replies failed\. Row 1: .*because of 400"):
+        policy.complete([rows[0], rows[3]])
+    assert [reply.text for reply in policy.complete([rows[0], rows[2], rows[5]])] == ["a", "b", "c"]
+
+
+def test_concurrency_is_bounded_and_used(asking: Callable[..., OpenAIPolicy]) -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.1)
+        with lock:
+            now -= 1
+        answer(handler, body=completion(body["messages"][0]["content"]))
+
+    policy = asking(handle, max_concurrency=3)
+    texts = [f"row {number}" for number in range(12)]
+    results: dict[int, list[str]] = {}
+
+    def ask(part: int) -> None:
+        replies = policy.complete([[Message("user", text)] for text in texts[part::2]])
+        results[part] = [reply.text for reply in replies]
+
+    threads = [threading.Thread(target=ask, args=(part,)) for part in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {0: texts[0::2], 1: texts[1::2]}
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (Prices(input=2.0, output=10.0, cached=0.5), (400 * 2.0 + 600 * 0.5 + 10 * 10.0) / 1e6),
+        ({"input": 2.0, "output": 10.0}, (1000 * 2.0 + 10 * 10.0) / 1e6),
+    ],
+)
+def test_cost(asking: Callable[..., OpenAIPolicy], prices: Any, cost: float) -> None:
+    policy = asking(in_turn(), prices=prices)
+    replies = policy.complete([ASK, ASK])
+    for reply in replies:
+        assert reply.usage is not None
+        counts = (reply.usage.prompt_tokens, reply.usage.cached_tokens, reply.usage.completion_tokens)
+        assert counts == (1000, 600, 10)
+        assert reply.usage.cost == pytest.approx(cost)
+        assert reply.usage.seconds > 0
+    totals = policy.totals
+    assert (totals.requests, totals.replies, totals.prompt_tokens, totals.cached_tokens) == (2, 2, 2000, 1200)
+    assert totals.completion_tokens == 20
+    assert totals.cost == pytest.approx(2 * cost)
+
+
+def test_usage_that_is_not_told_is_not_invented(asking: Callable[..., OpenAIPolicy]) -> None:
+    body = {"choices": completion()["choices"]}
+    policy = asking(in_turn(lambda handler: answer(handler, body=body)), prices=Prices(1, 1))
+    assert policy.complete([ASK])[0].usage is None
+    assert policy.totals.cost is None
+
+
+def test_images_arrive_as_png(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        answer(handler, body=completion())
+
+    random = np.random.default_rng(0)
+    images = tuple(random.integers(0, 256, (20, 31, 3), dtype=np.uint8) for _ in range(2))
+    messages = [Message("system", "Act."), Message("user", "What now?", images)]
+    policy = asking(handle, sees_images=True)
+    policy.complete([messages])
+    system, user = bodies[0]["messages"]
+    assert system == {"role": "system", "content": "Act."}
+    *pictures, text = user["content"]
+    assert text == {"type": "text", "text": "What now?"}
+    for picture, image in zip(pictures, images, strict=True):
+        head, _, data = picture["image_url"]["url"].partition(",")
+        assert (picture["type"], head) == ("image_url", "data:image/png;base64")
+        decoded = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
+        assert decoded.format == "PNG"
+        assert np.array_equal(np.asarray(decoded), image)
+    assert policy.count_prompt_tokens(messages) > policy.count_prompt_tokens([messages[0]])
+    with pytest.raises(ValueError, match="uint8 array"):
+        policy.complete([[Message("user", "x", (np.zeros((4, 4)),))]])
+    blind = asking(handle)
+    for call in (lambda: blind.complete([messages]), lambda: blind.count_prompt_tokens(messages)):
+        with pytest.raises(ValueError, match="sees_images=True"):
+            call()
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('<think>Maybe {"click":1}? No.</think>\n{"click":7}', '{"click":7}'),
+        ('Maybe {"click":1}? No.</think>{"click":7}', '{"click":7}'),
+        ('<think>I wonder whether {"click":1}', ""),
+        ('{"fill":3,"text":"</think>"}', '{"fill":3,"text":"</think>"}'),
+        ('{"click":7}', '{"click":7}'),
+    ],
+)
+def test_what_a_model_thinks_is_no_reply(content: str, text: str) -> None:
+    assert without_reasoning(content) == text
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": '{"click":7}', "reasoning_content": '{"click":1}'}, '{"click":7}'),
+        ({"content": None, "reasoning": '{"click":1}'}, ""),
+        ({"content": None, "refusal": "I can't."}, "I can't."),
+        ({"content": [{"type": "thinking", "thinking": "1"}, {"type": "text", "text": '{"click":7}'}]}, '{"click":7}'),
+        ({"content": "so", "tool_calls": [{"function": {"name": "act", "arguments": '{"click":7}'}}]}, '{"click":7}'),
+        ({"content": "", "tool_calls": [{"function": {"name": "act", "arguments": {"click": 7}}}]}, '{"click": 7}'),
+    ],
+)
+def test_where_the_reply_stands(message: dict[str, Any], text: str) -> None:
+    assert read({"choices": [{"message": message, "finish_reason": "stop"}]}).text == text
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"), [("stop", "eos"), ("tool_calls", "eos"), (None, "eos"), ("length", "length")]
+)
+def test_why_sampling_ended(told: str | None, reason: str) -> None:
+    assert read({"choices": [{"message": {"content": "x"}, "finish_reason": told}]}).finish_reason == reason
+
+
+def test_logprobs_that_do_not_fit_the_tokens_are_dropped() -> None:
+    entries = [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.0}]
+    choice = {"message": {"content": "ab"}, "logprobs": {"content": entries}}
+    assert read({"choices": [choice]}).logprobs == [-0.5, -1.0]
+    assert read({"choices": [choice | {"token_ids": [1, 2, 3]}]}).logprobs == []
+
+
+def test_sampling_defaults_and_fields_of_ones_own(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        answer(handler, body=completion())
+
+    asking(handle, endpoint="vllm").complete([ASK, ASK], temperature=0.7, max_new_tokens=9, seed=2**40)
+    assert {"temperature": 0.7, "max_tokens": 9, "top_k": -1, "top_p": 1.0}.items() <= bodies[0].items()
+    assert {bodies[0]["seed"], bodies[1]["seed"]} == {0, 1}
+    options: dict[str, Any] = {"extra_body": {"reasoning_effort": "low"}, "omit": ("temperature",)}
+    asking(handle, endpoint="openai", **options).complete([ASK], max_new_tokens=9)
+    fields = {"model": "m", "messages": [{"role": "user", "content": "Click Submit."}]}
+    assert bodies[2] == {**fields, "max_completion_tokens": 9, "reasoning_effort": "low"}
+
+
+def test_a_server_without_tokenize_is_asked_once(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn(status(404), drop), endpoint="vllm")
+    assert policy.count_tokens("some words") > 0
+    assert policy.count_tokens("some words") > 0, "or the dropped connection would show"
+    assert policy.totals.requests == 0
+    assert policy.complete([ASK])[0].usage.attempts == 2  # type: ignore[union-attr]
+
+
+def test_keys(monkeypatch: pytest.MonkeyPatch, asking: Callable[..., OpenAIPolicy]) -> None:
+    sent: list[str | None] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        sent.append(handler.headers.get("authorization"))
+        answer(handler, body=completion())
+
+    monkeypatch.setenv("NVIDIA_API_KEY", "from-nvidia")
+    monkeypatch.setenv("OPENAI_API_KEY", "from-openai")
+    for options in ({"endpoint": "nim"}, {"endpoint": "nim", "api_key": "given"}, {}):
+        asking(handle, **{"api_key": None, **options}).complete([ASK])
+    assert sent == ["Bearer from-nvidia", "Bearer given", "Bearer none"], "no key goes to a server that it is not for"
+    monkeypatch.delenv("NVIDIA_API_KEY")
+    with pytest.raises(PolicyError, match="set NVIDIA_API_KEY, or pass api_key="):
+        agents.make("openai", model="m", endpoint="nim")
+
+
+def test_a_closed_policy_says_so(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn())
+    policy.close()
+    policy.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        policy.complete([ASK])
+
+
+def test_the_thread_ends_with_the_policy(asking: Callable[..., OpenAIPolicy]) -> None:
+    with serve_raw(in_turn()) as url:
+        policy = OpenAIPolicy("m", base_url=url, api_key=KEY)
+        policy.complete([ASK])
+        thread = policy._background._thread
+        del policy
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"model": ""}, "model="), ({"endpoint": "azure"}, "nim, vllm"), ({"base_url": "localhost:8000"}, "http://"),
+        ({"endpoint": "nim", "guidance": "grammar"}, "takes no grammars"), ({"max_concurrency": 0}, "at least 1"),
+        ({"tools": True, "guidance": "grammar"}, "takes no grammars"), ({"timeout": 0}, "above 0"),
+        ({"tokenizer": object()}, "no chat template"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        OpenAIPolicy(**{"model": "m", "base_url": "http://localhost:1/v1", "api_key": KEY, **options})
+
+
+def test_calls_that_do_not_fit(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn())
+    for options, says in (
+        ({"grammars": ["start: \"a\""]}, "guided by schema, but a grammar"), ({"schemas": [{}, {}]}, "2 schemas"),
+        ({"temperature": -1.0}, "temperature"), ({"max_new_tokens": 0}, "max_new_tokens"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            policy.complete([ASK], **options)  # type: ignore[arg-type]
+    assert policy.complete([]) == []
+    assert policy.totals.requests == 0
+
+
+def test_the_package_is_imported_when_needed() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, agents.policies.openai; assert not {'openai', 'transformers', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    assert set(ENDPOINTS) >= {"nim", "vllm", "trtllm", "openai", "ollama"}
