@@ -26,11 +26,11 @@ from agents.adapters.identity import (
     read_about,
     write_about,
 )  # fmt: skip
+from agents.adapters.mlx import MLX_WEIGHTS
 from agents.adapters.naming import from_mlx, to_mlx
 from agents.adapters.tensors import Tensor
 from browser_env.episode import write_atomically
 
-MLX_WEIGHTS = "adapters.safetensors"
 _PEFT_KEY = re.compile(r"^base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight$")
 _MLX_KEY = re.compile(r"^(?P<module>.+)\.lora_(?P<side>[ab])$")
 _KEPT = "peft_config"

@@ -23,6 +23,11 @@ _TENSORRT_MODULES = frozenset({
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj", "up_proj", "gate_up_proj", "w1", "w2", "w3",
     "gate",
 })  # fmt: skip
+_VISION = (".visual.", ".vision_model.", ".vision_tower.", ".connector.", ".multi_modal_projector.")
+_VISION_LOST: dict[Server, str] = {
+    "vllm": "layers outside the language model are left out: start it with --enable-tower-connector-lora",
+    "tensorrt": "layers of the vision tower would be taken for the language model's of the same number",
+}
 
 
 def check_servable(folder: str | Path, server: Server, *, max_rank: int | None = None) -> list[str]:
@@ -82,11 +87,19 @@ def _names(folder: Path, server: Server) -> list[str]:
     file = folder / PEFT_WEIGHTS
     if not file.is_file():
         return [f"it has no {PEFT_WEIGHTS}"]
-    odd = set()
+    found: list[str] = []
+    odd: set[str] = set()
     for key in tensors.header(file):
-        stem = key.removeprefix("base_model.model.").removesuffix(".weight")
-        module, _, side = stem.rpartition(".")
+        module, _, side = key.removeprefix("base_model.model.").removesuffix(".weight").rpartition(".")
         known = side in ("lora_A", "lora_B") and key.startswith("base_model.model.")
-        if not known or (server == "tensorrt" and module.rsplit(".", 1)[-1] not in _TENSORRT_MODULES):
+        if server == "vllm":
+            known = known or side == "base_layer"  # PEFT's copy of the base's own embedding, which is passed over
+        else:
+            known = known and module.rsplit(".", 1)[-1] in _TENSORRT_MODULES
+        if not known:
             odd.add(module or key)
-    return [f"it has no place for {', '.join(sorted(odd)[:3])}{' and others' if len(odd) > 3 else ''}"] if odd else []
+        if not found and any(part in f".{module}" for part in _VISION):
+            found.append(_VISION_LOST[server])
+    if odd:
+        found.append(f"it has no place for {', '.join(sorted(odd)[:3])}{' and others' if len(odd) > 3 else ''}")
+    return found
