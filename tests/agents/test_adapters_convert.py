@@ -74,6 +74,9 @@ def test_mlx_gets_the_transposed_matrices_and_the_scale(tiny: Path, adapter: Pat
         "rank": 4, "scale": 1.5, "dropout": 0.1,
     }  # fmt: skip
     assert sorted(config["lora_parameters"]["keys"]) == sorted({key.rsplit(".", 1)[0] for key in after})
+    stabilised = save_random_adapter(tiny, tmp_path / "stabilised", use_rslora=True)
+    scaled = config_of(peft_to_mlx(stabilised, tmp_path / "scaled", base=tiny))
+    assert scaled["lora_parameters"]["scale"] == 3.0  # alpha 6 by the root of rank 4
 
 
 @pytest.mark.parametrize(
