@@ -20,6 +20,12 @@ from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
 PEFT_WEIGHTS = "adapter_model.safetensors"
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of the test's models are kept with the test."""
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture(scope="module")
 def tiny(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_llama(tmp_path_factory.mktemp("base") / "tiny", tokenizer)

@@ -108,9 +108,9 @@ def test_the_hash_is_kept_until_a_file_changes(tiny: Path, monkeypatch: pytest.M
     file = tiny / "model.safetensors"
     os.utime(file, (1_800_000_000, 1_800_000_000))
     first = base.folder_hash(tiny)
-    monkeypatch.setattr(base, "_hash", lambda files: 1 / 0)
-    assert base.folder_hash(tiny) == first
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "_hash", lambda files: 1 / 0)
+        assert base.folder_hash(tiny) == first
     changed = bytearray(file.read_bytes())
     changed[-1] ^= 1
     file.write_bytes(changed)  # the same size, and even the same time of modification
