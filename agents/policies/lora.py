@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.adapters.identity import check_base
+
 if TYPE_CHECKING:
     import torch
 
@@ -22,9 +24,12 @@ class Adapters:
         model: the base model, whose weights never change. Adapters that it already has belong to its owner: they stay
             as they are, and others are refused.
         dtype: the precision of the adapters' weights.
+        source: where the model was loaded from, by which it is known whether an adapter belongs to it; None for a
+            model in memory.
+        name: how the model is called in messages.
     """
 
-    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype, *, source: str | Path | None = None, name: str = "") -> None:
         self.model = model
         self.loaded: dict[str, Path] = {}
         """Where each adapter came from, by name."""
@@ -32,6 +37,8 @@ class Adapters:
         """The adapters in force and the weight of each; empty when the base model speaks for itself."""
         self._loads = 0
         self._dtype = dtype
+        self._source = source
+        self._name = name
         self._owned = hasattr(model, "peft_config")
 
     def load(self, name: str, path: str | Path) -> None:
@@ -39,6 +46,7 @@ class Adapters:
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the name is taken or is no identifier, it is no LoRA adapter, or the model is a PEFT model in
                 memory, whose adapters are its owner's.
         """
@@ -50,8 +58,7 @@ class Adapters:
         if name in self.loaded:
             raise ValueError(f"There is an adapter {name!r} already, from {self.loaded[name]}; unload it first.")
         folder = Path(path).expanduser()
-        if not (folder / "adapter_config.json").is_file():
-            raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no adapter_config.json).")
+        check_base(folder, self._source, model=self.model, name=self._name)
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type != "LORA":
             raise ValueError(f"{folder} is a {config.peft_type} adapter; only LoRA is supported.")

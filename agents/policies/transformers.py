@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from agents import models
 from agents.constraint import Matcher, ll_tokenizer
 from agents.policies.images import ImagePrompts, Prompt
 from agents.policies.lora import Adapters
@@ -66,6 +67,7 @@ class TransformersPolicy:
     Raises:
         agents.models.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
         ImportError: quantization without bitsandbytes.
         ValueError: a model in memory without tokenizer or with quantization, a tokenizer without chat template, or an
             unknown dtype, device or quantization.
@@ -86,6 +88,7 @@ class TransformersPolicy:
         quantization: Quantization | None = None,
     ) -> None:
         self.in_memory = not isinstance(model, (str, Path))
+        self.source: str | Path | None = None if self.in_memory else models.resolve(cast("str | Path", model))
         held: Any
         processor: Any
         if self.in_memory:
@@ -98,7 +101,7 @@ class TransformersPolicy:
             self.name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
             keep_trainable(held)
         else:
-            loaded = load(cast("str | Path", model), dtype=dtype, device=device, quantization=quantization)
+            loaded = load(cast("str | Path", self.source), dtype=dtype, device=device, quantization=quantization)
             held, processor = loaded.model, loaded.processor
             tokenizer = loaded.tokenizer if tokenizer is None else tokenizer
             self.name = str(model)
@@ -116,7 +119,7 @@ class TransformersPolicy:
         base = held.get_base_model() if hasattr(held, "get_base_model") else held
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
         self._parameter_count = int(base.num_parameters())
-        self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype)
+        self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype, source=self.source, name=self.name)
         self.eos_token_ids = _eos_token_ids(base, tokenizer)
         make_lm_head_contiguous(held)
         if adapter is not None:
@@ -156,6 +159,7 @@ class TransformersPolicy:
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
         """
         if path is None:

@@ -1,0 +1,142 @@
+"""Models loaded into MLX give torch's logits, whatever transformers calls their settings. On MLX's Linux CPU backend."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from agents import mlx_models
+from agents.models import ModelError
+from tests.agents.tiny_models import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
+
+pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("mlx_vlm")
+
+IDS = [1, 5, 9, 200, 3000, 42, 7, 7, 11, 12, 13, 900, 901, 5, 9, 200]
+
+
+def mlx_logits(model: Any, ids: list[int]) -> NDArray[np.float32]:
+    import mlx.core as mx
+
+    output = getattr(model, "language_model", model)(mx.array([ids]))
+    return np.array(getattr(output, "logits", output)[0].astype(mx.float32))
+
+
+def torch_logits(model: Any, ids: list[int]) -> NDArray[np.float32]:
+    with torch.no_grad():
+        logits: NDArray[np.float32] = model(input_ids=torch.tensor([ids])).logits[0].float().numpy()
+    return logits
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        rope(100000.0),
+        {"rope_theta": 50000.0, "rope_type": "linear", "factor": 4.0},
+        {
+            "rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8,
+        },
+    ],
+    ids=["default", "linear", "llama3"],
+)  # fmt: skip
+def test_the_rotary_embedding_of_a_text_model_is_the_checkpoints(
+    settings: dict[str, Any], tokenizer: Any, tmp_path: Path
+) -> None:
+    from transformers import LlamaForCausalLM
+
+    folder = save_llama(tmp_path, tokenizer, rope_parameters=settings)
+    model, loaded = mlx_models.load_text(folder)
+    reference = torch_logits(LlamaForCausalLM.from_pretrained(folder), IDS)
+    assert np.abs(mlx_logits(model, IDS) - reference).max() < 1e-4
+    assert loaded.encode("a page") == tokenizer.encode("a page")
+
+
+@pytest.mark.parametrize("save", [save_idefics3, save_qwen2_5_vl])
+def test_a_vision_model_gives_torchs_logits_for_text_and_image(save: Any, model_folder: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForImageTextToText
+
+    folder = save(tmp_path, model_folder)
+    model, processor = mlx_models.load_vision(folder)
+    reference = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    assert np.abs(mlx_logits(model, IDS) - torch_logits(reference, IDS)).max() < 1e-4
+    pixels = Image.fromarray(np.random.default_rng(0).integers(0, 256, (56, 56, 3), dtype=np.uint8))
+    inputs = dict(processor(images=[pixels], text=[VISION_PROMPTS[save]], add_special_tokens=False))
+    ids, values = inputs.pop("input_ids"), inputs.pop("pixel_values")
+    prepared = model.get_input_embeddings(ids, values, **inputs)
+    places = {"position_ids": prepared.position_ids, "rope_deltas": prepared.rope_deltas}
+    places = {key: value for key, value in places.items() if value is not None}
+    found = np.array(model.language_model(ids, inputs_embeds=prepared.inputs_embeds, **places).logits[0])
+    rest = {key: torch.tensor(np.array(value)) for key, value in inputs.items() if key != "attention_mask"}
+    if "image_grid_thw" in rest:
+        rest["mm_token_type_ids"] = torch.tensor(np.array(ids == model.config.image_token_id)).long()
+    with torch.no_grad():
+        expected = reference(
+            input_ids=torch.tensor(np.array(ids)).long(), pixel_values=torch.tensor(np.array(values)), **rest
+        ).logits[0]
+    assert np.abs(found - expected.numpy()).max() < 1e-4
+
+
+def test_each_kind_of_layer_keeps_its_rotary_base() -> None:
+    both = {"full_attention": rope(1e6), "sliding_attention": rope(5e3)}
+    mended = mlx_models.mend_text({"rope_parameters": both})
+    bases = ("rope_theta", "rope_global_base_freq", "rope_local_base_freq")
+    assert [mended[key] for key in bases] == [1e6, 1e6, 5e3]
+
+
+def test_settings_of_transformers_4_are_kept() -> None:
+    config = {"rope_theta": 7.0, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": rope(9.0)}
+    assert mlx_models.mend_text(config) == config
+    nested = {"hidden_size": 3, "text_config": {"hidden_size": 4, "vocab_size": 5, "model_type": "llama"}}
+    assert mlx_models.mend_vision(nested) == {**nested, "vocab_size": 5}
+
+
+def test_a_model_whose_rotary_base_was_not_taken_is_refused(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlx_lm import utils
+
+    plain = utils.load_model
+    monkeypatch.setattr(utils, "load_model", lambda folder, model_config: plain(folder))
+    with pytest.raises(ModelError, match=r"rope_theta=10000 where config.json says 100000"):
+        mlx_models.load_text(save_llama(tmp_path, tokenizer))
+
+
+def test_loading_casts_to_the_precision_asked_for(tokenizer: Any, tmp_path: Path) -> None:
+    import mlx.core as mx
+
+    model, _ = mlx_models.load_text(save_llama(tmp_path, tokenizer), dtype="bfloat16")
+    assert model.model.embed_tokens.weight.dtype == mx.bfloat16
+
+
+def test_loading_leaves_the_process_as_it_was(model_folder: Path, tmp_path: Path) -> None:
+    from transformers import AutoProcessor
+
+    files, processors = resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from_pretrained"]
+    folder = save_idefics3(tmp_path, model_folder)
+    for _ in range(2):
+        _, processor = mlx_models.load_vision(folder)
+        assert type(processor).__module__.startswith("mlx_vlm")
+        assert AutoProcessor.__dict__["from_pretrained"] is processors
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == files
+
+
+def test_a_folder_without_a_model_or_with_code_of_its_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        mlx_models.load_text(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="not valid JSON"):
+        mlx_models.is_vision(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "nothing", "model_file": "mine.py"}))
+    for load in (mlx_models.load_text, mlx_models.load_vision):
+        with pytest.raises(ModelError, match=r"code of its own|No safetensors"):
+            load(tmp_path)
