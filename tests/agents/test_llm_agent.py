@@ -26,7 +26,7 @@ assert not {"torch", "transformers", "llguidance"} & set(sys.modules)
 
 
 def test_unknown_agents_and_options() -> None:
-    with pytest.raises(ValueError, match="transformers, scripted, random, oracle"):
+    with pytest.raises(ValueError, match="transformers, openai, tensorrt, mlx, scripted, random, oracle"):
         agents.make("gpt")
     with pytest.raises(TypeError):
         agents.make("random", speed=3)
