@@ -1,7 +1,4 @@
-"""LoRA adapters on MLX models: put on, taken off again, and refused if one of their weights finds no place.
-
-mlx-vlm loads adapters without looking whether their names exist in the model, so that a wrong name loads nothing.
-"""
+"""LoRA adapters on a running MLX model: put on, exchanged, and taken off again without loading the model anew."""
 
 from __future__ import annotations
 
@@ -46,11 +43,11 @@ class Adapters:
         if not (adapter / _CONFIG).is_file():
             raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {_CONFIG}).")
         if (adapter / WEIGHTS).is_file():
-            _converter("identity").check_base(adapter, self._folder)
+            _module("identity").check_base(adapter, self._folder)
             self._put(adapter)
         elif (adapter / _PEFT_WEIGHTS).is_file():
             with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
-                self._put(_converter("convert").peft_to_mlx(adapter, Path(temporary), base=self._folder))
+                self._put(_module("convert").peft_to_mlx(adapter, Path(temporary), base=self._folder))
         else:
             raise FileNotFoundError(f"There are no adapter weights at {adapter} ({WEIGHTS} or {_PEFT_WEIGHTS}).")
 
@@ -64,42 +61,15 @@ class Adapters:
             self._model.update_modules(tree_unflatten(replaced))
 
     def _put(self, adapter: Path) -> None:
-        self.remove()
         if json.loads((adapter / _CONFIG).read_text("utf8")).get("fine_tune_type", "lora") == "full":
             raise ModelError(f"{adapter} replaces the model's own weights; load it as a model, not as an adapter.")
+        self.remove()
         try:
-            if self._vision:
-                from mlx_vlm.trainer.peft.utils import apply_lora_layers
-
-                apply_lora_layers(self._model, adapter)
-            else:
-                from mlx_lm.tuner.utils import load_adapters
-
-                load_adapters(self._model, str(adapter))
-            self._check(adapter)
-        except (ModelError, ValueError, KeyError, AttributeError) as error:
+            _module("mlx").load_mlx_adapter(self._model, adapter, vision=self._vision)
+        except Exception:
             self.remove()
-            raise ModelError(f"The adapter at {adapter} does not fit the model at {self._folder}: {error}") from error
-        self._model.eval()  # the new layers' dropout
-
-    def _check(self, adapter: Path) -> None:
-        """Make sure that each of the adapter's weights is in the model, and that it has no others."""
-        import mlx.core as mx
-        from mlx.utils import tree_flatten
-
-        given: Any = mx.load(str(adapter / WEIGHTS))
-        taken = dict(tree_flatten(self._model.parameters()))
-        unused = [
-            key
-            for key, value in given.items()
-            if key not in taken or taken[key].shape != value.shape or not mx.array_equal(taken[key], value).item()
-        ]
-        if unused or not given:
-            raise ModelError(f"{len(unused)} of its {len(given)} weights have no place there: {', '.join(unused[:3])}.")
-        empty = [key for key in taken if key.endswith((".lora_a", ".lora_b")) and key not in given]
-        if empty:
-            raise ModelError(f"it has no weights for {len(empty)} of its own layers: {', '.join(empty[:3])}.")
+            raise
 
 
-def _converter(module: str) -> Any:
-    return import_module(f"agents.adapters.{module}")
+def _module(name: str) -> Any:
+    return import_module(f"agents.adapters.{name}")

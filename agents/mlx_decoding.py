@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from agents.policies.prefixes import PrefixCache
 
 CHUNK = 512
 """Tokens of a prompt that are computed at a time; more need more memory and are hardly faster."""
@@ -32,20 +33,20 @@ class TextDecoder:
 
     Args:
         model: the mlx-lm model.
-        reuse: keep the key-value caches of the last call's prompts. Each new prompt takes up the one that it has the
-            longest beginning in common with. The result is the same but for rounding.
+        prefixes: prompts read before; None if nothing is to be reused. Models whose layers look at a window of the
+            last tokens alone, or keep a state, have nothing that can be reused.
     """
 
-    def __init__(self, model: Any, reuse: bool = True) -> None:
+    def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
         self._model = model
-        self._reuse = reuse
-        self._kept: list[tuple[list[int], list[Any]]] = []
+        self._prefixes = prefixes
         self._rows: list[list[Any]] = []
         self._batch: list[Any] = []
 
     def forget(self) -> None:
-        """Drop the caches kept: the model's weights have changed."""
-        self._kept = []
+        """Forget the prompts read before: the model's weights have changed."""
+        if self._prefixes is not None:
+            self._prefixes.clear()
 
     def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
         """Take up a batch of prompts.
@@ -53,17 +54,15 @@ class TextDecoder:
         Returns:
             For each prompt the logits (V,) after its last token, and how many of its tokens were not computed anew.
         """
-        kept, self._kept, self._rows, self._batch = self._kept, [], [], []
-        logits, cached = [], []
+        self._rows, self._batch = [], []
+        logits, reused = [], []
         for prompt in prompts:
-            cache, known = self._best(kept, prompt.ids)
+            cache, known = self._known(prompt.ids)
             logits.append(self._prefill(cache, prompt.ids, known))
-            cached.append(known)
+            reused.append(known)
             self._rows.append(cache)
-            kept.append((prompt.ids, cache))
-        if self._reuse:
-            self._kept = kept[-len(prompts) :]
-        return logits, cached
+            self._keep(prompt.ids, cache)
+        return logits, reused
 
     def choose(self, rows: Sequence[int]) -> None:
         """Go on with these rows of the batch only; the first call comes right after `start`."""
@@ -76,7 +75,7 @@ class TextDecoder:
         chosen = [self._rows[row] for row in rows]
         self._rows = []
         if len(chosen) == 1:
-            self._batch = copy.deepcopy(chosen[0])
+            self._batch = chosen[0]
         else:
             self._batch = [type(layers[0]).merge(layers) for layers in zip(*chosen, strict=True)]
 
@@ -93,20 +92,26 @@ class TextDecoder:
 
         return _numpy(self._model(mx.array([list(ids)])))[0]
 
-    def _best(self, kept: Sequence[tuple[list[int], list[Any]]], ids: list[int]) -> tuple[list[Any], int]:
+    def _known(self, ids: list[int]) -> tuple[list[Any], int]:
         """Return a cache that begins like `ids`, and how many of them it holds."""
-        from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
+        from mlx_lm.models.cache import make_prompt_cache
 
-        known, before, cache = max(
-            ((_common(ids[:-1], before), before, cache) for before, cache in kept if self._reuse),
-            key=lambda found: found[0],
-            default=(0, [], None),
-        )
-        if cache is None or known == 0 or not can_trim_prompt_cache(cache):
-            return make_prompt_cache(self._model), 0
-        cache = copy.deepcopy(cache)
-        trim_prompt_cache(cache, len(before) - known)
-        return cache, known
+        cache = make_prompt_cache(self._model)
+        known, length = (None, 0) if self._prefixes is None else self._prefixes.longest(ids)
+        if known is not None:
+            for layer, (keys, values) in zip(cache, known.layers, strict=True):
+                layer.state = keys[..., :length, :], values[..., :length, :], length
+        return cache, length
+
+    def _keep(self, ids: list[int], cache: list[Any]) -> None:
+        import mlx.core as mx
+        from mlx_lm.models.cache import KVCache
+
+        if self._prefixes is None or not all(type(layer) is KVCache for layer in cache):
+            return
+        layers = [layer.keys_and_values() for layer in cache]
+        mx.eval(layers)
+        self._prefixes.add(ids, layers)
 
     def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
         """Compute the cache of a prompt. Its logits are asked for at the last token alone."""
@@ -182,14 +187,6 @@ class VisionDecoder:
         found = self._model.get_input_embeddings(ids, prompt.inputs.get("pixel_values"), **inputs)
         rest = {key: value for key, value in found.to_dict().items() if value is not None and key != "inputs_embeds"}
         return ids, found.inputs_embeds, rest
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens both begin with."""
-    for index, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return index
-    return min(len(left), len(right))
 
 
 def _numpy(array: Any) -> Logits:

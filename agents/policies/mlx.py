@@ -20,6 +20,7 @@ from agents.mlx_adapters import Adapters
 from agents.mlx_decoding import Logits, Prompt, TextDecoder, VisionDecoder
 from agents.mlx_models import Dtype, is_vision, load_text, load_vision, mend_text, read_config
 from agents.mlx_prompts import Prompts
+from agents.policies.prefixes import PrefixCache
 from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
 
 
@@ -27,7 +28,7 @@ class MLXPolicy:
     """A model in this process, on MLX.
 
     Text models take a call's conversations as one batch, and compute only what a prompt does not have in common with
-    one of the last call. Vision-language models take conversations one after another.
+    an earlier one. Vision-language models take conversations one after another.
 
     Args:
         model: a short name known to `agents.models`, a folder (Hugging Face's or converted for MLX, quantised or
@@ -35,8 +36,8 @@ class MLXPolicy:
         adapter: folder of a LoRA adapter, in MLX's format or in PEFT's, which is converted.
         dtype: precision of the weights; `"auto"` keeps the checkpoint's.
         seed: of the policy's own random stream, used by calls without a seed.
-        reuse: keep the last prompts' key-value caches for what the next ones begin with. Reusing changes results by
-            rounding, so that what is drawn may depend on the call before; False gives that up for speed.
+        reuse: megabytes of keys and values of earlier prompts that are kept for what the next ones begin with.
+            Reusing changes results by rounding, so that what is drawn may depend on the calls before; 0 keeps nothing.
 
     Raises:
         agents.models.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
@@ -53,7 +54,7 @@ class MLXPolicy:
         adapter: str | Path | None = None,
         dtype: Dtype | Literal["auto"] = "auto",
         seed: int = 0,
-        reuse: bool = True,
+        reuse: int = 1024,
     ) -> None:
         self.name = str(model)
         folder = _folder(model)
@@ -67,7 +68,7 @@ class MLXPolicy:
             self._decoder = VisionDecoder(self._model)
         else:
             self._model, self.tokenizer = load_text(folder, dtype=precision)
-            self._decoder = TextDecoder(self._model, reuse)
+            self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
         self._prompts = Prompts(self.tokenizer, processor, self.name)
         self._config = mend_text(read_config(folder))
         self._parameter_count = _count(self._model)
