@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("scripts.bench:app", "Measure against a raw limit or a peer."),
     "envs": ("scripts.envs:main", "List the environments that gymnasium.make knows."),
     "models": ("scripts.models:app", "List and fetch the models with a short name."),
+    "adapters": ("scripts.adapters:app", "Show a LoRA adapter, and convert it for MLX or back."),
     "doctor": ("scripts.doctor:main", "Check what this machine can run, and say how to mend what it can't."),
 }
 """Subcommand -> where it is (`module:attribute`) and what it is for, in the order of the help text."""

@@ -33,10 +33,10 @@ def main(
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
     import envs_registry  # noqa: F401  (registers the ids)
+    from agents.adapters.identity import read_about
     from agents.prompt import PromptTooLong
     from browser_env import EnvError
     from browser_env.episode import EpisodeWriter
-    from sdft.adapter import read_about
     from sdft.rollout import policy_record, versions
     from sdft.settings import TrainSettings
 
@@ -48,7 +48,7 @@ def main(
     # An adapter was trained under a prompt; the same prompt is used with it.
     about = read_about(adapter) if adapter else {}
     options: dict[str, Any] = {}
-    if about:
+    if "settings" in about:
         trained = TrainSettings(**about["settings"])
         options = {"actions": trained.actions, "max_prompt_tokens": trained.max_prompt_tokens, "guards": False}
     with console.status("Loading the model"):

@@ -14,9 +14,10 @@ from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
 from trl.experimental.sdft import SDFTConfig
 
+from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
-from sdft.adapter import save_adapter, weights_hash
+from sdft.adapter import save_adapter
 from sdft.rollout import Job, Result, Rollouts, versions
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
@@ -80,7 +81,7 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     start = time.time()
     policy = policy or TransformersPolicy(settings.model)
-    base_hash = weights_hash(policy.model)
+    base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
@@ -108,8 +109,7 @@ def train(
         log.seconds = trainer.seconds
         trainer.train(resume_from_checkpoint=last if resume else None)
     summary: dict[str, Any] = {
-        "base_model": settings.model,
-        "base_model_sha256": base_hash,
+        **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
         "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},

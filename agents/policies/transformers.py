@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from agents import models
+from agents.adapters.identity import check_base
 from agents.constraint import Matcher, ll_tokenizer
 from agents.policies.prefixes import PrefixCache
 from agents.policies.sampling import Row, Sampler
@@ -58,6 +59,7 @@ class TransformersPolicy:
     Raises:
         agents.models.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
         ValueError: a model in memory without tokenizer, or a tokenizer without chat template.
     """
 
@@ -78,6 +80,7 @@ class TransformersPolicy:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.in_memory = not isinstance(model, (str, Path))
+        self.source: str | Path | None = None if self.in_memory else models.resolve(cast("str | Path", model))
         self._model: Any
         if self.in_memory:
             if tokenizer is None:
@@ -85,12 +88,11 @@ class TransformersPolicy:
             self._model = model
             self.name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
         else:
-            source = models.resolve(cast("str | Path", model))
             if tokenizer is None:
-                tokenizer = AutoTokenizer.from_pretrained(source)
+                tokenizer = AutoTokenizer.from_pretrained(self.source)
             where = _best_device() if device == "auto" else torch.device(device)
             with models.no_progress_bars():
-                loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+                loaded: Any = AutoModelForCausalLM.from_pretrained(self.source, dtype=dtype)
             self._model = loaded.to(where).eval()
             self.name = str(model)
         if not getattr(tokenizer, "chat_template", None):
@@ -136,6 +138,7 @@ class TransformersPolicy:
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
         """
         from peft import PeftModel
@@ -147,8 +150,7 @@ class TransformersPolicy:
             self.adapter = None
             return
         folder = Path(path).expanduser()
-        if not (folder / "adapter_config.json").is_file():
-            raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no adapter_config.json).")
+        check_base(folder, self.source, model=self._model, name=self.name)
         previous, name = f"adapter_{self._adapter_count}", f"adapter_{self._adapter_count + 1}"
         if self._adapter_count == 0:
             self._model = PeftModel.from_pretrained(self._model, str(folder), adapter_name=name)

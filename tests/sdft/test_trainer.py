@@ -166,8 +166,8 @@ def test_the_teacher_starts_as_a_copy_and_follows_as_an_average(tiny_policy):
 
 
 def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, settings, tmp_path):
+    from agents.adapters.identity import read_about
     from agents.policies.transformers import TransformersPolicy
-    from sdft.adapter import read_about
 
     base = {name: value.clone() for name, value in tiny_policy.model.state_dict().items()}
     base_model = tiny_policy.model

@@ -1,0 +1,136 @@
+"""Base models as an adapter knows them: a folder's tensors, and a SHA-256 that tells one base from any other.
+
+The hash is over names, shapes, dtypes and values. It does not depend on where the folder is, on how the weights are
+split into files, or on adapters. That of a folder and that of the same model in memory are equal where transformers
+keeps names and dtype as they stand in the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agents import models
+from agents.adapters import tensors
+from browser_env.episode import write_atomically
+
+_TORCH = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "F8_E4M3": "float8_e4m3fn",
+          "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
+          "BOOL": "bool"}  # fmt: skip
+_HEAD = "lm_head.weight"
+_EMBEDDING = "embed_tokens.weight"
+
+
+def local_folder(source: str | Path) -> Path | None:
+    """Return the folder on this machine of a short name, a folder or a hub id; None for an id that is not cached.
+
+    Raises:
+        agents.models.ModelError: a folder that doesn't exist, or a short name that could not be pulled.
+    """
+    found = models.resolve(source)
+    if isinstance(found, Path):
+        return found
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(found, local_files_only=True, allow_patterns=["config.json"]))
+    except LocalEntryNotFoundError:
+        return None
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the safetensors files of a model folder; empty if its weights are kept in another format."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        return [folder / name for name in sorted(set(json.loads(index.read_text("utf8"))["weight_map"].values()))]
+    return sorted(folder.glob("model*.safetensors"))
+
+
+def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a model folder's tensors by name; empty if they are not in safetensors files."""
+    return {name: entry.shape for file in weight_files(folder) for name, entry in tensors.header(file).items()}
+
+
+def folder_dtype(folder: Path) -> str:
+    """Return torch's name of the dtype that most of a model folder's tensors have; empty without safetensors files."""
+    counts = Counter(entry.dtype for file in weight_files(folder) for entry in tensors.header(file).values())
+    return _TORCH.get(counts.most_common(1)[0][0], "") if counts else ""
+
+
+def folder_hash(folder: Path) -> str | None:
+    """Return the SHA-256 of a model folder's weights; None if they are not in safetensors files.
+
+    It is computed once (about 0.5 GB/s) and kept in the cache folder for as long as the files stay as they are.
+    """
+    files = weight_files(folder)
+    if not files:
+        return None
+    key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
+    memo = models.home() / "hashes" / f"{key}.json"
+    # The change time is the one that copying can't carry over from other weights of the same size.
+    facts = {file.name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for file in files for s in [file.stat()]}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(memo.read_text("utf8"))
+        if kept["files"] == facts:
+            return str(kept["sha256"])
+    found = _hash(files)
+    with contextlib.suppress(OSError):
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(memo, json.dumps({"folder": str(folder), "files": facts, "sha256": found}, indent=1))
+    return found
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    with contextlib.ExitStack() as stack:
+        where = {}
+        for file in files:
+            stream = stack.enter_context(open(file, "rb"))
+            data = stack.enter_context(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+            for name, entry in tensors.header(file).items():
+                where[name] = (data, entry)
+        embedding = next((name for name in sorted(where) if name.endswith(_EMBEDDING)), None)
+        if embedding and not any(name.endswith(_HEAD) for name in where):
+            where[_HEAD] = where[embedding]  # tied weights stand in the file once, in memory twice
+        for name, (data, entry) in sorted(where.items()):
+            digest.update(f"{name} {entry.shape} torch.{_TORCH.get(entry.dtype, entry.dtype)}\n".encode())
+            with memoryview(data) as view, view[entry.start : entry.end] as part:
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def memory_hash(model: Any, dtype: str = "") -> str:
+    """Return the SHA-256 of a torch model's base weights, adapters left out.
+
+    Args:
+        model: the model, wrapped by PEFT or not.
+        dtype: torch's name of one that floating-point weights are cast to first, so that a copy of a bfloat16 base
+            in float32 is still known; empty takes them as they are.
+    """
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(_base_tensors(model)):
+        if dtype and tensor.is_floating_point():
+            tensor = tensor.to(getattr(torch, dtype))
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def memory_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a torch model's base weights by name, adapters left out."""
+    return {name: tuple(tensor.shape) for name, tensor in _base_tensors(model)}
+
+
+def _base_tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    for name, tensor in model.state_dict().items():
+        if "lora_" not in name:
+            yield name.removeprefix("base_model.model.").replace(".base_layer.", "."), tensor

@@ -1,0 +1,230 @@
+"""PEFT's adapters to MLX's and back, by files: every key is used, no value is changed, or the adapter is refused.
+
+MLX keeps both matrices transposed and one rank and one scale for all modules; its modules are listed by their whole
+names, so that exactly those of the PEFT adapter are changed, whatever layers they are in. (`num_layers`, which mlx-lm
+wants, concerns only names relative to a layer.) PEFT's configuration is kept inside MLX's, and put back on return.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.adapters import base as bases
+from agents.adapters import tensors
+from agents.adapters.identity import (
+    CONFIG,
+    PEFT_WEIGHTS,
+    AdapterError,
+    check_base,
+    check_modules,
+    identity,
+    read_about,
+    write_about,
+)  # fmt: skip
+from agents.adapters.mlx import MLX_WEIGHTS
+from agents.adapters.naming import from_mlx, to_mlx
+from agents.adapters.tensors import Tensor
+from browser_env.episode import write_atomically
+
+_PEFT_KEY = re.compile(r"^base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight$")
+_MLX_KEY = re.compile(r"^(?P<module>.+)\.lora_(?P<side>[ab])$")
+_KEPT = "peft_config"
+_HARMLESS = frozenset({
+    "alpha_pattern", "auto_mapping", "base_model_name_or_path", "bias", "corda_config", "ensure_weight_tying",
+    "eva_config", "exclude_modules", "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform",
+    "loftq_config", "lora_alpha", "lora_dropout", "lora_ga_config", "megatron_core", "peft_type", "peft_version",
+    "qalora_group_size", "r", "rank_pattern", "revision", "target_modules", "task_type", "use_rslora",
+})  # fmt: skip
+"""PEFT's settings that are read here, or have no say in what a loaded adapter computes."""
+_PLAIN_LORA = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "inference_mode": True}
+_BASE_KEPT = (True, False, "gaussian", "eva", "orthogonal")
+"""Ways of starting an adapter that leave the base model's weights as they are."""
+
+
+def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Path:
+    """Convert a PEFT LoRA adapter to MLX's format, for mlx-lm or mlx-vlm by the kind of the base model.
+
+    Args:
+        folder: the adapter.
+        out: a folder that does not exist yet, or is empty.
+        base: the adapter's base model: short name, folder, or the hub id of a cached one.
+
+    Returns:
+        `out`.
+
+    Raises:
+        WrongBase: the adapter belongs to another base model.
+        AdapterError: the adapter has something that MLX's LoRA can't express, or `out` is not empty.
+        FileNotFoundError: there is no adapter.
+    """
+    folder, out = Path(folder).expanduser(), _empty(out)
+    check_base(folder, base)
+    base_folder = _folder(base)
+    config = json.loads((folder / CONFIG).read_text("utf8"))
+    _refuse_unsupported(folder, config)
+    pairs = _pairs(folder / PEFT_WEIGHTS, _PEFT_KEY)
+    modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
+    check_modules(modules, bases.shapes(base_folder), f"The adapter at {folder} does not fit {base}", every=True)
+    ranks = {module: pair["a"].shape[0] for module, pair in pairs.items()}
+    rank, scale = _rank_and_scale(folder, config, ranks)
+    model_config = json.loads((base_folder / "config.json").read_text("utf8"))
+    names = {module: to_mlx(module, model_config) for module in pairs}
+    converted = {
+        f"{names[module]}.lora_{side}": matrix.transposed()
+        for module, pair in pairs.items()
+        for side, matrix in pair.items()
+    }
+    mlx = {
+        "fine_tune_type": "lora",
+        "num_layers": len({match[0] for module in pairs if (match := re.search(r".*?\.\d+\.", module))}),
+        "lora_parameters": {
+            "rank": rank, "scale": scale, "dropout": config.get("lora_dropout", 0.0), "keys": sorted(names.values()),
+        },
+        _KEPT: config,
+    }  # fmt: skip
+    _write(out, MLX_WEIGHTS, converted, mlx, {"format": "mlx"}, read_about(folder))
+    return out
+
+
+def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Path:
+    """Convert an MLX LoRA adapter (of mlx-lm or mlx-vlm) to PEFT's format.
+
+    An adapter that carries no identity gets that of `base`. Arguments, result and errors are those of `peft_to_mlx`.
+    """
+    folder, out = Path(folder).expanduser(), _empty(out)
+    check_base(folder, base)
+    base_folder = _folder(base)
+    config = json.loads((folder / CONFIG).read_text("utf8"))
+    kind = config.get("fine_tune_type", "lora")
+    if kind != "lora" or "lora_parameters" not in config:
+        what = "kind unknown" if kind == "lora" else f"fine_tune_type {kind}"
+        raise AdapterError(f"The adapter at {folder} ({what}) is no plain LoRA of mlx-lm or mlx-vlm.")
+    settings = config["lora_parameters"]
+    model_config = json.loads((base_folder / "config.json").read_text("utf8"))
+    found = {
+        from_mlx(module, model_config): {side: matrix.transposed() for side, matrix in pair.items()}
+        for module, pair in _pairs(folder / MLX_WEIGHTS, _MLX_KEY).items()
+    }
+    modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in found.items()}
+    known = bases.shapes(base_folder)
+    check_modules(modules, known, f"The adapter at {folder} does not fit {base}", every=True)
+    rank, scale = int(settings["rank"]), float(settings["scale"])
+    ranks = {module: pair["a"].shape[0] for module, pair in found.items()}
+    if set(ranks.values()) != {rank}:
+        raise AdapterError(
+            f"The adapter at {folder} says rank {rank}; its matrices have {sorted(set(ranks.values()))}."
+        )
+    converted = {
+        f"base_model.model.{module}.lora_{side.upper()}.weight": matrix
+        for module, pair in found.items()
+        for side, matrix in pair.items()
+    }
+    peft = config.get(_KEPT) or {
+        "base_model_name_or_path": str(base_folder),
+        "r": rank,
+        "lora_alpha": _plain(scale * rank),
+        "lora_dropout": settings.get("dropout", 0.0),
+        "target_modules": _targets(modules, known),
+        **_PLAIN_LORA,
+    }
+    if _rank_and_scale(folder, peft, ranks) != (rank, scale):
+        raise AdapterError(
+            f"The adapter at {folder} has another rank or scale than the PEFT settings kept in {CONFIG}."
+        )
+    about = read_about(folder) or identity(str(base), base)
+    _write(out, PEFT_WEIGHTS, converted, peft, {"format": "pt"}, about)
+    return out
+
+
+def _empty(out: str | Path) -> Path:
+    out = Path(out).expanduser()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise AdapterError(f"{out} is not empty: choose another folder.")
+    return out
+
+
+def _folder(base: str | Path) -> Path:
+    found = bases.local_folder(base)
+    if found is None or not bases.weight_files(found):
+        raise AdapterError(f"The base model {base} is not on this machine with safetensors files: give its folder.")
+    return found
+
+
+def _write(
+    out: Path, weights: str, found: Mapping[str, Tensor], config: Any, metadata: dict[str, str], about: Any
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    tensors.write(out / weights, found, metadata)
+    if about:
+        write_about(out, about)
+    write_atomically(out / CONFIG, json.dumps(config, indent=2, sort_keys=True))  # last: without it, it is no adapter
+
+
+def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
+    unknown = {key: value for key, value in config.items() if value and key not in _HARMLESS}
+    if config.get("peft_type") != "LORA":
+        unknown["peft_type"] = config.get("peft_type")
+    if config.get("bias", "none") != "none":
+        unknown["bias"] = config["bias"]
+    if config.get("init_lora_weights", True) not in _BASE_KEPT:
+        unknown["init_lora_weights"] = config["init_lora_weights"]  # changes the base's weights as well
+    if unknown:
+        what = ", ".join(f"{key}={value!r}" for key, value in sorted(unknown.items()))
+        raise AdapterError(f"The adapter at {folder} can't be converted: MLX's LoRA has nothing for {what}.")
+
+
+def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]:
+    """Return the matrices `a` and `b` of each module, in the order of the file. Every key is used."""
+    if not file.is_file():
+        raise FileNotFoundError(f"There are no adapter weights at {file}.")
+    pairs: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.read(file).items():
+        match = pattern.match(key)
+        if match is None or len(tensor.shape) != 2:
+            raise AdapterError(f"{file}: {key} of shape {tensor.shape} is no LoRA matrix of a linear layer.")
+        pairs.setdefault(match["module"], {})[match["side"].lower()] = tensor
+    for module, pair in pairs.items():
+        if set(pair) != {"a", "b"}:
+            raise AdapterError(f"{file}: {module} has only lora_{'/'.join(pair)}, not both matrices.")
+    if not pairs:
+        raise AdapterError(f"{file} holds no LoRA matrices.")
+    return pairs
+
+
+def _rank_and_scale(folder: Path, config: Mapping[str, Any], ranks: Mapping[str, int]) -> tuple[int, float]:
+    """Return the one rank and the one scale of an adapter, `ranks` being those of the matrices."""
+    found = set()
+    for module, rank in ranks.items():
+        said = _by_pattern(module, config.get("rank_pattern") or {}, config["r"])
+        if said != rank:
+            raise AdapterError(f"The adapter at {folder}: {module} has rank {rank}, its configuration says {said}.")
+        alpha = _by_pattern(module, config.get("alpha_pattern") or {}, config["lora_alpha"])
+        found.add((rank, alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)))
+    if len(found) > 1:
+        raise AdapterError(
+            f"The adapter at {folder} has modules of different rank or scale {sorted(found)} (rank_pattern, "
+            "alpha_pattern); MLX has one of each for a whole adapter."
+        )
+    return found.pop()
+
+
+def _by_pattern(module: str, patterns: Mapping[str, Any], default: Any) -> Any:
+    """Return a module's value as PEFT finds it: by the first pattern that matches the end of its name."""
+    return next((patterns[key] for key in patterns if re.match(rf"(.*\.)?({key})$", module)), default)
+
+
+def _targets(modules: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return PEFT's `target_modules`: the ends of the names, or whole names where ends would add other modules."""
+    names = sorted(modules)
+    ends = {name.rsplit(".", 1)[-1] for name in names}
+    same_end = [name for name in known if name.endswith(".weight") and name.split(".")[-2] in ends]
+    return sorted(ends) if len(same_end) == len(names) else names
+
+
+def _plain(value: float) -> float:
+    return int(value) if value == int(value) else value

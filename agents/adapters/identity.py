@@ -1,0 +1,183 @@
+"""Which base model an adapter belongs to: written when it is made, checked whenever it is loaded.
+
+An adapter on another base gives nonsense without any error, so it is refused. What decides is the hash of the base's
+weights; names may differ, since the same base can lie in another folder.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agents import models
+from agents.adapters import base, tensors
+from browser_env.episode import write_atomically
+
+ABOUT = "selfsurf.json"
+"""The file beside an adapter that says what it was made from."""
+CONFIG = "adapter_config.json"
+PEFT_WEIGHTS = "adapter_model.safetensors"
+
+log = logging.getLogger(__name__)
+_KEY = re.compile(r"^base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight$")
+_TAIL = re.compile(r"\.(?:layers|blocks|h)\.\d+\..+$")
+
+
+class AdapterError(models.ModelError):
+    """An adapter could not be read, converted or used. The message says what to do."""
+
+
+class WrongBase(AdapterError):
+    """An adapter was loaded on a base model that it does not belong to."""
+
+
+def read_about(folder: str | Path) -> dict[str, Any]:
+    """Return what was saved beside an adapter; empty for an adapter from elsewhere."""
+    path = Path(folder) / ABOUT
+    return dict(json.loads(path.read_text(encoding="utf8"))) if path.exists() else {}
+
+
+def write_about(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write `about` beside an adapter."""
+    write_atomically(folder / ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
+
+
+def identity(name: str, source: str | Path | None = None, model: Any = None) -> dict[str, str]:
+    """Return what an adapter must say about its base, for `write_about`.
+
+    Args:
+        name: how the base is called: a short name, a hub id or a folder.
+        source: where it was loaded from, as given to `agents.models.resolve`; None for a model in memory only.
+        model: the torch model, needed where `source` is None or has no safetensors files.
+
+    Raises:
+        ValueError: there is neither a folder with safetensors files nor a model.
+    """
+    folder = base.local_folder(source) if source is not None else None
+    found = base.folder_hash(folder) if folder else None
+    if folder is not None and found is not None:
+        dtype = base.folder_dtype(folder)
+    elif model is not None:
+        found = base.memory_hash(model)
+        dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    else:
+        raise ValueError(f"{source} has no safetensors files: the base model's weights can't be hashed.")
+    return {"base_model": name, "base_model_sha256": found, "base_model_dtype": dtype}
+
+
+def check_base(adapter: str | Path, source: str | Path | None = None, *, model: Any = None, name: str = "") -> None:
+    """Make sure that an adapter belongs to a base model.
+
+    An adapter that says nothing about its base (one from elsewhere) is accepted if its shapes fit, with a warning in
+    the log that names the base that its configuration names.
+
+    Args:
+        adapter: its folder, in PEFT's or MLX's format.
+        source: the base's folder, short name or hub id; of a base that is quantised when it is loaded, or was
+            converted, the source of its original weights.
+        model: the torch model, where there is one; needed where `source` is None.
+        name: how the base is called in messages; `source` if not given.
+
+    Raises:
+        WrongBase: it belongs to another base, its shapes do not fit, or nothing is known of the base's weights.
+        FileNotFoundError: there is no adapter in that folder.
+    """
+    adapter = Path(adapter).expanduser()
+    if not (adapter / CONFIG).is_file():
+        raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
+    name = name or str(source or getattr(getattr(model, "config", None), "_name_or_path", "") or "the model in memory")
+    quantised = getattr(model, "is_quantized", False)
+    if source is None and quantised:
+        origin = Path(str(getattr(model.config, "_name_or_path", "") or "?"))
+        source = origin if origin.is_dir() else None
+    folder = base.local_folder(source) if source is not None else None
+    readable = None if quantised else model
+    about = read_about(adapter)
+    expected = about.get("base_model_sha256")
+    if expected is None:
+        _check_unnamed(adapter, folder, readable, name)
+        return
+    found = base.folder_hash(folder) if folder else None
+    if found == expected:
+        return
+    if readable is not None:
+        in_memory = base.memory_hash(readable, about.get("base_model_dtype", ""))
+        if in_memory == expected:
+            return
+        found = found or in_memory
+    whose = f"The adapter at {adapter} belongs to the base model {about.get('base_model', '?')}"
+    if found is None:
+        raise WrongBase(f"{whose}, but {name} has no safetensors files by which to tell whether it is the same.")
+    raise WrongBase(
+        f"{whose} (weights {expected[:12]}) and can't be used on {name} (weights {found[:12]}): load it on its own "
+        "base, or train an adapter for this one."
+    )
+
+
+def check_modules(
+    modules: Mapping[str, tuple[int, int]], known: Mapping[str, tuple[int, ...]], whose: str, *, every: bool
+) -> None:
+    """Make sure that the linear layers which an adapter changes stand in a base model, with the same shapes.
+
+    Args:
+        modules: (outputs, inputs) by transformers' name of the layer.
+        known: the shapes of the base's tensors by name, in files or in memory.
+        whose: the beginning of the message.
+        every: refuse if one of the layers is not found, not only if none is.
+
+    Raises:
+        WrongBase: they don't.
+    """
+    missing = []
+    for module, shape in modules.items():
+        # Names in memory and in files may differ before the layer's number.
+        tail = _TAIL.search(f".{module}")
+        exact = f"{module}.weight"
+        ending = f"{tail[0]}.weight" if tail else f".{exact}"
+        found = [known[exact]] if exact in known else [known[key] for key in known if f".{key}".endswith(ending)]
+        if not found:
+            missing.append(module)
+        elif shape not in found and (every or shape[::-1] not in found):  # GPT-2 keeps its matrices transposed
+            raise WrongBase(f"{whose}: {module} is {found[0]} there, the adapter's is {shape} (outputs, inputs).")
+    if missing and (every or len(missing) == len(modules)):
+        raise WrongBase(f"{whose}: it has no {missing[0]}, nor {len(missing) - 1} others of {len(modules)} layers.")
+
+
+def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
+    """Check an adapter without identity: its shapes must fit, and what it says of its base goes into the log."""
+    config = json.loads((adapter / CONFIG).read_text("utf8"))
+    named = str(config.get("base_model_name_or_path") or config.get("model") or "an unnamed base")
+    known = base.memory_shapes(model) if model is not None else base.shapes(folder) if folder else {}
+    file = adapter / PEFT_WEIGHTS
+    if known and file.is_file():
+        whose = f"The adapter at {adapter}, made for {named}, does not fit {name}"
+        check_modules(_linear_shapes(file), known, whose, every=False)
+    log.warning(
+        "The adapter at %s carries no hash of its base model. It was made for %s and is used on %s%s.",
+        adapter, named, name, "" if _same_name(named, name) else ", which may be another model",
+    )  # fmt: skip
+
+
+def _linear_shapes(file: Path) -> dict[str, tuple[int, int]]:
+    """Return the (outputs, inputs) of each linear layer that a PEFT adapter changes, read from its file's header."""
+    sides: dict[str, dict[str, tuple[int, ...]]] = {}
+    for key, entry in tensors.header(file).items():
+        match = _KEY.match(key)
+        if match is not None and len(entry.shape) == 2:
+            sides.setdefault(match["module"], {})[match["side"]] = entry.shape
+    return {module: (pair["B"][0], pair["A"][1]) for module, pair in sides.items() if len(pair) == 2}
+
+
+def _same_name(one: str, other: str) -> bool:
+    """Whether two names may mean one model: the last part of a path or hub id counts, a short name is its hub id."""
+
+    def plain(name: str) -> str:
+        path = Path(name).expanduser()
+        name = str(models.record(path).get("name", name)) if path.is_dir() else name
+        return (models.KNOWN[name].hub if name in models.KNOWN else name).rstrip("/").rsplit("/", 1)[-1].lower()
+
+    return plain(one) == plain(other)

@@ -1,0 +1,105 @@
+"""Whether a server that loads PEFT adapters by path, vLLM or TensorRT-LLM, will take one and compute the same.
+
+What each refuses, and what it drops without a word, is read from their sources: vLLM's `PEFTHelper` (0.27) and
+TensorRT-LLM's `lora_manager` (1.2). Neither was run here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from agents.adapters import tensors
+from agents.adapters.identity import CONFIG, PEFT_WEIGHTS
+
+Server: TypeAlias = Literal["vllm", "tensorrt"]
+
+VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM's `--max-lora-rank` may be."""
+DEFAULT_MAX_RANK: dict[Server, int] = {"vllm": 16, "tensorrt": 64}
+"""The highest rank that a server takes unless it was started with another one."""
+_TENSORRT_MODULES = frozenset({
+    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj", "up_proj", "gate_up_proj", "w1", "w2", "w3",
+    "gate",
+})  # fmt: skip
+_VISION = (".visual.", ".vision_model.", ".vision_tower.", ".connector.", ".multi_modal_projector.")
+_VISION_LOST: dict[Server, str] = {
+    "vllm": "layers outside the language model are left out: start it with --enable-tower-connector-lora",
+    "tensorrt": "layers of the vision tower would be taken for the language model's of the same number",
+}
+
+
+def check_servable(folder: str | Path, server: Server, *, max_rank: int | None = None) -> list[str]:
+    """Say why a server would refuse a PEFT adapter, or take it and compute something else; empty if it is fine.
+
+    Args:
+        folder: the adapter.
+        server: which server.
+        max_rank: the highest rank that the server was started with; None is its default.
+
+    Raises:
+        FileNotFoundError: there is no adapter.
+        ValueError: an unknown server.
+    """
+    if server not in DEFAULT_MAX_RANK:
+        raise ValueError(f"Unknown server {server!r}: it is one of {', '.join(DEFAULT_MAX_RANK)}.")
+    folder = Path(folder).expanduser()
+    if not (folder / CONFIG).is_file():
+        raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {CONFIG}).")
+    config = json.loads((folder / CONFIG).read_text("utf8"))
+    if "peft_type" not in config:
+        return [f"it is not in PEFT's format; convert it first (no peft_type in {CONFIG})"]
+    return [*_refused(config), *_ranks(folder, config, server, max_rank), *_names(folder, server)]
+
+
+def _refused(config: dict[str, Any]) -> list[str]:
+    found = []
+    if config["peft_type"] != "LORA":
+        found.append(f"only LORA is served, not {config['peft_type']}")
+    if config.get("modules_to_save"):
+        found.append(f"modules_to_save is not served: {config['modules_to_save']}")
+    if config.get("use_dora"):
+        found.append("DoRA is not served")
+    if config.get("bias", "none") != "none" or config.get("lora_bias"):
+        found.append("biases are not served")
+    if config.get("alpha_pattern"):
+        found.append("alpha_pattern is not read: modules would have the wrong scale")
+    return found
+
+
+def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
+    rank = max([config.get("r", 8), *(config.get("rank_pattern") or {}).values()])
+    found = []
+    if config.get("rank_pattern") and server == "vllm":
+        found.append("rank_pattern is not read: modules would have the wrong scale")  # it divides by r everywhere
+    if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):
+        enough = next((allowed for allowed in VLLM_RANKS if allowed >= rank), None)
+        if server == "tensorrt":
+            how = f"LoraConfig(max_lora_rank={rank})"
+        else:
+            how = f"--max-lora-rank {enough}" if enough else f"no vLLM: {VLLM_RANKS[-1]} is its most"
+        found.append(f"its rank is {rank}, the server's limit {limit}: start it with {how}")
+    return found
+
+
+def _names(folder: Path, server: Server) -> list[str]:
+    file = folder / PEFT_WEIGHTS
+    if not file.is_file():
+        return [f"it has no {PEFT_WEIGHTS}"]
+    found: list[str] = []
+    odd: set[str] = set()
+    for key in tensors.header(file):
+        module, _, side = key.removeprefix("base_model.model.").removesuffix(".weight").rpartition(".")
+        known = side in ("lora_A", "lora_B") and key.startswith("base_model.model.")
+        if server == "vllm":
+            known = known or side == "base_layer"  # PEFT's copy of the base's own embedding, which is passed over
+        else:
+            known = known and module.rsplit(".", 1)[-1] in _TENSORRT_MODULES
+        if not known:
+            odd.add(module or key)
+        if not found and any(part in f".{module}" for part in _VISION):
+            found.append(_VISION_LOST[server])
+    if odd:
+        found.append(f"it has no place for {', '.join(sorted(odd)[:3])}{' and others' if len(odd) > 3 else ''}")
+    return found

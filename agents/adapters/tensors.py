@@ -1,0 +1,105 @@
+"""Safetensors files as bytes: headers, single tensors and whole files, in any dtype and without a tensor library.
+
+Conversion must not change a bit, and must run where torch is not installed, so values are never interpreted.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1,
+          "U8": 1, "BOOL": 1}  # fmt: skip
+"""Bytes of one value, by the format's names of dtypes."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a tensor lies in a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    """Offset in the file, bytes."""
+    end: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor as it stands in a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def transposed(self) -> Tensor:
+        """Return the matrix with rows and columns exchanged, bit for bit.
+
+        Raises:
+            ValueError: it is no matrix, or of a dtype that is not known here.
+        """
+        if len(self.shape) != 2 or self.dtype not in WIDTHS:
+            raise ValueError(f"A {self.dtype} tensor of shape {self.shape} can't be transposed.")
+        values = np.frombuffer(self.data, dtype=f"V{WIDTHS[self.dtype]}").reshape(self.shape)
+        return Tensor(self.dtype, (self.shape[1], self.shape[0]), np.ascontiguousarray(values.T).tobytes())
+
+
+def header(file: Path) -> dict[str, Entry]:
+    """Return the tensors of a safetensors file, without their values.
+
+    Raises:
+        ValueError: it is not a safetensors file, or one that was cut off.
+    """
+    size = file.stat().st_size
+    with open(file, "rb") as stream:
+        start = stream.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > size - 8:
+            raise ValueError(f"{file} is not a safetensors file.")
+        try:
+            facts = json.loads(stream.read(length))
+        except ValueError:
+            raise ValueError(f"{file} is not a safetensors file.") from None
+    facts.pop("__metadata__", None)
+    found = {}
+    for name, fact in facts.items():
+        first, last = (8 + length + offset for offset in fact["data_offsets"])
+        if last > size:
+            raise ValueError(f"{file} is cut off: fetch or copy it again.")
+        found[name] = Entry(fact["dtype"], tuple(fact["shape"]), first, last)
+    return found
+
+
+def read(file: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        ValueError: it is not a safetensors file, or one that was cut off.
+    """
+    entries = header(file)
+    with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return {name: Tensor(e.dtype, e.shape, data[e.start : e.end]) for name, e in entries.items()}
+
+
+def write(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file, laid out as the format's own library does: by dtype, widest first, then by name."""
+    names = sorted(tensors, key=lambda name: (-WIDTHS[tensors[name].dtype], tensors[name].dtype, name))
+    facts: dict[str, object] = {"__metadata__": dict(metadata)}
+    offset = 0
+    for name in names:
+        tensor = tensors[name]
+        end = offset + len(tensor.data)
+        facts[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with open(file, "wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        for name in names:
+            stream.write(tensors[name].data)

@@ -1,0 +1,142 @@
+"""The proof that an adapter computes the same in MLX as in PEFT: both are run, and the logits compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents import mlx_models, models
+from agents.adapters.base import local_folder
+from agents.adapters.identity import AdapterError, check_base
+from agents.adapters.mlx import load_mlx_adapter
+
+TOLERANCE = 1e-3
+"""The largest difference of a logit, both models in float32. Kernels differ; 1e-4 is seen for a model of 135M."""
+Prompt: TypeAlias = tuple[str, NDArray[np.uint8] | None]
+"""Text, image placeholders included, and an image (height, width, 3) for a vision model."""
+TEXTS = ("Press the button labelled Submit.", "The capital of France is Paris; that of Italy is")
+"""What may be read where nothing else is given."""
+_Inputs: TypeAlias = dict[str, NDArray[Any]]
+_Logits: TypeAlias = list[NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found. Differences are the largest of any logit at any position of the prompts."""
+
+    modules: int
+    """Linear layers that the adapter changes."""
+    moved: float
+    """How far the adapter moves the logits, in PEFT."""
+    difference: float
+    """Between MLX and PEFT, with the adapter."""
+    base_difference: float
+    """Between MLX and torch, without it."""
+    tolerance: float
+
+
+def verify_mlx(
+    peft: str | Path, mlx: str | Path, base: str | Path, prompts: Sequence[Prompt], *, tolerance: float = TOLERANCE
+) -> Verification:
+    """Run an adapter in PEFT and its conversion in MLX on the same prompts, in float32, and compare the logits.
+
+    Args:
+        peft: the adapter in PEFT's format.
+        mlx: the same in MLX's.
+        base: their base model: short name, folder, or the hub id of a cached one.
+        prompts: what to read.
+        tolerance: the largest difference allowed.
+
+    Raises:
+        WrongBase: one of them belongs to another base model.
+        AdapterError: a key was not used, the logits did not move, or they differ by more than `tolerance`.
+    """
+    folder = local_folder(base)
+    if folder is None:
+        raise models.ModelError(f"The base model {base} is not on this machine: give its folder.")
+    check_base(peft, folder)
+    check_base(mlx, folder)
+    vision = mlx_models.is_vision(folder)
+    load = mlx_models.load_vision if vision else mlx_models.load_text
+    model, reader = load(folder, dtype="float32")
+    inputs = [_inputs(reader, prompt, vision=vision) for prompt in prompts]
+    plain = [_mlx_logits(model, item, vision=vision) for item in inputs]
+    modules = load_mlx_adapter(model, mlx, vision=vision)
+    adapted = [_mlx_logits(model, item, vision=vision) for item in inputs]
+    reference, reference_adapted = _torch_logits(folder, Path(peft).expanduser(), inputs, vision=vision)
+    found = Verification(
+        modules=modules,
+        moved=_largest(reference_adapted, reference),
+        difference=_largest(adapted, reference_adapted),
+        base_difference=_largest(plain, reference),
+        tolerance=tolerance,
+    )
+    if found.base_difference > tolerance:
+        raise AdapterError(f"MLX and torch differ by {found.base_difference:.2g} without any adapter: {found}")
+    if found.moved <= 10 * tolerance:
+        raise AdapterError(f"The adapter moves no logit by more than {found.moved:.2g}, which proves nothing: {found}")
+    if found.difference > tolerance:
+        raise AdapterError(f"In MLX the adapter's logits differ from PEFT's by {found.difference:.2g}: {found}")
+    return found
+
+
+def _inputs(reader: Any, prompt: Prompt, *, vision: bool) -> _Inputs:
+    """Return what the model is given for a prompt, from MLX's own tokenizer or processor."""
+    text, image = prompt
+    if not vision:
+        if image is not None:
+            raise ValueError("The base model reads text only, but a prompt has an image.")
+        return {"input_ids": np.array([reader.encode(text)])}
+    if image is None:
+        return {"input_ids": np.array([reader.tokenizer.encode(text, add_special_tokens=False)])}
+    from PIL import Image
+
+    made = reader(images=[Image.fromarray(image)], text=[text], add_special_tokens=False)
+    return {key: np.array(value) for key, value in made.items() if key != "attention_mask"}
+
+
+def _mlx_logits(model: Any, inputs: _Inputs, *, vision: bool) -> NDArray[np.float32]:
+    core = import_module("mlx.core")
+    given = {key: core.array(value) for key, value in inputs.items()}
+    ids = given.pop("input_ids")
+    if not vision:
+        return np.array(model(ids)[0].astype(core.float32))
+    prepared = model.get_input_embeddings(ids, given.pop("pixel_values", None), **given)
+    places = {key: getattr(prepared, key, None) for key in ("position_ids", "rope_deltas")}
+    places = {key: value for key, value in places.items() if value is not None}
+    output = model.language_model(ids, inputs_embeds=prepared.inputs_embeds, **places)
+    return np.array(output.logits[0].astype(core.float32))
+
+
+def _torch_logits(folder: Path, adapter: Path, inputs: Sequence[_Inputs], *, vision: bool) -> tuple[_Logits, _Logits]:
+    """Return the logits without and with the adapter."""
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    kind = AutoModelForImageTextToText if vision else AutoModelForCausalLM
+    with models.no_progress_bars():
+        model: Any = PeftModel.from_pretrained(kind.from_pretrained(folder, dtype=torch.float32), str(adapter)).eval()
+
+    def logits(item: _Inputs) -> NDArray[np.float32]:
+        given = {key: torch.from_numpy(value) for key, value in item.items()}
+        given["input_ids"] = given["input_ids"].long()
+        if "image_grid_thw" in given:  # torch's processor says which tokens are an image's, MLX's does not
+            given["mm_token_type_ids"] = (given["input_ids"] == model.config.image_token_id).long()
+        found: NDArray[np.float32] = model(**given).logits[0].float().numpy()
+        return found
+
+    with torch.no_grad():
+        adapted = [logits(item) for item in inputs]
+        with model.disable_adapter():
+            return [logits(item) for item in inputs], adapted
+
+
+def _largest(ours: _Logits, theirs: _Logits) -> float:
+    return max(float(np.abs(one - other).max()) for one, other in zip(ours, theirs, strict=True))

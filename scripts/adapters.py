@@ -1,0 +1,88 @@
+"""`selfsurf adapters`: what an adapter belongs to and where it can be used, and its conversion for MLX and back."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the adapter.")]
+_BASE = "Its base model: short name, folder, or hub id of a model that is on this machine."
+
+
+class Target(StrEnum):
+    """A format to convert to."""
+
+    MLX = "mlx"
+    PEFT = "peft"
+
+
+@app.command()
+def show(
+    folder: Folder,
+    base: Annotated[str, typer.Option(help=f"{_BASE} Checks that the adapter belongs to it.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Print an adapter's format, its base model, and what would keep vLLM or TensorRT-LLM from serving it."""
+    from agents.adapters import identity, servable
+
+    config_file = folder / identity.CONFIG
+    if not config_file.is_file():
+        raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {identity.CONFIG}).")
+    config, about = json.loads(config_file.read_text("utf8")), identity.read_about(folder)
+    facts: dict[str, Any] = {
+        "format": "peft" if "peft_type" in config else "mlx",
+        "rank": config.get("r", config.get("lora_parameters", {}).get("rank")),
+        "base_model": about.get("base_model") or config.get("base_model_name_or_path"),
+        "base_model_sha256": about.get("base_model_sha256"),
+    }
+    for server in servable.DEFAULT_MAX_RANK:
+        facts[server] = servable.check_servable(folder, server)
+    if base:
+        identity.check_base(folder, base)
+        facts["checked_on"] = base
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    for key, value in facts.items():
+        text = "; ".join(value) or "can be served" if isinstance(value, list) else value or "not known"
+        typer.echo(f"{key:<18} {text}")
+
+
+@app.command()
+def convert(
+    folder: Folder,
+    out: Annotated[Path, typer.Argument(help="A new folder.")],
+    to: Annotated[Target, typer.Option(help="The format to write.")],
+    base: Annotated[str, typer.Option(help=_BASE)],
+    verify: Annotated[bool, typer.Option(help="Then run both in PEFT and MLX, and compare the logits.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Convert an adapter: PEFT's format for MLX, or MLX's for PEFT, vLLM and TensorRT-LLM."""
+    from dataclasses import asdict
+
+    from agents.adapters.convert import mlx_to_peft, peft_to_mlx
+
+    (peft_to_mlx if to is Target.MLX else mlx_to_peft)(folder, out, base=base)
+    facts: dict[str, Any] = {"adapter": str(out), "format": to.value}
+    if verify:
+        from agents.adapters.verify import TEXTS, verify_mlx
+
+        peft, mlx = (folder, out) if to is Target.MLX else (out, folder)
+        facts["verified"] = asdict(verify_mlx(peft, mlx, base, [(text, None) for text in TEXTS]))
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    typer.echo(str(out))
+    if verify:
+        found = facts["verified"]
+        typer.echo(
+            f"{found['modules']} layers; it moves logits by up to {found['moved']:.3g}; MLX and PEFT differ by "
+            f"{found['difference']:.2g} (tolerance {found['tolerance']:.2g})."
+        )

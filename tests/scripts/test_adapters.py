@@ -1,0 +1,53 @@
+"""`selfsurf adapters` on a tiny model and a random adapter of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from scripts.cli import app
+from tests.agents.tiny_adapters import save_random_adapter
+from tests.agents.tiny_models import save_llama
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    from transformers import AutoTokenizer
+
+    from agents import models
+
+    return save_llama(tmp_path / "base", AutoTokenizer.from_pretrained(models.pull("smollm2")))
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["adapters", *map(str, arguments)])
+
+
+def test_an_adapter_is_shown_converted_and_verified(base: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    adapter = save_random_adapter(base, tmp_path / "adapter", r=20)
+    shown = run("show", adapter, "--base", base)
+    assert shown.exit_code == 0
+    assert "start it with --max-lora-rank 32" in shown.stdout
+    assert "can be served" in shown.stdout  # by TensorRT-LLM, whose limit is higher
+    done = run("convert", adapter, tmp_path / "mlx", "--to", "mlx", "--base", base, "--verify", "--json")
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["verified"]["difference"] < 1e-4 < 1.0 < facts["verified"]["moved"]
+    assert json.loads(run("show", tmp_path / "mlx", "--json").stdout)["format"] == "mlx"
+    back = run("convert", tmp_path / "mlx", tmp_path / "back", "--to", "peft", "--base", base)
+    assert back.stdout.strip() == str(tmp_path / "back")
+
+
+def test_what_is_refused_is_said_in_one_line(base: Path, tmp_path: Path) -> None:
+    adapter = save_random_adapter(base, tmp_path / "adapter")
+    (adapter / "selfsurf.json").write_text(json.dumps({"base_model": "another", "base_model_sha256": "0" * 64}))
+    refused = run("show", adapter, "--base", base)
+    assert refused.exit_code == 1
+    assert refused.stderr.count("\n") == 1
+    assert "belongs to the base model another" in refused.stderr
+    assert run("show", tmp_path).exit_code == 1
