@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agents.models import ModelError
-
-WEIGHTS = "adapters.safetensors"
-_CONFIG = "adapter_config.json"
-_PEFT_WEIGHTS = "adapter_model.safetensors"
+from agents.adapters.convert import peft_to_mlx
+from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, AdapterError, check_base
+from agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 
 
 class Adapters:
@@ -37,19 +34,21 @@ class Adapters:
             adapter: a folder in the format of MLX, or of PEFT, which is converted.
 
         Raises:
-            agents.models.ModelError: the adapter belongs to another base model, or does not fit this one.
+            AdapterError: the adapter belongs to another base model, or does not fit this one.
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
-        if not (adapter / _CONFIG).is_file():
-            raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {_CONFIG}).")
-        if (adapter / WEIGHTS).is_file():
-            _module("identity").check_base(adapter, self._folder)
+        if not (adapter / CONFIG).is_file():
+            raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
+        if json.loads((adapter / CONFIG).read_text("utf8")).get("fine_tune_type") == "full":
+            raise AdapterError(f"{adapter} replaces the model's own weights: load it as a model, not as an adapter.")
+        if (adapter / MLX_WEIGHTS).is_file():
+            check_base(adapter, self._folder)
             self._put(adapter)
-        elif (adapter / _PEFT_WEIGHTS).is_file():
+        elif (adapter / PEFT_WEIGHTS).is_file():
             with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
-                self._put(_module("convert").peft_to_mlx(adapter, Path(temporary), base=self._folder))
+                self._put(peft_to_mlx(adapter, temporary, base=self._folder))
         else:
-            raise FileNotFoundError(f"There are no adapter weights at {adapter} ({WEIGHTS} or {_PEFT_WEIGHTS}).")
+            raise FileNotFoundError(f"There are no adapter weights at {adapter} ({MLX_WEIGHTS} or {PEFT_WEIGHTS}).")
 
     def remove(self) -> None:
         """Go back to the base model."""
@@ -61,15 +60,9 @@ class Adapters:
             self._model.update_modules(tree_unflatten(replaced))
 
     def _put(self, adapter: Path) -> None:
-        if json.loads((adapter / _CONFIG).read_text("utf8")).get("fine_tune_type", "lora") == "full":
-            raise ModelError(f"{adapter} replaces the model's own weights; load it as a model, not as an adapter.")
         self.remove()
         try:
-            _module("mlx").load_mlx_adapter(self._model, adapter, vision=self._vision)
+            load_mlx_adapter(self._model, adapter, vision=self._vision)
         except Exception:
             self.remove()
             raise
-
-
-def _module(name: str) -> Any:
-    return import_module(f"agents.adapters.{name}")

@@ -100,7 +100,7 @@ class MLXPolicy:
         """Put another LoRA adapter in force; None goes back to the base model. One that is refused leaves no adapter.
 
         Raises:
-            agents.models.ModelError: the adapter belongs to another base model, or does not fit this one.
+            agents.adapters.identity.AdapterError: it belongs to another base model, or does not fit this one.
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
         self._decoder.forget()

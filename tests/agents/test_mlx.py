@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import agents
+from agents.adapters.convert import peft_to_mlx
 from agents.constraint import grammar, token_masks
+from agents.models import ModelError
 from agents.parity import PlainTorch, compare, short_prompts
 from agents.parse import parse
 from agents.policy import Completion, Conversation, Message, PolicyError
 from browser_env.observation import Observation
+from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
@@ -276,3 +281,84 @@ def test_text_can_not_pass_for_an_image(vision: tuple[Any, Any]) -> None:
 def test_an_image_that_is_none_is_refused(vision: tuple[Any, Any]) -> None:
     with pytest.raises(ValueError, match=r"not float64 \(3, 3\)"):
         vision[0].complete([[Message("user", "Look.", (np.zeros((3, 3)),))]])
+
+
+@pytest.fixture(scope="module")
+def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In PEFT's format."""
+    return save_random_adapter(folder, tmp_path_factory.mktemp("adapter"))
+
+
+def test_an_adapter_of_peft_computes_what_it_does_in_torch_and_comes_off_again(
+    mlx: Any, folder: Path, adapter: Path, reference: PlainTorch, tmp_path: Path
+) -> None:
+    from peft import PeftModel
+    from transformers import LlamaForCausalLM
+
+    adapted = PlainTorch(PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(folder), adapter), mlx.tokenizer)
+    mlx.complete(RAGGED[:1], max_new_tokens=1)
+    mlx.set_adapter(adapter)
+    (first,) = mlx.complete(RAGGED[:1], max_new_tokens=1)
+    assert first.usage.cached_tokens == 0  # what the base read is of no use
+    parity = compare(adapted, mlx, short_prompts(4), max_new_tokens=6)
+    assert (parity.equal, parity.total) == (4, 4)
+    assert parity.largest_difference < 1e-4
+    assert compare(reference, mlx, short_prompts(2), max_new_tokens=2).largest_difference > 0.1
+    mlx.set_adapter(peft_to_mlx(adapter, tmp_path / "mlx", base=folder))
+    assert compare(adapted, mlx, short_prompts(2), max_new_tokens=2).largest_difference < 1e-4
+    mlx.set_adapter(None)
+    assert mlx.adapter is None
+    assert compare(reference, mlx, short_prompts(2), max_new_tokens=2).largest_difference < 1e-4
+
+
+def test_an_adapter_that_does_not_fit_is_refused_and_leaves_the_base(
+    mlx: Any, folder: Path, adapter: Path, reference: PlainTorch, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError, match="no LoRA adapter"):
+        mlx.set_adapter(tmp_path)
+    broken = peft_to_mlx(adapter, tmp_path / "broken", base=folder)
+    weights = load_file(broken / "adapters.safetensors")
+    weights["model.layers.7.self_attn.q_proj.lora_a"] = weights.pop("model.layers.0.self_attn.q_proj.lora_a")
+    save_file(weights, broken / "adapters.safetensors")
+    with pytest.raises(ModelError, match=r"layers\.7"):
+        mlx.set_adapter(broken)
+    (broken / "adapter_config.json").write_text(json.dumps({"fine_tune_type": "full"}))
+    with pytest.raises(ModelError, match="replaces the model's own weights"):
+        mlx.set_adapter(broken)
+    assert mlx.adapter is None
+    assert compare(reference, mlx, short_prompts(2), max_new_tokens=2).largest_difference < 1e-4
+
+
+def test_a_vision_model_takes_an_adapter(vision: tuple[Any, Any], tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForImageTextToText
+
+    policy, model = vision
+    base = Path(model.config._name_or_path)
+    adapter = save_random_adapter(base, tmp_path, vision=True)
+    adapted = PeftModel.from_pretrained(AutoModelForImageTextToText.from_pretrained(base), adapter).eval()
+    ids = policy.encode(RAGGED[0])
+    with torch.no_grad():
+        before, wanted = (net(input_ids=torch.tensor([ids])).logits[0].numpy() for net in (model, adapted))
+    try:
+        policy.set_adapter(adapter)
+        assert np.abs(policy.logits(ids) - wanted).max() < 1e-4
+        assert np.abs(policy.logits(ids) - before).max() > 0.1
+    finally:
+        policy.set_adapter(None)
+    assert np.abs(policy.logits(ids) - before).max() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_smollm2_replies_as_torch_does(model_folder: Path, tokenizer: Any) -> None:
+    from transformers import AutoModelForCausalLM
+
+    from agents.policies.mlx import MLXPolicy
+
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype="float32").eval()
+    policy = MLXPolicy(model_folder, dtype="float32")
+    parity = compare(PlainTorch(model, tokenizer), policy, short_prompts(50), max_new_tokens=6)
+    print(parity)
+    assert (parity.equal, parity.total) == (50, 50)
+    assert parity.largest_difference < 1e-3
