@@ -21,7 +21,7 @@ from agents.parse import parse
 from agents.policy import Completion, Conversation, Message, PolicyError
 from browser_env.observation import Observation
 from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
+from tests.agents.tiny_models import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
@@ -79,6 +79,21 @@ def test_greedy_replies_and_logits_are_torchs(mlx: Any, reference: PlainTorch) -
     parity = compare(reference, mlx, short_prompts(6), max_new_tokens=8)
     assert (parity.equal, parity.total) == (6, 6)
     assert parity.largest_difference < 1e-4
+
+
+def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, tmp_path: Path) -> None:
+    from transformers import Gemma3ForCausalLM
+
+    from agents.policies.mlx import MLXPolicy
+
+    policy = MLXPolicy(save_gemma3(tmp_path, tokenizer))
+    parity = compare(
+        PlainTorch(Gemma3ForCausalLM.from_pretrained(tmp_path), tokenizer), policy, RAGGED, max_new_tokens=8
+    )
+    assert (parity.equal, parity.total) == (4, 4)
+    assert parity.largest_difference < 1e-4
+    again = policy.complete(RAGGED, max_new_tokens=1)
+    assert [completion.usage.cached_tokens for completion in again if completion.usage] == [0] * 4
 
 
 def test_under_a_grammar_it_writes_what_the_torch_policy_writes(mlx: Any, folder: Path, form: Observation) -> None:
