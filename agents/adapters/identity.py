@@ -111,7 +111,7 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
         found = found or in_memory
     whose = f"The adapter at {adapter} belongs to the base model {about.get('base_model', '?')}"
     if found is None:
-        raise WrongBase(f"{whose}, but {name} has no safetensors files by which to tell whether it is the same.")
+        raise WrongBase(f"{whose}, but {name} has no safetensors files on this machine by which to tell it.")
     raise WrongBase(
         f"{whose} (weights {expected[:12]}) and can't be used on {name} (weights {found[:12]}): load it on its own "
         "base, or train an adapter for this one."

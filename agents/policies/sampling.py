@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.constraint import Matcher
+from agents.policies import images
 from agents.policies.prefixes import Known, Layers, PrefixCache
 from agents.policy import FinishReason
 
@@ -26,12 +27,25 @@ padding; an accelerator is not busy with less."""
 
 
 class Row:
-    """One reply while it grows."""
+    """One reply while it grows.
 
-    def __init__(self, prompt: list[int], matcher: Matcher | None, seed: int) -> None:
+    Args:
+        prompt: its tokens.
+        matcher: where it is in its grammar, if it has one.
+        seed: of its random stream.
+        extras: the model's other inputs that belong to the prompt, such as `pixel_values`.
+    """
+
+    def __init__(
+        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor] | None = None
+    ) -> None:
         import torch
 
         self.prompt = prompt
+        self.extras = extras or {}
+        self.ahead = 0
+        """What its next token's position is more than the number of tokens before it: images may take fewer positions
+        than tokens."""
         self.token_ids: list[int] = []
         self.logprobs: list[float] = []
         self.finish_reason: FinishReason | None = None
@@ -110,7 +124,8 @@ class Sampler:
                 attention = attention[keep]
                 active = [active[index] for index in unfinished]
             attention = torch.cat([attention, attention.new_ones(len(active), 1)], dim=1)
-            positions = attention.sum(-1, keepdim=True) - 1
+            ahead = torch.tensor([[row.ahead] for row in active], device=self._device)
+            positions = attention.sum(-1, keepdim=True) - 1 + ahead
             logits = self._forward(ids, attention, positions, cache)
 
     def _read(self, rows: list[Row]) -> tuple[Any, torch.Tensor, torch.Tensor]:
@@ -126,17 +141,19 @@ class Sampler:
         layers: list[Layers] = [[]] * len(rows)
         for group in self._groups([len(row.prompt) - known for row, known in zip(rows, shared, strict=True)]):
             found = [self._known(rows[index]) for index in group]  # the groups before may have brought more
+            if any(rows[index].extras for index in group):
+                found = [(None, 0)] * len(group)  # masks made from extras are those of whole prompts
             cache, attention, scores = self._read_padded([rows[index] for index in group], found)
             for place, index in enumerate(group):
                 logits[index], layers[index] = scores[place], _row_of(cache, place, attention[place])
                 rows[index].reused = found[place][1]
-                if self._prefixes is not None:
+                if self._prefixes is not None and not rows[index].extras:  # other images have the same tokens
                     self._prefixes.add(rows[index].prompt, layers[index])
         lengths = [len(row.prompt) for row in rows]
         return _joined(self._model.config, layers), _mask(lengths, self._device), torch.stack(logits)
 
     def _known(self, row: Row) -> tuple[Known | None, int]:
-        return (None, 0) if self._prefixes is None else self._prefixes.longest(row.prompt)
+        return (None, 0) if self._prefixes is None or row.extras else self._prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
         """Rows that are read together: alike in length, and not more than is worth it."""
@@ -161,16 +178,29 @@ class Sampler:
         for index, tokens in enumerate(rest):
             ids[index, width - len(tokens) :] = torch.tensor(tokens)
         attention = _mask([len(tokens) for tokens in rest], self._device)
-        positions = attention.cumsum(-1) - 1
+        ids = ids.to(self._device)
+        extras = images.merge([row.extras for row in rows], list(map(len, rest)), width, self._model.config.model_type)
+        extras = {key: tensor.to(self._device) for key, tensor in extras.items()}
+        positions = images.positions(self._model, ids, attention, extras)
         cache = DynamicCache(config=self._model.config)
         shared = [length for _, length in found]
         if any(shared):
             cache = _joined(self._model.config, [_cut(known, length) for known, length in found])
             positions = positions + torch.tensor(shared, device=self._device)[:, None]
             attention = torch.cat([_mask(shared, self._device), attention], dim=1)
-        return cache, attention, self._forward(ids.to(self._device), attention, positions.clamp(min=0), cache)
+        last = positions[..., -1].reshape(-1, len(rows)).amax(0).tolist()
+        for row, position in zip(rows, last, strict=True):
+            row.ahead = position + 1 - len(row.prompt)
+        return cache, attention, self._forward(ids, attention, positions, cache, extras)
 
-    def _forward(self, ids: torch.Tensor, attention: torch.Tensor, positions: torch.Tensor, cache: Any) -> torch.Tensor:
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        attention: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Any,
+        extras: dict[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
         output = self._model(
             input_ids=ids,
             attention_mask=attention,
@@ -178,6 +208,7 @@ class Sampler:
             past_key_values=cache,
             use_cache=True,
             **self._options,
+            **(extras or {}),
         )
         return output.logits[:, -1].float().cpu()  # type: ignore[no-any-return]
 

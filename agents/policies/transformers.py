@@ -1,4 +1,4 @@
-"""Local models through Hugging Face transformers: batched sampling under grammars, with LoRA adapters.
+"""Local models through Hugging Face transformers: text and images, batched sampling under grammars, LoRA adapters.
 
 No training code lives here.
 """
@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import models
-from agents.adapters.identity import check_base
 from agents.constraint import Matcher, ll_tokenizer
+from agents.policies.images import ImagePrompts, Prompt
+from agents.policies.lora import Adapters
 from agents.policies.prefixes import PrefixCache
 from agents.policies.sampling import Row, Sampler
+from agents.policies.transformers_loading import Quantization, keep_trainable, load
 from agents.policy import Completion, Conversation, Guidance, Usage
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _MARK = "_selfsurf_contiguous"
+_OWN = "adapter_"
 
 
 def make_lm_head_contiguous(model: Any) -> None:
@@ -43,15 +46,20 @@ def make_lm_head_contiguous(model: Any) -> None:
 
 
 class TransformersPolicy:
-    """A causal language model in this process.
+    """A language model in this process, or a vision-language model (`sees_images`).
+
+    Nothing of images is kept in a completion but the expanded tokens: for training, `prompt` makes the same inputs of
+    the same messages again.
 
     Args:
         model: a short name known to `agents.models`, a folder, a hub id, or a model in memory. One in memory belongs
-            to its owner: it is never moved or cast, and its train/eval modes are put back after each call.
-        tokenizer: needed with a model in memory; else loaded with the model.
+            to its owner: it is never moved or cast, and its train/eval modes are put back after each call. (Of 4-bit
+            weights the packing is fixed, see `keep_trainable`.)
+        tokenizer: needed with a model in memory, of a vision-language model its processor; else loaded with the model.
         adapter: folder of a PEFT LoRA adapter.
-        dtype: `"auto"` (that of the checkpoint), or a torch dtype or its name.
-        device: `"auto"` (cuda, mps or cpu), or a torch device.
+        dtype: `"auto"` (that of the checkpoint), `bf16`, `fp16` or `fp32`, or a torch dtype.
+        device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
+        quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: of the policy's own random stream, used by calls without a seed.
         reuse: megabytes of keys and values of earlier prompts that are kept, so that a prompt's known beginning is not
             read again; 0 for none. By default 1024, but 0 for a model in memory, whose owner may change its weights
@@ -61,7 +69,9 @@ class TransformersPolicy:
         agents.models.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
         agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-        ValueError: a model in memory without tokenizer, or a tokenizer without chat template.
+        ImportError: quantization without bitsandbytes.
+        ValueError: a model in memory without tokenizer or with quantization, a tokenizer without chat template, or an
+            unknown dtype, device or quantization.
     """
 
     guidance: Guidance = "grammar"
@@ -76,48 +86,50 @@ class TransformersPolicy:
         device: str | torch.device = "auto",
         seed: int = 0,
         reuse: int | None = None,
+        quantization: Quantization | None = None,
     ) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         self.in_memory = not isinstance(model, (str, Path))
         self.source: str | Path | None = None if self.in_memory else models.resolve(cast("str | Path", model))
-        self._model: Any
+        held: Any
+        processor: Any
         if self.in_memory:
             if tokenizer is None:
                 raise ValueError("A model in memory needs its tokenizer: pass tokenizer=.")
-            self._model = model
+            if quantization is not None:
+                raise ValueError("A model in memory can't be quantised any more; give its name or folder.")
+            held, processor = model, tokenizer if hasattr(tokenizer, "image_processor") else None
+            tokenizer = tokenizer if processor is None else processor.tokenizer
             self.name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
+            keep_trainable(held)
         else:
-            if tokenizer is None:
-                tokenizer = AutoTokenizer.from_pretrained(self.source)
-            where = _best_device() if device == "auto" else torch.device(device)
-            with models.no_progress_bars():
-                loaded: Any = AutoModelForCausalLM.from_pretrained(self.source, dtype=dtype)
-            self._model = loaded.to(where).eval()
+            loaded = load(cast("str | Path", self.source), dtype=dtype, device=device, quantization=quantization)
+            held, processor = loaded.model, loaded.processor
+            tokenizer = loaded.tokenizer if tokenizer is None else tokenizer
             self.name = str(model)
-        if not getattr(tokenizer, "chat_template", None):
+        if not getattr(tokenizer if processor is None else processor, "chat_template", None):
             raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
         self.tokenizer = tokenizer
-        self.sees_images = False
+        self.sees_images = processor is not None
         self.adapter: Path | None = None
-        self._adapter_count = 0
+        self._own: str | None = None  # the name of the adapter that set_adapter loaded
+        self._own_count = 0
+        self._images = None if processor is None else ImagePrompts(processor)
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._random = np.random.default_rng(seed)
-        base = self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
-        self._dtype = base.get_input_embeddings().weight.dtype
+        base = held.get_base_model() if hasattr(held, "get_base_model") else held
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
-        self._parameter_count = sum(parameter.numel() for parameter in base.parameters())
+        self._parameter_count = int(base.num_parameters())
+        self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype, source=self.source, name=self.name)
         self.eos_token_ids = _eos_token_ids(base, tokenizer)
-        make_lm_head_contiguous(self._model)
+        make_lm_head_contiguous(held)
         if adapter is not None:
             self.set_adapter(adapter)
 
     @property
     def model(self) -> Any:
-        """The model itself, wrapped by PEFT once an adapter was loaded."""
-        return self._model
+        """The model itself, wrapped by PEFT while an adapter is loaded."""
+        return self._adapters.model
 
     @property
     def parameter_count(self) -> int:
@@ -127,51 +139,75 @@ class TransformersPolicy:
     @property
     def context_length(self) -> int | None:
         """Most tokens of prompt and reply together."""
-        config = self._model.config
+        config = self.model.config
         length = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(length) if length else None
+
+    @property
+    def adapters(self) -> dict[str, Path]:
+        """The folders of the adapters loaded by `load_adapter`, by name."""
+        return {name: path for name, path in self._adapters.loaded.items() if name != self._own}
+
+    @property
+    def adapter_weights(self) -> dict[str, float]:
+        """The names of the adapters in force and the weight of each; empty for the base model."""
+        return dict(self._adapters.weights)
 
     def set_adapter(self, path: str | Path | None) -> None:
         """Put another LoRA adapter in force; None goes back to the base model. The weights are read at every call.
 
-        They take the base model's precision: against float32 over bfloat16 that changes log-probabilities by less than
-        bfloat16 itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
+        To switch between several without reading them again, see `load_adapter` and `use_adapters`.
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
         """
-        from peft import PeftModel
-
-        owned = isinstance(self._model, PeftModel) and self._adapter_count == 0
-        if owned:
-            raise ValueError("The adapters of a PEFT model in memory belong to its owner; use its own set_adapter.")
         if path is None:
-            self.adapter = None
+            self.use_adapters([])
             return
-        folder = Path(path).expanduser()
-        check_base(folder, self.source, model=self._model, name=self.name)
-        previous, name = f"adapter_{self._adapter_count}", f"adapter_{self._adapter_count + 1}"
-        if self._adapter_count == 0:
-            self._model = PeftModel.from_pretrained(self._model, str(folder), adapter_name=name)
-        else:
-            self._model.load_adapter(str(folder), adapter_name=name)
-            self._model.set_adapter(name, inference_mode=True)
-            self._model.delete_adapter(previous)
-        self._adapter_count += 1
-        for key, parameter in self._model.named_parameters():
-            if f".{name}." in key:  # PEFT keeps adapters in float32; over a bfloat16 model that takes twice the time
-                parameter.data = parameter.data.to(self._dtype)
-        self._model.eval()
-        self.adapter = folder
+        self._own_count += 1
+        name = f"{_OWN}{self._own_count}"
+        self._adapters.load(name, path)
+        self._adapters.use([name])
+        if self._own is not None:
+            self._adapters.unload(self._own)
+        self._own = name
+        self.adapter = self._adapters.loaded[name]
 
-    def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the prompt's token ids: chat template, the assistant's turn opened, and the prefill.
+    def load_adapter(self, name: str, path: str | Path) -> None:
+        """Read a LoRA adapter and keep it under a name, for `use_adapters`. See `Adapters.load` for what it raises."""
+        if name.startswith(_OWN):
+            raise ValueError(f"Names of adapters don't begin with {_OWN!r}.")
+        self._adapters.load(name, path)
+
+    def use_adapters(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
+        """Put loaded adapters in force, several as a weighted sum; none gives the base model. Reads nothing.
 
         Raises:
-            ValueError: a message carries images, which this policy can't see.
+            ValueError: an adapter that is not loaded or named twice, weights that don't match, adapters that can't be
+                summed, or the model is a PEFT model in memory, whose adapters are its owner's.
         """
+        self._adapters.use(names, weights)
+        alone = len(names) == 1 and self.adapter_weights[names[0]] == 1.0
+        self.adapter = self._adapters.loaded[names[0]] if alone else None
+
+    def unload_adapter(self, name: str) -> None:
+        """Drop a loaded adapter, which must not be in force.
+
+        Raises:
+            ValueError: it is not loaded, or in force.
+        """
+        self._adapters.unload(name)
+
+    def prompt(self, messages: Conversation) -> Prompt:
+        """Return the prompt's token ids, image tokens expanded, and the model's other inputs that belong to it.
+
+        Raises:
+            ValueError: a message carries images, which this policy can't see, or something else than images.
+        """
+        if self._images is not None:
+            return self._images.encode(messages)
         if any(message.images for message in messages):
             raise ValueError(f"{self.name} reads text only, but a message carries images.")
         text = self.tokenizer.apply_chat_template(
@@ -180,7 +216,15 @@ class TransformersPolicy:
             tokenize=False,
             enable_thinking=False,  # templates that don't know it ignore it
         )
-        return self._encode(text) + self._encode(prefill)
+        return Prompt(self._encode(text))
+
+    def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
+        """Return the prompt's token ids: chat template, the assistant's turn opened, and the prefill.
+
+        Raises:
+            ValueError: a message carries images, which this policy can't see.
+        """
+        return self.prompt(messages).ids + self._encode(prefill)
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone, without special tokens."""
@@ -188,6 +232,8 @@ class TransformersPolicy:
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
         """Number of tokens of the whole prompt, chat template and prefill included."""
+        if self._images is not None:
+            return self._images.count(messages) + self.count_tokens(prefill)
         return len(self.encode(messages, prefill))
 
     def complete(
@@ -208,8 +254,10 @@ class TransformersPolicy:
         Raises:
             ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room.
         """
+        prompts = [self.prompt(messages) for messages in conversations]
         return self.complete_ids(
-            [self.encode(messages) for messages in conversations],
+            [prompt.ids for prompt in prompts],
+            extras=[prompt.extras for prompt in prompts],
             grammars=grammars,
             prefill=prefill,
             temperature=temperature,
@@ -221,16 +269,18 @@ class TransformersPolicy:
         self,
         prompts: Sequence[Sequence[int]],
         *,
+        extras: Sequence[dict[str, torch.Tensor]] | None = None,
         grammars: Sequence[str | None] | None = None,
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
         seed: int | None = None,
     ) -> list[Completion]:
-        """As `complete`, for prompts that are token ids already (without the prefill's)."""
+        """As `complete`, for prompts that are token ids already (without the prefill's); `extras` as in `prompt`."""
         if not prompts:
             return []
         start = time.perf_counter()
+        extras = [{}] * len(prompts) if extras is None else list(extras)
         grammars = [None] * len(prompts) if grammars is None else list(grammars)
         if len(grammars) != len(prompts):
             raise ValueError(f"{len(grammars)} grammars were given for {len(prompts)} conversations.")
@@ -245,9 +295,9 @@ class TransformersPolicy:
             seed = int(self._random.integers(2**62))
         wrapped = ll_tokenizer(self.tokenizer, self.eos_token_ids) if any(grammars) else None
         rows = []
-        for index, (prompt, grammar) in enumerate(zip(given, grammars, strict=True)):
+        for index, (prompt, grammar, inputs) in enumerate(zip(given, grammars, extras, strict=True)):
             matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
-            rows.append(Row(prompt, matcher, seed + index))
+            rows.append(Row(prompt, matcher, seed + index, inputs))
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
             with self.reading():
@@ -255,7 +305,7 @@ class TransformersPolicy:
                     self._prefixes.for_weights(self._weights())
                 pad = self.tokenizer.pad_token_id
                 sampler = Sampler(
-                    self._model,
+                    self.model,
                     self.eos_token_ids,
                     min(self.eos_token_ids) if pad is None else pad,
                     last_only=self._last_only,
@@ -282,21 +332,19 @@ class TransformersPolicy:
             self._prefixes.clear()
 
     def _weights(self) -> Hashable:
-        """A name for the weights in force: another adapter or a change in place makes it another."""
-        parts = [(tensor.data_ptr(), tensor._version) for tensor in self._model.parameters()]
-        return hash((tuple(parts), self.adapter, str(getattr(self._model, "active_adapter", ""))))
+        """A name for the weights in force: other adapters or a change in place make it another."""
+        parts = [(tensor.data_ptr(), tensor._version) for tensor in self.model.parameters()]
+        return hash((tuple(parts), self._adapters.in_use(), str(getattr(self.model, "active_adapter", ""))))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Evaluation mode, no gradients and the right adapter, and everything put back afterwards."""
         import torch
 
-        training = [module for module in self._model.modules() if module.training]
-        disabled = self._adapter_count > 0 and self.adapter is None
+        training = [module for module in self.model.modules() if module.training]
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.no_grad())
-            if disabled:
-                stack.enter_context(self._model.disable_adapter())
+            stack.enter_context(self._adapters.in_force())
             for module in training:
                 module.training = False
             try:
@@ -317,14 +365,6 @@ class TransformersPolicy:
 
     def _encode(self, text: str) -> list[int]:
         return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []
-
-
-def _best_device() -> torch.device:
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps") if torch.backends.mps.is_available() else torch.device("cpu")
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -20,6 +20,12 @@ from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
 PEFT_WEIGHTS = "adapter_model.safetensors"
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of the test's models are kept with the test."""
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture(scope="module")
 def tiny(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_llama(tmp_path_factory.mktemp("base") / "tiny", tokenizer)
@@ -74,6 +80,9 @@ def test_mlx_gets_the_transposed_matrices_and_the_scale(tiny: Path, adapter: Pat
         "rank": 4, "scale": 1.5, "dropout": 0.1,
     }  # fmt: skip
     assert sorted(config["lora_parameters"]["keys"]) == sorted({key.rsplit(".", 1)[0] for key in after})
+    stabilised = save_random_adapter(tiny, tmp_path / "stabilised", use_rslora=True)
+    scaled = config_of(peft_to_mlx(stabilised, tmp_path / "scaled", base=tiny))
+    assert scaled["lora_parameters"]["scale"] == 3.0  # alpha 6 by the root of rank 4
 
 
 @pytest.mark.parametrize(

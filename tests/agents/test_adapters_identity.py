@@ -104,15 +104,31 @@ def test_tied_weights_count_once_in_a_file_and_in_memory(tokenizer: Any, tmp_pat
     assert base.memory_hash(AutoModelForCausalLM.from_pretrained(folder)) == base.folder_hash(folder)
 
 
-def test_the_hash_is_kept_until_a_file_changes(tiny: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_is_kept_until_a_file_changes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tiny / "model.safetensors"
+    os.utime(file, (1_800_000_000, 1_800_000_000))
     first = base.folder_hash(tiny)
-    monkeypatch.setattr(base, "_hash", lambda files: 1 / 0)
-    assert base.folder_hash(tiny) == first
-    monkeypatch.undo()
-    file, times = tiny / "model.safetensors", (tiny / "model.safetensors").stat()
-    shutil.copyfile(other / "model.safetensors", file)  # the same size, and even the same time of modification
-    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "_hash", lambda files: 1 / 0)
+        assert base.folder_hash(tiny) == first
+    changed = bytearray(file.read_bytes())
+    changed[-1] ^= 1
+    file.write_bytes(changed)  # the same size, and even the same time of modification
+    os.utime(file, (1_800_000_000, 1_800_000_000))
     assert base.folder_hash(tiny) not in (first, None)
+
+
+def test_a_base_in_four_bits_is_told_by_the_folder_it_came_from(tiny: Path, other: Path, adapter: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    def load(folder: Path) -> Any:
+        return AutoModelForCausalLM.from_pretrained(folder, quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+
+    check_base(adapter, model=load(tiny))
+    check_base(adapter, tiny, model=load(tiny))
+    with pytest.raises(WrongBase, match="can't be used on"):
+        check_base(adapter, model=load(other))
 
 
 def test_an_adapter_from_elsewhere_is_taken_if_it_fits(
@@ -143,6 +159,8 @@ def test_weights_that_can_not_be_told_are_refused(tiny: Path, adapter: Path) -> 
     (tiny / "model.safetensors").rename(tiny / "pytorch_model.bin")
     with pytest.raises(WrongBase, match="no safetensors files"):
         check_base(adapter, tiny)
+    with pytest.raises(WrongBase, match="no safetensors files"):
+        check_base(adapter, "nobody/not-on-this-machine")
     with pytest.raises(FileNotFoundError, match="no LoRA adapter"):
         check_base(tiny, tiny)
 

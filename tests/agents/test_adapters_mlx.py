@@ -25,13 +25,21 @@ pytest.importorskip("mlx_vlm")
 TEXT: list[Prompt] = [("The quick brown fox jumps over the lazy dog.", None), ("Press the button, please: 1 2 3", None)]
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of the test's models are kept with the test."""
+    monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture(scope="module")
 def text(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """The base, its adapter, and that in MLX's format."""
     root = tmp_path_factory.mktemp("text")
     base = save_llama(root / "base", tokenizer)
     adapter = save_random_adapter(base, root / "peft")
-    write_about(adapter, identity("tiny", base))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SELFSURF_HOME", str(root / "home"))
+        write_about(adapter, identity("tiny", base))
     return base, adapter, peft_to_mlx(adapter, root / "mlx", base=base)
 
 

@@ -15,7 +15,7 @@ from tests.agents.tiny_models import save_llama
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Path:
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from transformers import AutoTokenizer
 
     from agents import models
