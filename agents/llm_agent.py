@@ -14,7 +14,7 @@ from agents.examples import Example
 from agents.outlines import Outlines
 from agents.page import label
 from agents.parse import How, Parsed, parse
-from agents.policy import Completion, Message, Policy
+from agents.policy import Completion, Conversation, Message, Policy
 from agents.prompt import build, with_demonstration
 from agents.vision import MAX_IMAGE_SIDE, Picture, picture
 from browser_env.actions import Action
@@ -239,7 +239,7 @@ class LLMAgent:
         completion: Completion,
         hint: Privileged | None,
     ) -> Decision:
-        parsed = _read(completion.text, obs, slot.guards)
+        parsed = _read(completion.text, messages, obs, slot.guards)
         decision = Decision(
             completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
         )
@@ -269,13 +269,14 @@ class LLMAgent:
         return self._seed
 
 
-def _read(text: str, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:
+def _read(text: str, messages: Conversation, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:
     """Read the reply; an element that was there before is left to the guard that may find it again."""
     present = {element["id"] for element in obs["elements"]}
-    parsed = parse(text, present)
+    prompt = "\n".join(message.text for message in messages)
+    parsed = parse(text, present, prompt)
     known = {number for guard in guards if isinstance(guard, guarding.Vanished) for number in guard.known}
     if parsed.action is None and not known <= present:
-        again = parse(text, present | known)
+        again = parse(text, present | known, prompt)
         return parsed if again.action is None else again
     return parsed
 

@@ -87,11 +87,23 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
 def has_window() -> bool:
     """Can a browser with a window run here? It takes a full Chromium and, on Linux, a display."""
     try:
-        path = find_browser(headless=False)
+        require_window()
     except BrowserNotFound:
         return False
-    shown = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return bool(shown) and "headless" not in Path(path).name
+    return True
+
+
+def require_window() -> None:
+    """Check that a browser with a window can run here.
+
+    Raises:
+        BrowserNotFound: it can't; the message says what is missing.
+    """
+    path = find_browser(headless=False)
+    if "headless" in Path(path).name:
+        raise BrowserNotFound(f"{path} has no window; a full Chromium is needed, which SELFSURF_BROWSER can name.")
+    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise BrowserNotFound("There is no display: run this under xvfb-run, or on a desktop.")
 
 
 def _playwright_builds(headless: bool) -> list[Path]:

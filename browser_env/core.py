@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import copy
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from browser_env.act import Hands
-from browser_env.actions import AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
+from browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
 from browser_env.contexts import context_source
 from browser_env.deadline import deadline
 from browser_env.delta import NO_CHANGE
@@ -25,7 +26,7 @@ from browser_env.errors import ActionError, BrowserNotFound, EnvError
 from browser_env.eyes import Eyes
 from browser_env.marks import draw
 from browser_env.observation import ChatMessage, Info, Observation
-from browser_env.observe import View
+from browser_env.observe import View, view_of
 from browser_env.outcome import Outcome
 from browser_env.safety.caution import Caution, focused, host_of
 from browser_env.safety.secrets import PLACEHOLDER, Vault
@@ -34,6 +35,7 @@ from browser_env.scoring import Scoring
 from browser_env.session import Session
 from browser_env.settings import Settings
 from browser_env.settle import Hint, hint_of
+from browser_env.tab import Tab
 from browser_env.task import EpisodeState, Score, Task, Viewport
 from browser_env.text import well_formed
 from browser_env.timing import Timing
@@ -53,6 +55,8 @@ class EnvCore:
         self.viewport = viewport
         self.max_steps: int | None = None
         """Step limit of the episode; reaching it is the outcome `timeout`."""
+        self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
+        """Awaited with every tab that is opened, before it is used."""
         self.session: Session | None = None
         self.episode = EpisodeState()
         self.observation: Observation | None = None
@@ -144,6 +148,7 @@ class EnvCore:
             source=self._contexts,
             safety=self.settings.safety,
             start_url=self.task.start_url,
+            on_tab=self.on_tab,
         )
         return self.session
 
@@ -199,6 +204,13 @@ class EnvCore:
         await session.attached()
         if session.active is not tab:
             since, hint = -1, ""
+        return await self._outcome_of(session, since, hint, (last_action, last_error, path), start, acted)
+
+    async def _outcome_of(
+        self, session: Session, since: int, hint: Hint, done: tuple[str, str, str], start: float, acted: float
+    ) -> StepResult:
+        """Settle, look and judge. `done`: the action, what was wrong with it, and which way it went."""
+        last_action, last_error, path = done
         scoring = Scoring(self.task, session, self.episode)
         view = await self._eyes.look(session, since, scoring.read, hint)
         await session.downloads.ended()
@@ -218,6 +230,40 @@ class EnvCore:
         )
         info = self._info(outcome, detail, score, timing, path)
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
+
+    async def witnessed(self, action: Action, since: int, number: int) -> StepResult:
+        """As `step`, for an action that a person has carried out in the window.
+
+        Args:
+            action: what was done.
+            since: the active tab's clock before it.
+            number: how many steps the episode has with it.
+        """
+        assert self.session is not None
+        start = time.perf_counter()
+        self.episode.steps, self.episode.last_action = number, action
+        try:
+            async with self._deadline(self.settings.step_timeout):
+                await self.session.attached()
+                done = (well_formed(action.to_json()), "", "person")
+                return await self._outcome_of(self.session, since, hint_of(action), done, start, start)
+        except Exception as error:
+            result = self._env_error(action, _first_line(error), start)
+            await self._abandon()
+            return result
+
+    async def witness(self, raw: dict[str, Any] | None = None, tab: Tab | None = None) -> Observation:
+        """Return an observation that is no step's: as the page is when it is quiet, or as a pass over `tab` saw it."""
+        assert self.session is not None
+        if raw is None or tab is None:
+            view = await self._eyes.look(self.session)
+        else:
+            view = await view_of(self.session, tab, self.settings.view, raw, None)
+        last = self.observation
+        seen = self._observation(self.session, view, last_action=last["last_action"] if last else "", last_error="")
+        if last is not None and "screenshot" in last and "screenshot" not in seen:
+            seen["screenshot"] = last["screenshot"]
+        return seen
 
     async def _do(self, session: Session, action: Any) -> str:
         episode = self.episode

@@ -13,8 +13,9 @@ KINDS = ("alert", "confirm", "prompt", "beforeunload")
 """Kinds of dialogs, as the browser names them."""
 
 DialogPolicy: TypeAlias = str | Mapping[str, str] | Callable[[str, str], str]
-"""`"accept"` or `"dismiss"` for all, a mapping from kind to answer (kinds left out are accepted), or a function of kind
-and message that returns an answer. An answer is `"accept"`, `"dismiss"`, or, to a prompt, the text to enter."""
+"""`"accept"` or `"dismiss"` for all, `"leave"` to leave them to the person at the window, a mapping from kind to answer
+(kinds left out are accepted), or a function of kind and message that returns an answer. An answer is `"accept"`,
+`"dismiss"`, or, to a prompt, the text to enter."""
 
 
 def check_dialogs(policy: DialogPolicy) -> None:
@@ -23,7 +24,7 @@ def check_dialogs(policy: DialogPolicy) -> None:
     Raises:
         ValueError: it is none.
     """
-    if callable(policy) or policy in ("accept", "dismiss"):
+    if callable(policy) or policy in ("accept", "dismiss", "leave"):
         return
     if not isinstance(policy, Mapping):
         raise ValueError(f"dialogs is 'accept', 'dismiss', a mapping or a function, not {policy!r}.")

@@ -92,26 +92,34 @@ async def look(
         await look.now()
     else:
         await look.settled(Watch(tab, bounds, since, hint))
+    view = await view_of(session, tab, options, look.raw, look.pixels)
+    view.waited = look.settled_at - start if look.settled_at else 0.0
+    return view
+
+
+async def view_of(
+    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None
+) -> View:
+    """Return what a pass over a tab's main frame saw, with the frames that it could not look into as they are now."""
     shown = list(session.tabs)
     seen, titles = await asyncio.gather(
-        _unpacked(session, tab, options, look.raw, tab.main, None, look.raw["scroll"][4:6]),
-        asyncio.gather(*(_title(other, look.raw) for other in shown)),
+        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
+        asyncio.gather(*(_title(other, raw) for other in shown)),
     )
     lines, elements, texts, foreign = seen
     tabs = tuple(
-        TabView(url=other.page.url, title=title, active=other is tab)
+        TabView(url=raw["url"] if other is tab else other.page.url, title=title, active=other is tab)
         for other, title in zip(shown, titles, strict=True)
     )
     return View(
-        url=look.raw["url"],
-        title=look.raw["title"],
+        url=raw["url"],
+        title=raw["title"],
         tabs=tabs,
         elements=tuple(sorted(elements, key=lambda element: not element["in_viewport"])),
         dom=render(lines, options.budget, options.count),
         page_text="\n".join(texts),
-        screenshot=look.pixels,
+        screenshot=pixels,
         foreign=foreign,
-        waited=look.settled_at - start if look.settled_at else 0.0,
     )
 
 

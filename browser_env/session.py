@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -67,6 +67,7 @@ class Session:
         self._decided = asyncio.Event()
         """Set when a tab has closed, or a page that asked whether to leave it stays."""
         self.clock: Clock | None = None
+        self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
@@ -89,6 +90,7 @@ class Session:
         source: ContextSource | None = None,
         safety: Safety | None = None,
         start_url: str | None = None,
+        on_tab: Callable[[Tab], Awaitable[None]] | None = None,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -102,6 +104,7 @@ class Session:
             source: where the context comes from; by default the browser that is shared by equal `spec`.
             safety: what may be reached, and where downloads go.
             start_url: where the task starts; it may be reached, wherever it is.
+            on_tab: awaited with every tab that is opened, before it is used.
 
         Raises:
             ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
@@ -120,6 +123,7 @@ class Session:
             raise
         session = cls(context, source, viewport, dialogs, border)
         session.clock = clock
+        session.on_tab = on_tab
         session.scripted = (options or {}).get("java_script_enabled", True)
         try:
             await source.prepare(context, session._note)
@@ -151,6 +155,8 @@ class Session:
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
         tab.protocol.on("Page.frameRequestedNavigation", self._elsewhere)
         self.downloads.watch(tab)
+        if self.on_tab is not None:
+            await self.on_tab(tab)
         self.tabs.append(tab)
         return tab
 
@@ -207,6 +213,8 @@ class Session:
         self._note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
+        if self._dialogs == "leave":
+            return
         done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
             done = await answer_dialog(dialog, self._dialogs)

@@ -14,6 +14,8 @@ from browser_env.world import World, give_hints, page_went_away
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
+    from browser_env.listen import Listener
+
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
 
@@ -60,6 +62,7 @@ class Tab:
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
+        self._listener: Listener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
         """Names the main frame's document: another load has another name."""
@@ -92,7 +95,14 @@ class Tab:
         protocol.on("Page.frameNavigated", self._navigated)
 
     def _world(self, protocol: CDPSession, frame_id: str) -> World:
-        return World(protocol, frame_id, self._next_change, lambda: self.crashed)
+        extra = self._listener.script if self._listener is not None else ""
+        return World(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
+
+    async def tell(self, listener: Listener) -> None:
+        """Have a person's input told to `listener`. To be called before the tab is looked at for the first time."""
+        self._listener = listener
+        self.main.extra = listener.script
+        await listener.listen(self, self.protocol)
 
     def _begin(self, event: dict[str, Any]) -> None:
         if event.get("disposition", "currentTab") != "currentTab":
@@ -220,6 +230,8 @@ class Tab:
                     protocol = await self.page.context.new_cdp_session(frame)
                     self._remote[frame] = ((await _enable(protocol))["id"], protocol)
                     self._watch(protocol)
+                    if self._listener is not None:
+                        await self._listener.listen(self, protocol)
             known, session = self._remote.get(frame, ("", parent.protocol))
             if known == frame_id:
                 return session

@@ -55,16 +55,19 @@ _HINTS = """((listenersOf) => {
 
 
 @cache
-def page_script() -> str:
+def page_script(extra: str = "") -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.
 
     It evaluates to an object whose methods this side calls. There is one a document; same-origin frames and shadow
     roots are walked from their top document. It never writes to the page, except for stamps on request and what an
     action asks for.
+
+    Args:
+        extra: further source, run where all of the script's own functions can be called.
     """
     folder = resources.files("browser_env").joinpath("page")
     parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
-    return f"((probe) => {{\n{parts}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
+    return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
 
 
 def page_went_away(error: Exception) -> bool:
@@ -88,6 +91,7 @@ class World:
         frame_id: the frame, as the protocol names it.
         wait: waits a moment for the document that comes, up to so many seconds.
         crashed: has the page crashed?
+        extra: source that is added to the script (`page_script`).
     """
 
     def __init__(
@@ -96,9 +100,11 @@ class World:
         frame_id: str,
         wait: Callable[[float], Awaitable[None]],
         crashed: Callable[[], bool],
+        extra: str = "",
     ) -> None:
         self.protocol = protocol
         self.frame_id = frame_id
+        self.extra = extra
         self.frames: dict[int, str] = {}
         """Frames inside that have to be looked at by themselves: their number in the script, and their frame id."""
         self._wait = wait
@@ -146,7 +152,11 @@ class World:
         )
         answer = await self.protocol.send(
             "Runtime.evaluate",
-            {"expression": page_script(), "contextId": world["executionContextId"], "objectGroup": "selfsurf"},
+            {
+                "expression": page_script(self.extra),
+                "contextId": world["executionContextId"],
+                "objectGroup": "selfsurf",
+            },
         )
         if "exceptionDetails" in answer:
             raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")

@@ -80,6 +80,15 @@ class Vault:
     def __bool__(self) -> bool:
         return bool(self._secrets)
 
+    def learn(self, name: str, value: str) -> None:
+        """Hide a value that came up later, too. One that is too short to be hidden is left alone."""
+        if len(value.strip()) < 3:
+            return
+        self._secrets.setdefault(name, Secret(value))
+        self._learn(name, value)
+        assert self._pattern is not None
+        _known.setdefault(self._pattern.pattern, self)
+
     def _learn(self, name: str, value: str) -> None:
         if not isinstance(value, str) or len(value.strip()) < 3:
             raise ValueError(f"The secret {name!r} is a text of at least 3 characters; shorter ones can't be hidden.")

@@ -1,0 +1,122 @@
+"""What of a reply is only copied from the prompt.
+
+A prompt holds actions in plenty: the examples of the format, the handle behind every element, the history, the
+demonstration, the page's own text. A model that repeats a stretch of it has chosen none of them, whereas a model that
+answers with `{"click":4}` has, though the very same characters stand in the prompt. So an action is judged by what
+surrounds it. The copied run is the longest stretch of the reply around the action that stands in the prompt (blanks
+within lines aside). The action is an echo if the run holds a word besides the action, in front of it or on its line
+behind it, and
+
+- the reply has no words of its own on that side of the run on the same line (list marks are no words), or
+- behind the action a whole phrase of the prompt is copied, its punctuation included (`{"click":3} to click, `), or
+- the run holds another action.
+
+An action that begins within an echo is one too: an example of the prompt with its text changed.
+
+A label such as `Action:` alone is no such word. An action that begins the reply and is followed by more lines of the
+prompt is the reply's own: it was not copied from the middle of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_BLANKS = re.compile(r"[^\S\n]++|\r")
+_LINES = re.compile(r"\n\n++")
+_LABEL = re.compile(r"\W*(?:next|final)?(?:action|answer|reply|output|json|response)\W*", re.IGNORECASE)
+_ANOTHER = re.compile(r"[{｛][\"'“]?\w+[\"'”]?[:：]")
+_PHRASE = re.compile(r"[^\W_][,.;]")
+_MARKS = re.compile(r"(?:\d{1,3}[.)])?")
+_WORD = re.compile(r"[^\W_]")
+
+
+class Echo:
+    """Finds copied runs of one reply.
+
+    Args:
+        text: the reply.
+        prompt: all that the model was given; empty if unknown, then nothing is an echo.
+    """
+
+    def __init__(self, text: str, prompt: str) -> None:
+        self._text = text
+        self._prompt = _plain(prompt)
+        self._own: list[str] = []
+        self._index: list[int] = []
+        self._runs: list[tuple[int, int]] = []
+        if self._prompt:
+            self._flatten()
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether the part of the reply from `start` to `end`, an action, is an echo."""
+        if not self._prompt:
+            return False
+        start, end = self._index[start], self._index[end]
+        if any(left <= start < right for left, right in self._runs):
+            return True
+        whole = self._plain
+        if whole[start:end] not in self._prompt:
+            return False
+        left = start - self._longest(start, lambda length: whole[start - length : end] in self._prompt)
+        right = end + self._longest(len(whole) - end, lambda length: whole[start : end + length] in self._prompt)
+        left += whole[left:start].startswith("\n")  # then the run begins with a line
+        line = whole.find("\n", end)
+        right_line = right if line < 0 else min(right, line)
+        before, after = whole[left:start], whole[end:right_line]
+        copied = (_tells(before) and not self._words_before(left)) or (
+            _tells(after) and (_PHRASE.search(after) is not None or not self._words_after(right_line))
+        )
+        if not copied and (_tells(before) or _tells(after)):
+            copied = bool(_ANOTHER.search(before) or _ANOTHER.search(after))
+        if copied:
+            self._runs.append((left if _tells(before) else start, right))
+        return copied
+
+    def _words_before(self, left: int) -> bool:
+        """Whether the line on which a run begins has words in front of it that are no echo themselves."""
+        begin = self._plain.rfind("\n", 0, left) + 1
+        begin = max([begin, *(min(right, left) for start, right in self._runs if start < left)])
+        return _WORD.search(self._plain, _MARKS.match(self._plain, begin).end(), left) is not None  # type: ignore[union-attr]
+
+    def _words_after(self, right: int) -> bool:
+        line = self._plain.find("\n", right)
+        return _WORD.search(self._plain, right, len(self._plain) if line < 0 else line) is not None
+
+    def _longest(self, limit: int, stands: Callable[[int], bool]) -> int:
+        """The greatest length up to `limit` that stands in the prompt: what contains it would have to stand too."""
+        low, high, size = 0, limit + 1, 1
+        while low + size <= limit:
+            if not stands(low + size):
+                high = low + size
+                break
+            low, size = low + size, size * 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            if stands(middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _flatten(self) -> None:
+        """The reply without blanks, and where each of its characters went."""
+        kept: list[str] = []
+        for character in self._text:
+            self._index.append(len(kept))
+            if character == "\n":
+                if kept and kept[-1] != "\n":
+                    kept.append(character)
+            elif not character.isspace():
+                kept.append(character)
+        self._index.append(len(kept))
+        self._plain = "".join(kept)
+
+
+def _plain(text: str) -> str:
+    return _LINES.sub("\n", _BLANKS.sub("", text))
+
+
+def _tells(context: str) -> bool:
+    """Whether there are words in what was copied besides the action, other than a label for answers."""
+    return _WORD.search(context) is not None and not _LABEL.fullmatch(context.rpartition("\n")[2] or context)

@@ -1,0 +1,285 @@
+"""The JSON objects in a text, sloppy ones included, in time linear in the text's length.
+
+What is mended: single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas,
+Python's constants, quote marks inside a string that no delimiter follows, and a missing end. What the end of the text
+cuts off is never completed: an object counts as it stands when only closing braces or a reason are missing, and not
+when a number, a word or any other string is cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+WORK = 25_000
+"""Most characters that are read in vain, in all; what pathological text holds behind them is not found."""
+
+_EACH = 8
+"""What trying a brace costs, in characters."""
+
+MAX_DEPTH = 12
+"""Deepest nesting of a sloppy object."""
+
+REASONS = frozenset(
+    {
+        "reason", "reasoning", "rationale", "thought", "thoughts", "thinking", "explanation", "why", "comment", "note",
+        "description", "summary", "analysis", "justification", "confidence",
+    }
+)  # fmt: skip
+"""Names of what a model says about its action. They may be cut off without a loss."""
+
+_OPEN = re.compile(r"[{｛]")
+_QUOTES = {'"': '"', "＂": '＂"', "“": '”“"', "”": '”"', "„": '“”"', "'": "'", "‘": "’'", "’": "’'", "`": "`"}
+_UNTIL = {mark: re.compile(rf"[^\\{ends}]*+") for mark, ends in _QUOTES.items()}
+_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*[^*]{0,200}+\*/|#[ \t][^\n]*+)*+")
+_END = re.compile(r"\Z|```|</|<\|")
+_KEY = re.compile(
+    r'["“”„＂]([^"“”„＂\\{}\[\]:,\n]{0,80}+)["“”＂]|[\'‘’`]([^\'‘’`"\\{}\[\]:,\n]{0,80}+)[\'‘’`]|([A-Za-z_][\w-]{0,80}+)'
+)
+_CUT_KEY = re.compile(r"[\"“'‘]?(\w*+)\s*+\Z")
+_COLON = re.compile(r"=>|[:：=]")
+_AFTER = re.compile(r"\s*+(?:[,}\]，｝、]|//|/\*|\Z|```|</|<\|)|[^\S\n]*+\n\s*+[\"“'][A-Za-z_]\w{0,40}+[\"”']\s*+[:：]")
+_NUMBER = re.compile(r"[-+]?\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?(?![\w.])")
+_STRICT_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(\.\d++)?([eE][-+]?\d++)?")
+_WORD = re.compile(r"[A-Za-z_][\w+-]{0,60}+")
+_CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPED = frozenset("\"'/\\`“”‘’\n")
+
+
+class Written(float):
+    """A decimal number that remembers how it was written: as text, `1.50` must not become `1.5`."""
+
+    def __new__(cls, text: str) -> Written:
+        """Read the number."""
+        number = super().__new__(cls, text)
+        number.written = text
+        return number
+
+    written: str
+
+
+_STRICT = json.JSONDecoder(strict=False, parse_float=Written, parse_constant=str)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object and where it stands."""
+
+    start: int
+    end: int
+    data: dict[str, Any]
+    """Empty when the text ends inside one of its strings: then nothing in it is to be read."""
+    strict: bool
+    """Whether it was JSON as it stood."""
+    cut: bool = False
+    """Whether its end is missing."""
+
+
+class _Unreadable(ValueError):
+    """No object, however sloppy."""
+
+
+class _InString(_Unreadable):
+    """The text ends inside a string."""
+
+
+def objects(text: str, *, sloppy: bool = True) -> list[Found]:
+    """Return the outermost objects of the text in their order. What can't be read is passed over.
+
+    Args:
+        text: anything.
+        sloppy: read also what is not strict JSON.
+    """
+    found: list[Found] = []
+    work = 0
+    opening = _OPEN.search(text)
+    while opening and work < WORK:
+        start = opening.start()
+        one, wasted = _strict(text, start)
+        if one is None and sloppy:
+            one, more = _sloppy(text, start)
+            wasted += more
+        if one is not None:
+            found.append(one)
+        work += _EACH if one is not None else _EACH + wasted
+        opening = _OPEN.search(text, one.end if one else start + 1)
+    return found
+
+
+def load(text: str) -> dict[str, Any] | None:
+    """Return the object that the whole text is, strictly read, or None."""
+    one, _ = _strict(text, 0)
+    return one.data if one and not text[one.end :].strip() else None
+
+
+def unescape(text: str) -> str:
+    r"""Take one level of escapes away: `{\"click\": 4}` becomes `{"click": 4}`."""
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    mark = found[1]
+    if len(mark) == 5:
+        return chr(int(mark[1:], 16))
+    return _ESCAPES.get(mark) or (mark if mark in _ESCAPED else found[0])
+
+
+def _strict(text: str, start: int) -> tuple[Found | None, int]:
+    """The strict object at `start`, or None and how many characters were read in vain."""
+    if text[start : start + 1] != "{":
+        return None, 1
+    try:
+        data, end = _STRICT.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        unterminated = error.msg.startswith("Unterminated")  # its position is where the string began
+        return None, (len(text) if unterminated else error.pos) - start + 1
+    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+        return None, len(text) - start
+    return Found(start, end, data, strict=True), 0
+
+
+def _sloppy(text: str, start: int) -> tuple[Found | None, int]:
+    reader = _Reader(text, start)
+    try:
+        data = reader.object(0)
+    except _InString:
+        return Found(start, len(text), {}, strict=False, cut=True), 0
+    except ValueError:
+        return None, reader.furthest - start + 1
+    if reader.cut and not data and not reader.dropped:
+        return None, reader.position - start + 1
+    return Found(start, reader.position, data, strict=False, cut=reader.cut), 0
+
+
+class _Reader:
+    """Reads one sloppy object by recursive descent; every character once."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text = text
+        self.position = start
+        self.furthest = start
+        self.cut = False
+        self.dropped = False
+
+    def object(self, depth: int) -> dict[str, Any]:
+        """Read the object whose brace stands here."""
+        if depth > MAX_DEPTH:
+            raise _Unreadable
+        data: dict[str, Any] = {}
+        self._step(1)
+        while True:
+            if self._ended():
+                self.cut = True
+                return data
+            if self.text[self.position] in "}｝":
+                self._step(1)
+                return data
+            if self.text[self.position] in ",，、":
+                self._step(1)
+                continue
+            key = self._key()
+            if key is None:
+                return data
+            try:
+                data[key] = self._value(depth)
+            except _InString:
+                if key.lower() not in REASONS:
+                    raise
+                self.cut = self.dropped = True
+                self._step(len(self.text) - self.position)
+                return data
+
+    def _key(self) -> str | None:
+        """The name of the next pair, its colon read too; None if the text ends in the name of a reason."""
+        found = _KEY.match(self.text, self.position)
+        if found:
+            self._step(found.end() - self.position)
+            if not self._ended():
+                colon = _COLON.match(self.text, self.position)
+                if not colon:
+                    raise _Unreadable
+                self._step(colon.end() - self.position)
+                if not self._ended():
+                    return next(group for group in found.groups() if group is not None)
+            name, whole = next(group for group in found.groups() if group is not None), found[3] is None
+        else:
+            half = _CUT_KEY.match(self.text, self.position)
+            if not half:
+                raise _Unreadable
+            name, whole = half[1], False
+            self._step(half.end() - self.position)
+        if name in REASONS or (not whole and any(reason.startswith(name) for reason in REASONS)):
+            self.cut = self.dropped = True
+            return None
+        raise _Unreadable
+
+    def _value(self, depth: int) -> Any:
+        mark = self.text[self.position]
+        if mark in "{｛":
+            return self.object(depth + 1)
+        if mark in "[［【":
+            return self._array(depth + 1)
+        if mark in _QUOTES:
+            return self._string(mark)
+        number = _NUMBER.match(self.text, self.position)
+        word = number or _WORD.match(self.text, self.position)
+        if not word or word.end() == len(self.text):  # the end may have cut off some of it
+            raise _Unreadable
+        self._step(word.end() - self.position)
+        if number:
+            strict = _STRICT_NUMBER.fullmatch(number[0])
+            if not strict:
+                return number[0]
+            return Written(number[0]) if strict[1] or strict[2] else int(number[0])
+        return _CONSTANTS.get(word[0].lower(), word[0])
+
+    def _array(self, depth: int) -> list[Any]:
+        if depth > MAX_DEPTH:
+            raise _Unreadable
+        items: list[Any] = []
+        self._step(1)
+        while True:
+            if self._ended():
+                self.cut = True
+                return items
+            if self.text[self.position] in "]］】":
+                self._step(1)
+                return items
+            if self.text[self.position] in ",，、":
+                self._step(1)
+                continue
+            items.append(self._value(depth))
+
+    def _string(self, mark: str) -> str:
+        """A string; a quote mark that no delimiter follows is part of it."""
+        ends, until = _QUOTES[mark], _UNTIL[mark]
+        start = index = self.position + 1
+        while True:
+            index = until.match(self.text, index).end()  # type: ignore[union-attr]
+            self.furthest = max(self.furthest, index)
+            if index >= len(self.text):
+                if "\n\n" in self.text[start:]:  # rather a stray quote mark than a string that long
+                    raise _Unreadable
+                raise _InString
+            if self.text[index] == "\\":
+                index += 2
+            elif self.text[index] in ends and _AFTER.match(self.text, index + 1):
+                break
+            else:
+                index += 1
+        raw = self.text[start:index]
+        self._step(index + 1 - self.position)
+        return unescape(raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\" in raw else raw
+
+    def _ended(self) -> bool:
+        """Skip blanks and comments; whether the text, or the fence or tag around the object, ends here."""
+        self._step(_SPACE.match(self.text, self.position).end() - self.position)  # type: ignore[union-attr]
+        return _END.match(self.text, self.position) is not None
+
+    def _step(self, characters: int) -> None:
+        self.position += characters
+        self.furthest = max(self.furthest, self.position)

@@ -1,0 +1,56 @@
+// Recording, first half: what a person does, in any frame, before a handler of the page can hide it. Runs in a world of
+// its own from before the page's first script. It tells the in-page script of the outermost document that it can reach
+// (record.js) by an event with a random name; where that script is not there yet, it reports by itself.
+
+const before = getter(Node.prototype, 'previousSibling');
+const above = getter(Node.prototype, 'parentNode');
+const hostOf = getter(ShadowRoot.prototype, 'host');
+const MOVES = 500;  // milliseconds between two reports that the mouse is here
+let moved = -MOVES;
+
+// The way to a node from the outermost document that can be reached: numbers of child nodes, 'shadow' and 'frame'.
+function wayTo(node) {
+  const path = [];
+  let win = window;
+  for (;;) {
+    for (let up; (up = above(node)); node = up) {
+      let index = 0;
+      for (let one = before(node); one; one = before(one)) index++;
+      path.unshift(index);
+    }
+    if (node instanceof ShadowRoot) { path.unshift('shadow'); node = hostOf(node); continue; }
+    let holder = null;
+    try { holder = win.frameElement; } catch { /* another origin is around it */ }
+    if (!holder) return {path, win};
+    path.unshift('frame');
+    node = holder;
+    win = win.parent;
+  }
+}
+
+function tell(event) {
+  if (!event.isTrusted || event.isComposing && event.type === 'keydown') return;
+  if (event.type === 'mousemove') {
+    if (event.timeStamp - moved < MOVES) return;
+    moved = event.timeStamp;
+  }
+  const target = event.composedPath()[0];
+  const node = target === window || target === document ? DOC.documentElement(document) : target;
+  if (!(node instanceof Node)) return;
+  const {path, win} = wayTo(node);
+  const fact = {
+    type: event.type, path, x: event.clientX, y: event.clientY, button: event.button, detail: event.detail, key: event.key, repeat: event.repeat,
+    held: ['Control', 'Alt', 'Shift', 'Meta'].filter((name) => event[{Control: 'ctrlKey', Alt: 'altKey', Shift: 'shiftKey', Meta: 'metaKey'}[name]]),
+    inputType: event.inputType, data: event.data,
+  };
+  const say = (more) => dispatch(win, new CustomEvent(EVENT, {cancelable: true, detail: JSON.stringify({...fact, ...more})}));
+  // Nobody has looked at this document yet, so its elements have no ids.
+  if (say({}) && (event.type === 'mousedown' || event.type === 'keydown')) globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
+  // What the browser does by itself with a key is no action, unless the page takes the key for itself.
+  if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say({type: 'taken'}); });
+}
+
+for (const type of ['mousedown', 'mouseup', 'click', 'contextmenu', 'keydown', 'beforeinput', 'input', 'change', 'dragstart', 'drop', 'dragend', 'wheel', 'scroll', 'mousemove']) {
+  // A wheel that nobody could stop may have scrolled the page already when it is told of.
+  addEventListener(type, tell, {capture: true, passive: type !== 'wheel'});
+}

@@ -1,0 +1,218 @@
+"""`selfsurf record`: a real window under Xvfb, a mouse and a keyboard of the X server, and what is refused."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from browser_env.browsers import find_browser
+from browser_env.episode import Episode
+from scripts import cli
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
+from tests.processes import until
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["record", *arguments])
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("SELFSURF_BROWSER", sys.executable)  # any program with another name than the headless shell's
+    if sys.platform != "darwin":
+        refused = run("--url", "http://a.test", "--out", str(tmp_path / "e"))
+        assert refused.exit_code == 1
+        assert "There is no display: run this under xvfb-run, or on a desktop." in refused.stderr
+    shell = tmp_path / "chromium-headless-shell"
+    shell.write_text("#!/bin/sh\n")
+    shell.chmod(0o755)
+    monkeypatch.setenv("SELFSURF_BROWSER", str(shell))
+    refused = run("--url", "http://a.test", "--out", str(tmp_path / "e"))
+    assert refused.exit_code == 1
+    assert "has no window; a full Chromium is needed" in refused.stderr.replace("\n", " ")
+    assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "Give either --url"),
+        (["--url", "http://a.test", "--task", "MiniWoB/click-test-v0"], "Give either --url"),
+        (["--task", "MiniWoB/click-test-v0", "--goal", "x"], "A task has its own goal"),
+        (["--url", "http://a.test", "--outcome", "great"], "--outcome is ask, solved, failed or stopped"),
+        (["--url", "http://a.test", "--secret", "password"], "--secret is NAME=VARIABLE"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, why):
+    refused = run(*arguments)
+    assert refused.exit_code == 2
+    assert why in " ".join(re.sub(r"[│╭╮╰╯─]", " ", refused.stderr).split())
+
+
+INDEX = """<!doctype html><title>Shop</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
+<input aria-label=Name style='left:20px;top:20px'><select aria-label=Size style='left:20px;top:120px'><option>S<option>M<option>L</select>
+<a href=/new target=_blank style='left:20px;top:220px'>New</a>
+<script>addEventListener('mousemove', e => fetch(`/at?${e.screenX - e.clientX},${e.screenY - e.clientY}`))</script>"""
+NEW = """<!doctype html><title>New</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
+<button style='left:20px;top:20px' onclick="fetch('/done'); this.textContent = confirm('Sure?') ? 'Thanks' : 'Kept'">Done</button>"""
+THIRD = "<!doctype html><title>Third</title><p>third"
+
+
+@pytest.fixture
+def display():
+    """The name of a display of its own, or a skip where there is none to be had."""
+    if sys.platform != "linux" or not shutil.which("Xvfb") or not shutil.which("xdotool"):
+        pytest.skip("needs Xvfb and xdotool")
+    if "headless" in os.path.basename(find_browser(headless=False)):
+        pytest.skip("needs a Chromium with a window")
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1400x1000x24", "-nolisten", "tcp"],
+        pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as told:
+        name = f":{told.readline().strip()}"
+    yield name
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.mark.slow
+def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
+    asked = []
+
+    def answer(request):
+        asked.append(request.path)
+        return {"/": INDEX, "/new": NEW, "/third": THIRD}.get(request.path, "").encode()
+
+    server = loopback(answer)
+    env = {**os.environ, "DISPLAY": display}
+    folder = tmp_path / "episode"
+    command = [sys.executable, "-m", "scripts.cli", "record"]
+    recording = subprocess.Popen(
+        [*command, "--url", f"{server.url}/", "--goal", "Order.", "--out", str(folder), "--outcome", "solved", "--json"],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+    def x(*arguments):
+        return subprocess.run(["xdotool", *arguments], env=env, capture_output=True, text=True).stdout.strip()
+
+    def recorded():
+        path = folder / "steps.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    try:
+        assert until(
+            lambda: (folder / "episode.json").exists() and x("search", "--onlyvisible", "--class", "chromium"), 40
+        )
+        x("windowfocus", x("search", "--onlyvisible", "--class", "chromium").split()[0])
+        x("mousemove", "500", "600")
+        x("mousemove", "510", "610")
+        assert until(lambda: any(path.startswith("/at?") for path in asked))
+        left, top = (int(part) for part in next(path for path in asked if path.startswith("/at?"))[4:].split(","))
+
+        def click(px, py):
+            x("mousemove", str(left + px), str(top + py))
+            time.sleep(0.1)
+            x("click", "1")
+            time.sleep(0.3)
+
+        click(60, 50)
+        x("type", "--delay", "30", "Ada")
+        click(60, 150)
+        x("key", "Down")
+        x("key", "Return")
+        time.sleep(1)
+        click(40, 230)
+        assert until(lambda: "/new" in asked)
+        time.sleep(2)
+        x("key", "ctrl+l")
+        x("type", "--delay", "30", f"{server.url.removeprefix('http://')}/third")
+        x("key", "Return")
+        assert until(lambda: "/third" in asked)
+        time.sleep(2)
+        x("key", "alt+Left")
+        assert until(lambda: recorded() >= 5, 15)
+        time.sleep(0.5)
+        click(60, 50)
+        assert until(lambda: "/done" in asked)
+        time.sleep(1)
+        x("key", "Escape")
+        assert until(lambda: recorded() >= 6)
+        recording.send_signal(signal.SIGINT)
+        out, errors = recording.communicate(timeout=30)
+    finally:
+        recording.kill()
+    assert recording.returncode == 0, errors
+    summary = json.loads(out)
+    assert (summary["outcome"], summary["steps"]) == ("solved", 7), errors
+
+    def told(step):
+        action = json.loads(step["action"])
+        names = {element["id"]: element["name"] for element in step["observation"]["elements"]}
+        return {**action, "id": names[action["id"]]} if "id" in action else action
+
+    assert [told(step) for step in Episode(folder).steps()] == [
+        {"action": "fill", "id": "Name", "text": "Ada"},
+        {"action": "select", "id": "Size", "options": ["M"]},
+        {"action": "click", "id": "New"},
+        {"action": "navigate", "url": f"{server.url}/third"},
+        {"action": "back"},
+        {"action": "click", "id": "Done"},
+        {"action": "finish"},
+    ]
+    final = Episode(folder).meta["final"]
+    assert [tab["url"] for tab in final["tabs"]] == [f"{server.url}/", f"{server.url}/new"]
+    assert final["events"] == []
+    assert list(Episode(folder).steps())[-2]["events"] == ["confirm dialog dismissed: Sure?"]
+    assert 'button "Kept"' in final["dom"]
+    assert '{"action": "fill"' in errors  # told live
+
+    replayed = subprocess.run(
+        [*command, "--replay", str(folder), "--json"], capture_output=True, text=True, check=False
+    )
+    result = json.loads(replayed.stdout)
+    assert replayed.returncode == 0, replayed.stderr
+    assert (result["complete"], result["same_outcome"], len(result["steps"])) == (True, True, 7)
+
+
+@pytest.mark.slow
+def test_closing_the_window_ends_the_recording(display, loopback, tmp_path):  # noqa: F811
+    server = loopback(lambda request: INDEX.encode())
+    env = {**os.environ, "DISPLAY": display}
+    folder = tmp_path / "episode"
+    recording = subprocess.Popen(
+        [sys.executable, "-m", "scripts.cli", "record", "--url", f"{server.url}/", "--out", str(folder), "--json"],
+        env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def x(*arguments):
+        return subprocess.run(["xdotool", *arguments], env=env, capture_output=True, text=True).stdout.strip()
+
+    try:
+        assert until(
+            lambda: (folder / "episode.json").exists() and x("search", "--onlyvisible", "--class", "chromium"), 40
+        )
+        x("windowfocus", x("search", "--onlyvisible", "--class", "chromium").split()[0])
+        time.sleep(1)
+        x("key", "ctrl+shift+w")
+        out, errors = recording.communicate(timeout=30)
+    finally:
+        recording.kill()
+    assert recording.returncode == 0, errors
+    assert json.loads(out) == {
+        "episode": str(folder),
+        "steps": 0,
+        "outcome": "stopped",
+        "reward": 0.0,
+        "trainable": False,
+    }
