@@ -179,9 +179,6 @@ class VisionDecoder:
         """Return token ids (1, T), embeddings with the images in them (1, T, D), and what else the model needs."""
         import mlx.core as mx
 
-        for name in ("_position_ids", "_rope_deltas"):  # of the prompt before, which some models remember
-            if hasattr(self._language, name):
-                setattr(self._language, name, None)
         ids = mx.array([prompt.ids])
         inputs = {key: value for key, value in prompt.inputs.items() if key != "pixel_values"}
         found = self._model.get_input_embeddings(ids, prompt.inputs.get("pixel_values"), **inputs)
