@@ -118,11 +118,12 @@ def read_config(folder: Path) -> Config:
 
 
 def mend_text(config: Mapping[str, Any]) -> Config:
-    """Return the configuration with the settings of the rotary embedding where transformers 4 had them.
+    """Return the configuration with the settings of rotary embedding and attention where transformers 4 had them.
 
     transformers 5 has `rope_parameters: {rope_theta, rope_type, ...}`, one for each kind of layer in some models;
     mlx reads `rope_theta`, `rope_scaling`, `partial_rotary_factor`, and for two kinds of layers `rope_local_base_freq`
-    and `rope_global_base_freq`. What stands there already is kept.
+    and `rope_global_base_freq`. transformers 5 lists the kind of each layer in `layer_types`; mlx reads of how many
+    layers one sees all tokens, `sliding_window_pattern`. What stands there already is kept.
     """
     mended = dict(config)
     given = mended.get("rope_parameters")
@@ -137,6 +138,7 @@ def mend_text(config: Mapping[str, Any]) -> Config:
         _fill(mended, "rope_theta", given.get("rope_theta"))
         _fill(mended, "partial_rotary_factor", given.get("partial_rotary_factor"))
         _fill(mended, "rope_scaling", _rope_scaling(given))
+    _fill(mended, "sliding_window_pattern", _pattern(mended.get("layer_types")))
     if isinstance(mended.get("text_config"), Mapping):
         mended["text_config"] = mend_text(mended["text_config"])
     return mended
@@ -174,6 +176,15 @@ def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
         return None
     rest = {key: value for key, value in given.items() if key not in ("rope_theta", "partial_rotary_factor")}
     return {**rest, "type": kind, "rope_type": kind}
+
+
+def _pattern(kinds: Any) -> int | None:
+    """Every how many layers one is of full attention and the others of a sliding window; None if it is not so."""
+    if not isinstance(kinds, list) or "sliding_attention" not in kinds or "full_attention" not in kinds:
+        return None
+    period = kinds.index("full_attention") + 1
+    regular = ["sliding_attention" if index % period else "full_attention" for index in range(1, len(kinds) + 1)]
+    return period if kinds == regular else None
 
 
 def _fill(config: Config, key: str, value: Any) -> None:

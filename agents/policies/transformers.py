@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agents import models
 from agents.constraint import Matcher, ll_tokenizer
@@ -351,6 +352,16 @@ class TransformersPolicy:
             finally:
                 for module in training:
                     module.training = True
+
+    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Return the logits (T, V) after each of T tokens, from one forward pass."""
+        import torch
+
+        device = self._model.get_input_embeddings().weight.device
+        with self.reading():
+            output = self._model(input_ids=torch.tensor([list(ids)], device=device))
+        found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
+        return found
 
     def _encode(self, text: str) -> list[int]:
         return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []

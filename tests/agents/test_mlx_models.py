@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import resource
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,7 @@ from agents import mlx_models
 from agents.models import ModelError
 from tests.agents.tiny_models import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
 
-pytest.importorskip("mlx.core")
-pytest.importorskip("mlx_lm")
-pytest.importorskip("mlx_vlm")
+pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
 IDS = [1, 5, 9, 200, 3000, 42, 7, 7, 11, 12, 13, 900, 901, 5, 9, 200]
 
@@ -93,6 +93,16 @@ def test_each_kind_of_layer_keeps_its_rotary_base() -> None:
     assert [mended[key] for key in bases] == [1e6, 1e6, 5e3]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "pattern"),
+    [("sfs", 2), ("sssfsss", 4), ("sssf", 4), ("sf", 2), ("ff", None), ("ss", None), ("sffs", None), ("fs", None)],
+)
+def test_layers_of_two_kinds_are_counted(kinds: str, pattern: int | None) -> None:
+    names = {"s": "sliding_attention", "f": "full_attention"}
+    mended = mlx_models.mend_text({"layer_types": [names[kind] for kind in kinds]})
+    assert mended.get("sliding_window_pattern") == pattern
+
+
 def test_settings_of_transformers_4_are_kept() -> None:
     config = {"rope_theta": 7.0, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": rope(9.0)}
     assert mlx_models.mend_text(config) == config
@@ -118,16 +128,36 @@ def test_loading_casts_to_the_precision_asked_for(tokenizer: Any, tmp_path: Path
     assert model.model.embed_tokens.weight.dtype == mx.bfloat16
 
 
-def test_loading_leaves_the_process_as_it_was(model_folder: Path, tmp_path: Path) -> None:
-    from transformers import AutoProcessor
+LOADED = """
+import resource, sys
+from transformers import AutoProcessor
+from agents.mlx_models import load_text, load_vision
+text, vision = sys.argv[1:]
+before = resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from_pretrained"]
+load_text(text)
+for _ in range(2):
+    _, processor = load_vision(vision)
+    assert type(processor).__module__.startswith("mlx_vlm"), type(processor)
+assert (resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from_pretrained"]) == before
+"""
 
-    files, processors = resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from_pretrained"]
-    folder = save_idefics3(tmp_path, model_folder)
-    for _ in range(2):
-        _, processor = mlx_models.load_vision(folder)
-        assert type(processor).__module__.startswith("mlx_vlm")
-        assert AutoProcessor.__dict__["from_pretrained"] is processors
-    assert resource.getrlimit(resource.RLIMIT_NOFILE) == files
+
+def test_loading_leaves_the_process_as_it_was(tokenizer: Any, model_folder: Path, tmp_path: Path) -> None:
+    folders = [save_llama(tmp_path / "text", tokenizer), save_idefics3(tmp_path / "vision", model_folder)]
+    done = subprocess.run([sys.executable, "-c", LOADED, *map(str, folders)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_quantised_model_is_loaded_as_it_is(tokenizer: Any, tmp_path: Path) -> None:
+    import mlx.core as mx
+    from mlx_lm import convert
+
+    folder = save_llama(tmp_path / "full", tokenizer)
+    convert(str(folder), str(tmp_path / "small"), quantize=True, q_bits=8, dtype="float32")
+    (full, _), (small, loaded) = (mlx_models.load_text(where) for where in (folder, tmp_path / "small"))
+    assert small.model.layers[0].self_attn.q_proj.weight.dtype == mx.uint32
+    assert 0 < np.abs(mlx_logits(small, IDS) - mlx_logits(full, IDS)).max() < 0.5  # of logits up to 8
+    assert loaded.chat_template == tokenizer.chat_template
 
 
 def test_a_folder_without_a_model_or_with_code_of_its_own_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,23 @@ def save_llama(folder: Path, tokenizer: Any, **rest: Any) -> Path:
     return folder
 
 
+def save_gemma3(folder: Path, tokenizer: Any) -> Path:
+    """A three-layer Gemma 3: every second layer sees all tokens, the others 16, each kind with its own rotary base."""
+    import torch
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    torch.manual_seed(0)
+    config = Gemma3TextConfig(**{
+        **_text(len(tokenizer)), "num_hidden_layers": 3, "head_dim": 16, "query_pre_attn_scalar": 16,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 16,
+        "rope_parameters": {"full_attention": rope(300000.0), "sliding_attention": rope(5000.0)},
+        "tie_word_embeddings": True,
+    })  # fmt: skip
+    _randomise(Gemma3ForCausalLM(config)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def save_idefics3(folder: Path, tokenizer_folder: Path) -> Path:
     """A two-layer Idefics3 (the architecture of SmolVLM): images of 32x32 pixels become 4 tokens."""
     import torch

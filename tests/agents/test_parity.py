@@ -1,0 +1,59 @@
+"""The comparison itself: it finds the transformers policy equal to plain `generate`, and notices what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.parity import PlainTorch, compare, short_prompts
+from agents.policies.transformers import TransformersPolicy
+from agents.policy import Message
+from tests.agents.tiny_adapters import save_random_adapter
+from tests.agents.tiny_models import save_llama
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_llama(tmp_path_factory.mktemp("llama"), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def reference(folder: Path, tokenizer: Any) -> PlainTorch:
+    from transformers import LlamaForCausalLM
+
+    return PlainTorch(LlamaForCausalLM.from_pretrained(folder).eval(), tokenizer)
+
+
+def test_the_transformers_policy_is_equal_to_generate(folder: Path, reference: PlainTorch) -> None:
+    policy = TransformersPolicy(folder, dtype="float32", device="cpu")
+    parity = compare(reference, policy, short_prompts(8), prefill="It", max_new_tokens=8)
+    assert (parity.equal, parity.total) == (8, 8)
+    assert parity.largest_difference < 1e-4
+
+
+def test_another_model_is_found_to_be_another(folder: Path, reference: PlainTorch, tmp_path: Path) -> None:
+    policy = TransformersPolicy(folder, dtype="float32", device="cpu")
+    policy.set_adapter(save_random_adapter(folder, tmp_path))
+    parity = compare(reference, policy, short_prompts(4), max_new_tokens=8)
+    assert parity.equal < parity.total == 4
+    assert parity.largest_difference > 0.1
+
+
+def test_only_like_is_compared_with_like(folder: Path, reference: PlainTorch, tokenizer: Any) -> None:
+    import copy
+
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    policy = TransformersPolicy(folder, tokenizer=other, dtype="float32", device="cpu")
+    with pytest.raises(ValueError, match="do not write the same prompt"):
+        compare(reference, policy, short_prompts(1))
+    with pytest.raises(ValueError, match="no prompt"):
+        compare(reference, policy, [])
+
+
+def test_the_short_prompts_are_fifty_different_ones() -> None:
+    texts = {prompt[0].text for prompt in short_prompts()}
+    assert len(texts) == 50
+    assert short_prompts(1) == [(Message("user", "What is water?"),)]
