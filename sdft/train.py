@@ -16,8 +16,9 @@ from trl.experimental.sdft import SDFTConfig
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
+from agents.record import versions
 from sdft.adapter import save_adapter, weights_hash
-from sdft.rollout import Job, Result, Rollouts, versions
+from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
