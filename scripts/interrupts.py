@@ -25,6 +25,10 @@ class Interrupts:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.signal(signal.SIGINT, self._before)
+        if self.seen:
+            # An interrupt that passes through the exec of a string, such as a dataclass is made with, lets CPython end
+            # the process by SIGINT instead of with its exit code, although it was caught. Another exec undoes that.
+            exec("")
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.seen = not self.seen, True

@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 
 from scripts import live
 from scripts.cli import app
+from scripts.interrupts import Interrupts
 from tests.processes import browsers, descendants, gone, until
 
 PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
@@ -263,6 +264,39 @@ def test_ctrl_c_while_it_acts(process: Any, tmp_path: Path, site: Any) -> None:
     assert asked.wait(60)
     meta = interrupted(started, tmp_path / "episode")
     assert (meta["totals"]["steps"], meta["final"]["title"]) == (1, "Shop")
+
+
+def test_an_interrupt_in_generated_code_keeps_the_exit_code(tmp_path: Path) -> None:
+    code = """
+import sys
+from scripts.interrupts import Interrupts
+with Interrupts() as interrupts:
+    try:
+        exec("import signal; signal.raise_signal(signal.SIGINT)")
+    except KeyboardInterrupt:
+        pass
+sys.exit(130 if interrupts.seen else 1)
+"""
+    (tmp_path / "interrupted.py").write_text(code)
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": path}).returncode == 130
+
+
+def test_an_interrupt_is_raised_once_and_not_while_held() -> None:
+    with Interrupts() as interrupts:
+        interrupts.hold()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.release()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.seen
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
 
 
 def test_the_panel_shows_what_happens() -> None:
