@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 from agents import guards as guarding
 from agents.agent import Act, Privileged
 from agents.compact import compact
 from agents.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
-from agents.parse import How, parse
+from agents.examples import Example
+from agents.outlines import Outlines
+from agents.page import label
+from agents.parse import How, Parsed, parse
 from agents.policy import Completion, Message, Policy
-from agents.prompt import build, label, with_demonstration
+from agents.prompt import build, with_demonstration
+from agents.vision import MAX_IMAGE_SIDE, Picture, picture
 from browser_env.actions import Action
 from browser_env.observation import Observation
 
 SMALL = 3_000_000_000
 """Models with fewer weights are constrained by default: they rarely keep a format by themselves."""
+
+Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
+"""What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
 
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
@@ -33,13 +40,15 @@ class Decision:
     messages: tuple[Message, ...]
     """What the model saw; with `privileged`, the demonstration included."""
     visible_ids: frozenset[int]
-    """Elements whose ids stood in the prompt."""
+    """Elements whose ids stood in the prompt or on its picture."""
     how: How
     """Where in the reply the action was found."""
     error: str = ""
     """Why the reply could not be read; empty when it could."""
     guard_note: str = ""
     """What the guards overrode or noticed."""
+    guard_counts: dict[str, int] = field(default_factory=dict)
+    """What the guards did in this episode so far, this action included (`LLMAgent.guard_counts`)."""
     privileged: Privileged | None = None
     """The demonstration that the model was given, if any."""
 
@@ -65,7 +74,15 @@ class LLMAgent:
         prefill: the reply's first characters, given to the model.
         actions: the kinds of actions offered.
         guards: check and mend actions. Turn off for training rollouts.
+        examples: few-shot examples, the most useful first; those that leave too little for the page are left out.
+        vision: what is shown of the screenshot. `"auto"`: marks, where the policy sees images and the observation has
+            a screenshot, else nothing.
+        max_image_side: screenshots are scaled down to this many pixels of the longer side; None leaves them.
+        text_page: show the page as text, too. Without it there must be a screenshot with marks.
         seed: of the first policy call; each call has its own. None leaves it to the policy.
+
+    Raises:
+        ValueError: the options don't go together, or the policy can't do what they ask.
     """
 
     def __init__(
@@ -79,6 +96,10 @@ class LLMAgent:
         prefill: str = '{"',
         actions: Sequence[str] = DEFAULT_KINDS,
         guards: bool = True,
+        examples: Sequence[Example] = (),
+        vision: Vision = "auto",
+        max_image_side: int | None = MAX_IMAGE_SIDE,
+        text_page: bool = True,
         seed: int | None = None,
     ) -> None:
         self.policy = policy
@@ -94,11 +115,24 @@ class LLMAgent:
         self.prefill = prefill
         self.actions = check_kinds(actions)
         self.guards = guards
+        self.examples = tuple(examples)
+        self.vision = vision
+        self.max_image_side = max_image_side
+        self.text_page = text_page
         self.decisions: list[Decision] = []
         self._slots: dict[int, _Slot] = {}
+        self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
         self._seed = seed
         if self.constrained and prefill and not '{"'.startswith(prefill):
             raise ValueError(f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {prefill!r}.')
+        if vision not in get_args(Vision):
+            raise ValueError(f"vision is one of {', '.join(get_args(Vision))}, not {vision!r}.")
+        if vision in ("screenshot", "marks") and not policy.sees_images:
+            raise ValueError(f'{policy.name} sees no images; pass vision="none".')
+        if not text_page and (vision in ("none", "screenshot") or not policy.sees_images):
+            raise ValueError("Without text_page, the elements' ids must be seen: a policy that sees, and marks.")
+        if max_image_side is not None and max_image_side < 1:
+            raise ValueError("max_image_side is at least 1 pixel, or None.")
 
     def reseed(self, seed: int | None) -> None:
         """Start the agent's random stream anew: the same seed and observations give the same actions again."""
@@ -131,6 +165,8 @@ class LLMAgent:
 
         Raises:
             agents.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
+            ValueError: slots and observations don't match; a screenshot was asked for and is not there; or the
+                observation tells only what changed, and what was there before was not seen.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         told = [None] * len(observations) if privileged is None else list(privileged)
@@ -139,6 +175,10 @@ class LLMAgent:
         for slot in slots:
             if slot not in self._slots:
                 self.reset(slot=slot)
+        observations = [
+            self._outlines.setdefault(slot, Outlines()).whole(obs)
+            for obs, slot in zip(observations, slots, strict=True)
+        ]
         prompts = [
             self._prompt(obs, self._slots[slot], hint)
             for obs, slot, hint in zip(observations, slots, told, strict=True)
@@ -159,9 +199,14 @@ class LLMAgent:
         ]
         return [decision.action for decision in self.decisions]
 
+    def guard_counts(self, slot: int = 0) -> dict[str, int]:
+        """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
+        return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
+
     def _prompt(
         self, obs: Observation, slot: _Slot, hint: Privileged | None
     ) -> tuple[tuple[Message, ...], frozenset[int]]:
+        shown = self._picture(obs)
         prompt = build(
             obs,
             goal=slot.goal,
@@ -169,8 +214,12 @@ class LLMAgent:
             error=slot.error,
             kinds=self.actions,
             spelled=not self.constrained,
+            examples=self.examples,
+            picture=shown,
+            text_page=self.text_page or shown is None,
             max_tokens=self.max_prompt_tokens,
             count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
+            count_text=self.policy.count_tokens,
         )
         return with_demonstration(prompt.messages, hint), prompt.visible_ids
 
@@ -190,25 +239,45 @@ class LLMAgent:
         completion: Completion,
         hint: Privileged | None,
     ) -> Decision:
-        parsed = parse(completion.text, {element["id"] for element in obs["elements"]})
+        parsed = _read(completion.text, obs, slot.guards)
+        decision = Decision(
+            completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
+        )
         if parsed.action is None:
             slot.error = parsed.error
             slot.history.append("an unreadable reply")
-            return Decision(
-                completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
-            )
-        slot.error = ""
+            return replace(decision, guard_counts=guarding.counts(slot.guards))
         verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
+        slot.error = verdict.feedback
         slot.history.append(describe(verdict.action, obs))
-        return Decision(
-            verdict.action, completion, messages, visible_ids, parsed.how, guard_note=verdict.note, privileged=hint
+        return replace(
+            decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)
         )
+
+    def _picture(self, obs: Observation) -> Picture | None:
+        vision = self.vision
+        if vision == "auto":
+            vision = "marks" if self.policy.sees_images and "screenshot" in obs else "none"
+        if vision == "none":
+            return None
+        return picture(obs, marked=vision == "marks", max_side=self.max_image_side)
 
     def _next_seed(self) -> int | None:
         if self._seed is None:
             return None
         self._seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
         return self._seed
+
+
+def _read(text: str, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:
+    """Read the reply; an element that was there before is left to the guard that may find it again."""
+    present = {element["id"] for element in obs["elements"]}
+    parsed = parse(text, present)
+    known = {number for guard in guards if isinstance(guard, guarding.Vanished) for number in guard.known}
+    if parsed.action is None and not known <= present:
+        again = parse(text, present | known)
+        return parsed if again.action is None else again
+    return parsed
 
 
 def describe(action: Action, obs: Observation) -> str:

@@ -1,27 +1,53 @@
 """From an observation to the conversation that a model is given. Knows the model only through token counts.
 
-The goal, the reply's format and the history come first and are never cut; the page comes last and is cut to the
-budget, whole lines at a time. An element's id stands after its label, in the form in which it is to be used
-(`link "Eget" {"click":4}`), since small models find it there far more often than in front.
+The goal, the reply's format and the actions come first and are never cut; then what happened so far; the page comes
+last. An element's id stands after its label, in the form in which it is to be used (`link "Eget" {"click":4}`), since
+small models find it there far more often than in front.
+
+Where all of it exceeds the budget, in tokens of the model's own tokenizer: the history may take a quarter of it, chat,
+tabs, events and error an eighth each; examples go, the last one first, until a quarter is left for the page; long lines
+of the page are cut, to no less than a quarter of its room, and then whole lines are left out. If even no page is too
+much, events, tabs, history, chat and error go, in this order.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.compact import compact
 from agents.constraint import DEFAULT_KINDS, is_editable, offered
+from agents.examples import Example
+from agents.history import compacted
+from agents.page import PageLine, page_lines, priority, render
 from agents.policy import Conversation, Message
+from agents.tokens import cut, most_that_fit
+from agents.vision import Picture
 from browser_env.observation import Element, Observation
+
+MIN_PAGE_SHARE = 0.25
+"""Of the budget, what examples must leave for the page."""
+
+HISTORY_SHARE = 0.25
+"""Of the budget, what the history may take where not all fits."""
+
+OTHER_SHARE = 0.125
+"""The same for chat, tabs, events and error, each."""
+
+MIN_LINE = 16
+"""Tokens to which a line of the page is cut at most."""
+
+_MOST_CHARACTERS = 8
+"""Characters of a token on average, at most: a prompt with more than that is not worth counting as a whole."""
+
+_EXPENDABLE = ("events", "tabs", "history", "chat", "error")
+"""What goes, in this order, where even no page is too much."""
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
 """What turns a student's prompt into the teacher's. The wording decides how well the teacher does."""
 
-MAX_HISTORY = 5
-"""Most past actions shown."""
+_DONE = "Done so far: "
 
 WORDS: dict[str, str] = {
     "click": "click an element by its id",
@@ -67,8 +93,6 @@ FORMATS: dict[str, str] = {
 """How an action is written, by kind: for free replies. Real ids of the page are put in, since a placeholder would be
 copied."""
 
-_ELEMENT_LINE = re.compile(r"^(\s*)\[(\d+)\] (.+)$")
-
 
 class PromptTooLong(ValueError):
     """The part of the prompt that is never cut exceeds the budget."""
@@ -80,17 +104,11 @@ class Prompt:
 
     messages: tuple[Message, ...]
     visible_ids: frozenset[int]
-    """Elements whose ids stand in the prompt."""
+    """Elements whose ids stand in the prompt's text or are drawn on its picture."""
     lines_left_out: int = 0
     """Lines of the page that did not fit."""
-
-
-@dataclass(frozen=True)
-class PageLine:
-    """One line of the page's outline."""
-
-    text: str
-    element_id: int | None = None
+    examples_left_out: int = 0
+    """Examples that did not fit."""
 
 
 def build(
@@ -101,47 +119,59 @@ def build(
     error: str = "",
     kinds: Sequence[str] = DEFAULT_KINDS,
     spelled: bool = False,
+    examples: Sequence[Example] = (),
+    picture: Picture | None = None,
+    text_page: bool = True,
     max_tokens: int | None = None,
     count: Callable[[Sequence[Message]], int] | None = None,
+    count_text: Callable[[str], int] | None = None,
 ) -> Prompt:
     """Write the prompt for one observation.
 
     Args:
-        obs: what the environment returned.
+        obs: what the environment returned; its `dom` is a whole outline, no delta (see `agents.outlines`).
         goal: what is wanted; `obs["goal"]` if empty.
-        history: this episode's actions so far, as short texts, oldest first.
+        history: this episode's actions so far, as short texts, oldest first; compacted (`agents.history`).
         error: what went wrong with the last action; `obs["last_error"]` if empty.
         kinds: the actions to offer, those of them that the page allows.
         spelled: show how each action is written in JSON, not only what it does: for replies without a grammar.
+        examples: earlier turns in which the right action was given, the most useful first.
+        picture: an image of the page, put into the last message.
+        text_page: show the page as text. False takes a picture with marks.
         max_tokens: most tokens of the whole prompt; None for no limit.
         count: number of tokens of a conversation under the model's own tokenizer and template; needed with
             `max_tokens`.
+        count_text: number of tokens of a text alone; by default what it adds to a conversation.
 
     Raises:
-        PromptTooLong: everything but the page exceeds the budget.
+        PromptTooLong: the part that is never cut exceeds the budget.
     """
-    lines = page_lines(obs, kinds, goal or obs["goal"])
-    shown = {line.element_id for line in lines if line.element_id is not None}
+    goal = goal or obs["goal"]
+    drawn = picture.ids if picture else frozenset()
+    lines = page_lines(obs, kinds, goal) if text_page else []
+    shown = drawn | {line.element_id for line in lines}
     seen = [element for element in obs["elements"] if element["id"] in shown]
     form = _forms(seen, kinds) if spelled else _words(seen, kinds)
-    head = _head(goal or obs["goal"], form, history, error or obs["last_error"], obs)
-
-    def render(number: int) -> tuple[Message, ...]:
-        return (Message("user", f"{head}\n\nPage:\n{_page(lines, order, number)}"),)
-
-    order = _priority(lines, seen)
+    draft = _Draft(
+        [f"Goal: {goal}", form, *([picture.note] if picture else [])],
+        _asides(goal, history, error, obs),
+        lines if text_page else None,
+        priority(lines, seen),
+        list(examples),
+        () if picture is None else (picture.image,),
+    )
     number = len(lines)
     if max_tokens is not None:
         if count is None:
             raise ValueError("max_tokens needs count, the tokenizer's measure.")
-        number = _most(len(lines), lambda some: count(render(some)) <= max_tokens)
-        if number < 0:
-            raise PromptTooLong(
-                f"The prompt without the page has {count(render(0))} tokens, more than the {max_tokens} allowed: "
-                "raise max_prompt_tokens, or offer fewer actions."
-            )
-    kept = {lines[index].element_id for index in order[:number]}
-    return Prompt(render(number), frozenset(item for item in kept if item is not None), len(lines) - number)
+        number = _fit(draft, history, max_tokens, count, count_text or _texts(count))
+    kept = {lines[index].element_id for index in draft.order[:number]}
+    return Prompt(
+        draft.messages(number),
+        drawn | {item for item in kept if item is not None},
+        len(lines) - number,
+        len(examples) - len(draft.examples),
+    )
 
 
 def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None) -> tuple[Message, ...]:
@@ -165,61 +195,119 @@ def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None
     raise ValueError("The conversation has no user message to put the demonstration in.")
 
 
-def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str = "") -> list[PageLine]:
-    """The page's outline with each element's handle behind its label, and without lines that only repeat the goal.
+@dataclass
+class _Draft:
+    """A prompt that is still being made to fit."""
 
-    Text of the page that only looks like an element (`[3] see below`) keeps its form and gives no id.
-    """
-    by_id = {element["id"]: element for element in obs["elements"]}
-    lines, used = [], set()
-    for text in obs["dom"].splitlines():
-        found = _ELEMENT_LINE.match(text)
-        element = by_id.get(int(found[2])) if found else None
-        if found and element and element["id"] not in used and found[3].startswith(element["role"]):
-            used.add(element["id"])
-            lines.append(PageLine(f"{found[1]}{found[3].rstrip()} {handle(element, kinds)}", element["id"]))
-        elif text.strip() and text.strip() != goal.strip():
-            lines.append(PageLine(text.rstrip()))
-    if not obs["dom"].strip():
-        lines += [PageLine(f"{label(element)} {handle(element, kinds)}", element["id"]) for element in obs["elements"]]
-    return lines
+    first: list[str]
+    """Never cut."""
+    asides: list[tuple[str, str]]
+    """Kind and text of what stands between the first part and the page."""
+    lines: list[PageLine] | None
+    """None for no text page."""
+    order: list[int]
+    """Of the lines, the most important first."""
+    examples: list[Example]
+    images: tuple[Any, ...]
 
-
-def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
-    """The element's id in the form of the action that it is there for: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
-
-    What follows a label is what a small model writes once it has found the label: copying is the first thing that it
-    learns, and the bare id (`link "Eget" id 4`) is copied far less often.
-    """
-    if "select" in kinds and element["tag"] == "select":
-        kind = "select"
-    elif "fill" in kinds and is_editable(element):
-        kind = "fill"
-    else:
-        kind = "click"
-    return f'{{"{kind}":{element["id"]}}}'
+    def messages(self, number: int) -> tuple[Message, ...]:
+        """The conversation with the `number` most important lines of the page."""
+        text = "\n".join([*self.first, *(aside for _, aside in self.asides)])
+        if self.lines is not None:
+            text = f"{text}\n\nPage:\n{render(self.lines, self.order, number)}"
+        turns = [turn for example in self.examples for turn in example.turns()]
+        return (*turns, Message("user", text, self.images))
 
 
-def label(element: Element) -> str:
-    """An element as the outline shows it, without its id: `button "OK" disabled`."""
-    value = f' value="{element["value"]}"' if element["value"] else ""
-    return " ".join([f'{element["role"]} "{element["name"]}"{value}', *element["states"]])
+def _fit(
+    draft: _Draft,
+    history: Sequence[str],
+    limit: int,
+    count: Callable[[Sequence[Message]], int],
+    count_text: Callable[[str], int],
+) -> int:
+    """Make the draft fit, and return how many lines of the page it may show."""
+    lines = draft.lines or []
+
+    def all_fits() -> bool:
+        whole = draft.messages(len(lines))
+        short = sum(len(message.text) for message in whole) <= _MOST_CHARACTERS * limit
+        return short and count(whole) <= limit
+
+    if all_fits():
+        return len(lines)
+    draft.asides = _shortened(draft.asides, history, limit, count_text)
+    none = count(draft.messages(0))
+    while none > limit or (draft.examples and limit - none < MIN_PAGE_SHARE * limit and not all_fits()):
+        if draft.examples:
+            draft.examples.pop()
+        elif draft.asides:
+            draft.asides.remove(min(draft.asides, key=lambda aside: _EXPENDABLE.index(aside[0])))
+        else:
+            picture = ", its picture included," if draft.images else ""
+            raise PromptTooLong(
+                f"The prompt without the page{picture} has {none} tokens, more than the {limit} allowed: "
+                f"raise max_prompt_tokens, {'lower max_image_side, ' if picture else ''}or offer fewer actions."
+            )
+        none = count(draft.messages(0))
+    room, whole = limit - none, list(lines)
+    for most in (room * 9 // 10, room * 2 // 5, room // 4):
+        lines[:] = _cut_lines(whole, draft.order, max(MIN_LINE, most), room, count_text)
+        if lines != whole and all_fits():
+            break
+    sizes = [len(lines[index].text) + 1 for index in draft.order]
+    return most_that_fit(sizes, lambda number: count(draft.messages(number)), limit, none)
 
 
-def _head(goal: str, form: str, history: Sequence[str], error: str, obs: Observation) -> str:
-    parts = [f"Goal: {goal}", form]
+def _cut_lines(
+    lines: Sequence[PageLine], order: Sequence[int], most: int, room: int, count_text: Callable[[str], int]
+) -> list[PageLine]:
+    """The lines, those that may be shown in the room cut to `most` tokens each."""
+    short, reach = list(lines), 0
+    for index in order:
+        short[index] = short[index].shortened(most, count_text)
+        reach += len(short[index].text)
+        if reach > _MOST_CHARACTERS * room:
+            break
+    return short
+
+
+def _shortened(
+    asides: Sequence[tuple[str, str]], history: Sequence[str], limit: int, count_text: Callable[[str], int]
+) -> list[tuple[str, str]]:
+    """The asides, each within its share of the budget."""
+    chat = sum(kind == "chat" for kind, _ in asides)
+    short = []
+    for kind, text in asides:
+        if kind == "history":
+            past = compacted(history, int(limit * HISTORY_SHARE), count_text)
+            text = f"{_DONE}{past}" if past else ""
+        else:
+            text = cut(text, int(limit * OTHER_SHARE) // (chat if kind == "chat" else 1), count_text)
+        if text:
+            short.append((kind, text))
+    return short
+
+
+def _texts(count: Callable[[Sequence[Message]], int]) -> Callable[[str], int]:
+    empty = count((Message("user", ""),))
+    return lambda text: count((Message("user", text),)) - empty
+
+
+def _asides(goal: str, history: Sequence[str], error: str, obs: Observation) -> list[tuple[str, str]]:
     chat = [message for message in obs["messages"] if message["text"] != goal]
-    parts += [f"{message['role']}: {message['text']}" for message in chat[-4:]]
+    asides = [("chat", f"{message['role']}: {message['text']}") for message in chat[-4:]]
     if len(obs["tabs"]) > 1:
         titles = (f"{'*' if tab['active'] else ''}{tab['title']}" for tab in obs["tabs"])
-        parts.append("Tabs: " + ", ".join(titles))
+        asides.append(("tabs", "Tabs: " + ", ".join(titles)))
     if obs["events"]:
-        parts.append("Events: " + "; ".join(obs["events"][-4:]))
+        asides.append(("events", "Events: " + "; ".join(obs["events"][-4:])))
     if history:
-        parts.append("Done so far: " + "; ".join(history[-MAX_HISTORY:]))
+        asides.append(("history", _DONE + compacted(history)))
+    error = error or obs["last_error"]
     if error:
-        parts.append(f"The last action failed: {error}")
-    return "\n".join(parts)
+        asides.append(("error", f"The last action failed: {error}"))
+    return asides
 
 
 def _words(seen: Sequence[Element], kinds: Sequence[str]) -> str:
@@ -236,48 +324,3 @@ def _forms(seen: Sequence[Element], kinds: Sequence[str]) -> str:
     }
     forms = [FORMATS[kind].format(**ids) for kind in offered(kinds, seen)]
     return "Reply with one action as JSON: " + ", ".join(forms) + "."
-
-
-def _priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
-    """Line numbers in the order in which they are worth showing: the viewport, what is below, what is above."""
-    visible = {element["id"] for element in seen if element["in_viewport"]}
-    inside = [index for index, line in enumerate(lines) if line.element_id in visible]
-    elements = [index for index, line in enumerate(lines) if line.element_id is not None]
-    start = inside[0] if inside and inside[0] != elements[0] else 0
-    return [*range(start, len(lines)), *range(start - 1, -1, -1)]
-
-
-def _page(lines: Sequence[PageLine], order: Sequence[int], number: int) -> str:
-    """The `number` most important lines in the page's order, with a note wherever some are left out."""
-    kept = set(order[:number])
-    parts: list[str] = []
-    gap: list[PageLine] = []
-
-    def close() -> None:
-        if gap:
-            elements = sum(line.element_id is not None for line in gap)
-            parts.append(f"({len(gap)} more lines with {elements} elements left out)")
-            gap.clear()
-
-    for index, line in enumerate(lines):
-        if index in kept:
-            close()
-            parts.append(line.text)
-        else:
-            gap.append(line)
-    close()
-    return "\n".join(parts) if parts else "(empty)"
-
-
-def _most(highest: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number up to `highest` that fits, by bisection; -1 if not even 0 does."""
-    if fits(highest):
-        return highest
-    low, high = -1, highest  # low fits (or is -1), high does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low

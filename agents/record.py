@@ -28,6 +28,7 @@ def policy_record(decision: Decision) -> dict[str, Any]:
         "finish_reason": completion.finish_reason,
         "error": decision.error,
         "guard": decision.guard_note,
+        "guards": decision.guard_counts,
         "demonstrated": decision.privileged is not None,
     }
     return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}

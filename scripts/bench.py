@@ -109,12 +109,7 @@ def vector(
     from scripts.bench_vector import measure, show, write
     from scripts.processes import ending_on_signal
 
-    try:
-        counts = sorted({int(count) for count in envs.split(",")})
-    except ValueError:
-        counts = []
-    if not counts or counts[0] < 1:
-        raise typer.BadParameter(f"{envs!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
+    counts = _counts(envs)
     with ending_on_signal():
         figures = measure(task, counts, modes=[True, False] if screenshot else [False], rounds=rounds, seconds=seconds)
     if as_json:
@@ -125,3 +120,39 @@ def vector(
         typer.echo(f"Written: {path}", err=True)
     if figures["errors"]:
         raise typer.Exit(1)
+
+
+@app.command("agents")
+def agents(
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    adapter: Annotated[Path | None, typer.Option(help="Folder of a LoRA adapter.")] = None,
+    envs: Annotated[str, typer.Option(help="Numbers of environments, with commas between.")] = "1,2,4,8,16",
+    actions: Annotated[int, typer.Option(help="At least so many are timed with each number.", min=1)] = 48,
+    rounds: Annotated[int, typer.Option(help="Rounds at each number, in which all take turns.", min=1)] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for agents.json and the curve agents.png; none is written by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Time the local policy beside plain generate, on the prompts of real episodes. Exit code 0: all were measured."""
+    from scripts.bench_agents import measure, show, write
+    from scripts.console import quiet_libraries
+
+    quiet_libraries()
+    figures = measure(model, _counts(envs), actions=actions, rounds=rounds, adapter=adapter)
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        show(figures)
+    for path in write(figures, out) if out else []:
+        typer.echo(f"Written: {path}", err=True)
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = sorted({int(count) for count in text.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
+    return counts

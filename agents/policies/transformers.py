@@ -1,23 +1,24 @@
 """Local models through Hugging Face transformers: batched sampling under grammars, with LoRA adapters.
 
-Generation is its own loop, because training needs what `generate` does not give: the exact tokens, and their
-log-probabilities under the very distribution that they were drawn from. No training code lives here.
+No training code lives here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agents import models
 from agents.constraint import Matcher, ll_tokenizer
-from agents.policy import Completion, Conversation, FinishReason, Guidance
+from agents.policies.prefixes import PrefixCache
+from agents.policies.sampling import Row, Sampler
+from agents.policy import Completion, Conversation, Guidance, Usage
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,9 @@ class TransformersPolicy:
         dtype: `"auto"` (that of the checkpoint), or a torch dtype or its name.
         device: `"auto"` (cuda, mps or cpu), or a torch device.
         seed: of the policy's own random stream, used by calls without a seed.
+        reuse: megabytes of keys and values of earlier prompts that are kept, so that a prompt's known beginning is not
+            read again; 0 for none. By default 1024, but 0 for a model in memory, whose owner may change its weights
+            unnoticed: `forget` after a change.
 
     Raises:
         agents.models.ModelError: the model can't be found or fetched.
@@ -68,6 +72,7 @@ class TransformersPolicy:
         dtype: str | torch.dtype = "auto",
         device: str | torch.device = "auto",
         seed: int = 0,
+        reuse: int | None = None,
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -94,6 +99,8 @@ class TransformersPolicy:
         self.sees_images = False
         self.adapter: Path | None = None
         self._adapter_count = 0
+        megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
+        self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._random = np.random.default_rng(seed)
         base = self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
         self._dtype = base.get_input_embeddings().weight.dtype
@@ -220,6 +227,7 @@ class TransformersPolicy:
         """As `complete`, for prompts that are token ids already (without the prefill's)."""
         if not prompts:
             return []
+        start = time.perf_counter()
         grammars = [None] * len(prompts) if grammars is None else list(grammars)
         if len(grammars) != len(prompts):
             raise ValueError(f"{len(grammars)} grammars were given for {len(prompts)} conversations.")
@@ -236,11 +244,21 @@ class TransformersPolicy:
         rows = []
         for index, (prompt, grammar) in enumerate(zip(given, grammars, strict=True)):
             matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
-            rows.append(_Row(prompt, matcher, seed + index))
+            rows.append(Row(prompt, matcher, seed + index))
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
             with self.reading():
-                self._generate(unfinished, temperature, max_new_tokens)
+                if self._prefixes is not None:
+                    self._prefixes.for_weights(self._weights())
+                pad = self.tokenizer.pad_token_id
+                sampler = Sampler(
+                    self._model,
+                    self.eos_token_ids,
+                    min(self.eos_token_ids) if pad is None else pad,
+                    last_only=self._last_only,
+                    prefixes=self._prefixes,
+                )
+                sampler.run(unfinished, temperature, max_new_tokens)
         return [
             Completion(
                 text=prefill + self.tokenizer.decode(row.token_ids, skip_special_tokens=True),
@@ -250,66 +268,20 @@ class TransformersPolicy:
                 grammar=grammar,
                 finish_reason=row.finish_reason or "length",
                 prefill_token_ids=prefill_ids,
+                usage=Usage(len(row.prompt), len(row.token_ids), row.reused, seconds=time.perf_counter() - start),
             )
             for row, grammar in zip(rows, grammars, strict=True)
         ]
 
-    def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
-        import torch
-        from transformers import DynamicCache
+    def forget(self) -> None:
+        """Forget the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
+        if self._prefixes is not None:
+            self._prefixes.clear()
 
-        device = self._model.get_input_embeddings().weight.device
-        width = max(len(row.prompt) for row in rows)
-        pad = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else min(self.eos_token_ids)
-        ids = torch.full((len(rows), width), pad, dtype=torch.long)  # (B, L), as the two below
-        attention = torch.zeros((len(rows), width), dtype=torch.long)
-        for index, row in enumerate(rows):
-            ids[index, width - len(row.prompt) :] = torch.tensor(row.prompt)
-            attention[index, width - len(row.prompt) :] = 1
-        ids, attention = ids.to(device), attention.to(device)
-        positions = (attention.cumsum(-1) - 1).clamp(min=0)
-        cache = DynamicCache(config=self._model.config)
-        active = rows
-        options = {"logits_to_keep": 1} if self._last_only else {}
-        while True:
-            output = self._model(
-                input_ids=ids,
-                attention_mask=attention,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-                **options,
-            )
-            logits = output.logits[:, -1].float().cpu()  # (B, V)
-            self._sample(active, logits, temperature)
-            unfinished = [index for index, row in enumerate(active) if not row.finished(max_new_tokens)]
-            if not unfinished:
-                return
-            next_ids = torch.tensor([[active[index].token_ids[-1]] for index in unfinished], device=device)
-            if len(unfinished) < len(active):
-                keep = torch.tensor(unfinished, device=device)
-                cache.batch_select_indices(keep)
-                attention, positions = attention[keep], positions[keep]
-                active = [active[index] for index in unfinished]
-            ids = next_ids
-            attention = torch.cat([attention, attention.new_ones(len(active), 1)], dim=1)
-            positions = positions[:, -1:] + 1
-
-    def _sample(self, rows: list[_Row], logits: torch.Tensor, temperature: float) -> None:
-        """Draw one token for each row and write it down with its log-probability."""
-        import torch
-
-        for row, row_logits in zip(rows, logits, strict=True):
-            allowed = row.allowed(row_logits.shape[0])
-            candidates = None if allowed is None else torch.from_numpy(np.flatnonzero(allowed))
-            scores = row_logits if candidates is None else row_logits[candidates]
-            logprobs = torch.log_softmax(scores / temperature if temperature > 0 else scores, dim=-1)
-            if temperature > 0:
-                choice = int(torch.multinomial(logprobs.exp(), 1, generator=row.random))
-            else:
-                choice = int(logprobs.argmax())
-            token_id = choice if candidates is None else int(candidates[choice])
-            row.add(token_id, float(logprobs[choice]), self.eos_token_ids)
+    def _weights(self) -> Hashable:
+        """A name for the weights in force: another adapter or a change in place makes it another."""
+        parts = [(tensor.data_ptr(), tensor._version) for tensor in self._model.parameters()]
+        return hash((tuple(parts), self.adapter, str(getattr(self._model, "active_adapter", ""))))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -332,49 +304,6 @@ class TransformersPolicy:
 
     def _encode(self, text: str) -> list[int]:
         return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []
-
-
-class _Row:
-    """One reply while it grows."""
-
-    def __init__(self, prompt: list[int], matcher: Matcher | None, seed: int) -> None:
-        import torch
-
-        self.prompt = prompt
-        self.token_ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason: FinishReason | None = None
-        self.random = torch.Generator().manual_seed(seed % 2**63)
-        self._matcher = matcher
-
-    def allowed(self, width: int) -> NDArray[np.bool_] | None:
-        """The tokens that may come next, cut to the width of the logits, or None if all may."""
-        return None if self._matcher is None else self._matcher.allowed()[:width]
-
-    def add(self, token_id: int, logprob: float, eos_token_ids: frozenset[int]) -> None:
-        """Write down a sampled token."""
-        self.token_ids.append(token_id)
-        self.logprobs.append(logprob)
-        if token_id in eos_token_ids:
-            self.finish_reason = "eos"
-        elif self._matcher is not None:
-            self._matcher.step(token_id)
-
-    def finished(self, max_new_tokens: int) -> bool:
-        """Whether the reply is complete.
-
-        An ending that the grammar forces is added without asking the model: each of its tokens is the only one
-        allowed, so its log-probability is 0.
-        """
-        if self.finish_reason is None and self._matcher is not None:
-            ending = self._matcher.forced_ending(max_new_tokens - len(self.token_ids))
-            if ending is not None:
-                self.token_ids += ending
-                self.logprobs += [0.0] * len(ending)
-                self.finish_reason = "grammar"
-        if self.finish_reason is None and len(self.token_ids) >= max_new_tokens:
-            self.finish_reason = "length"
-        return self.finish_reason is not None
 
 
 def _best_device() -> torch.device:

@@ -1,10 +1,37 @@
-"""Guards: what each overrides, what it only notes, and what it lets pass."""
+"""Guards: what each overrides, what it only notes, what it lets pass, and what is counted."""
 
 from __future__ import annotations
 
-from agents.guards import EmptyText, Repetition, Vanished, apply, default_guards
-from browser_env.actions import Click, Fill, Press, Scroll
-from browser_env.observation import Observation
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agents.guards import (
+    Answer,
+    EmptyText,
+    Guard,
+    Loop,
+    Repetition,
+    Submit,
+    Vanished,
+    apply,
+    counts,
+    default_guards,
+)
+from agents.guards.goals import asks
+from browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
+from browser_env.delta import NO_CHANGE
+from browser_env.observation import Element, Observation
+
+Make = Callable[..., Observation]
+MakeElement = Callable[..., Element]
+
+
+def with_values(form: Observation, **values: str) -> Observation:
+    """The form with these values in its fields, by name."""
+    elements = tuple({**item, "value": values.get(item["name"], item["value"])} for item in form["elements"])
+    return Observation(**{**form, "elements": elements})
 
 
 def test_empty_text_is_taken_from_the_goal(form: Observation) -> None:
@@ -29,8 +56,16 @@ def test_third_repetition_is_overridden(form: Observation) -> None:
     verdict = guard.check(Click(id=7), form, "")
     assert verdict.action == Press(key="Escape")
     assert "changed nothing 2 times" in verdict.note
-    changed = Observation(**{**form, "dom": form["dom"] + "\nmore"})
+    assert "Do something else" in verdict.feedback
+    changed = Observation(**{**form, "page_text": "more"})
     assert guard.check(Click(id=7), changed, "").note == ""
+
+
+def test_repetition_goes_by_the_page_where_the_outline_tells_changes(form: Observation) -> None:
+    guard = Repetition()
+    first, changed, same = (Observation(**{**form, "dom": dom}) for dom in (form["dom"], "changed:\n...", NO_CHANGE))
+    assert [guard.check(Click(id=7), page, "").note for page in (first, changed)] == ["", ""]
+    assert guard.check(Click(id=7), same, "").action == Press(key="Escape")
 
 
 def test_scrolling_is_a_change(form: Observation) -> None:
@@ -54,14 +89,146 @@ def test_escape_scrolls_where_there_is_more(form: Observation) -> None:
     assert last.note
 
 
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_circles_are_left(observation: Make, element: MakeElement, length: int) -> None:
+    """Going from page to page and back; elements have other ids whenever a page is opened again."""
+    guard = Loop()
+    notes = []
+    for step in range(2 * length + 1):
+        place = step % length
+        page = observation("Go.", [element(step + 1, "link", f"to {place + 1}")], page_text=f"page {place}")
+        verdict = guard.check(Click(id=step + 1), page, "")
+        notes.append(verdict.note)
+    assert notes[:-1] == [""] * (2 * length)
+    assert verdict.action == Press(key="Escape")
+    assert f"last {length} actions" in notes[-1]
+    assert "Do something else" in verdict.feedback
+    assert guard.check(Click(id=step + 1), page, "").note == ""
+
+
+def test_a_new_state_breaks_the_circle(observation: Make, element: MakeElement) -> None:
+    guard = Loop()
+    elements = [element(1, "button", "A"), element(2, "button", "B")]
+    for step in range(20):
+        page = observation("Go.", elements, page_text=f"{step} done")
+        assert guard.check(Click(id=1 + step % 2), page, "").note == ""
+
+
+def test_typed_text_is_submitted_before_the_end(form: Observation) -> None:
+    guard = Submit()
+    assert guard.check(Fill(id=3, text="Ada"), form, form["goal"]).note == ""
+    typed = with_values(form, Name="Ada")
+    verdict = guard.check(Finish(), typed, form["goal"])
+    assert verdict.action == Click(id=7)
+    assert "Submit" in verdict.note
+    assert guard.check(Finish(), typed, form["goal"]).action == Finish()
+
+
+@pytest.mark.parametrize(
+    ("between", "page", "goal"),
+    [
+        ([Click(id=7)], {"Name": "Ada"}, "Enter it."),
+        ([Press(key="Enter")], {"Name": "Ada"}, "Enter it."),
+        ([], {"Name": ""}, "Enter it."),
+        ([], {"Name": "Ada"}, "Enter it, but do not submit."),
+    ],
+    ids=["pressed", "Enter", "field is empty", "not wanted"],
+)
+def test_nothing_is_submitted(form: Observation, between: list[Action], page: dict[str, str], goal: str) -> None:
+    guard = Submit()
+    for action in [Fill(id=3, text="Ada"), *between]:
+        guard.check(action, with_values(form, **page), goal)
+    assert guard.check(Finish(), with_values(form, **page), goal).action == Finish()
+
+
+def test_the_button_of_the_field_is_pressed(observation: Make, element: MakeElement) -> None:
+    """Not the search of the page's head, not what buys, not what is disabled; typing without an id is where the focus is."""
+    page = observation(
+        "Log in.",
+        [
+            element(1, "button", "Search"),
+            element(2, "textbox", "Password", value="x", states=("focused",)),
+            element(3, "button", "Buy now"),
+            element(4, "button", "Save", states=("disabled",)),
+            element(5, "button", "Continue", frame="http://other/"),
+            element(6, "button", "Log in"),
+        ],
+    )
+    guard = Submit()
+    guard.check(Type(text="x"), page, "")
+    assert guard.check(Finish(), page, "").action == Click(id=6)
+
+
+@pytest.mark.parametrize(
+    ("goal", "asked"),
+    [
+        ("What is the price of the lamp?", True),
+        ("Find the lamp and tell me its price.", True),
+        ("how many links are there", True),
+        ("Which is cheaper, A or B", True),
+        ("Click on the link.", False),
+        ('Enter "What is it?" into the field.', False),
+        ("Open the page on how many birds there are.", False),
+        ("Go to http://a/?q=1 and press OK.", False),
+    ],
+)
+def test_questions(goal: str, asked: bool) -> None:
+    assert asks(goal) is asked
+
+
+def test_an_answer_is_asked_for_twice(form: Observation) -> None:
+    goal = "What is the price?"
+    guard = Answer()
+    for _ in range(2):
+        verdict = guard.check(Finish(answer=" "), form, goal)
+        assert verdict.action == Wait(ms=0)
+        assert "answer" in verdict.feedback
+    last = guard.check(Finish(), form, goal)
+    assert last.action == Finish()
+    assert last.note
+    assert guard.check(Finish(answer="9"), form, goal).note == ""
+
+
+def test_no_answer_is_asked_for(form: Observation) -> None:
+    assert Answer().check(Finish(), form, "Press OK.").note == ""
+    guard = Answer()
+    guard.check(Message(text="It costs 9."), form, "What is the price?")
+    assert guard.check(Finish(), form, "What is the price?").note == ""
+
+
 def test_vanished_and_disabled_are_noted(form: Observation) -> None:
     assert "99" in Vanished().check(Click(id=99), form, "").note
     page = Observation(**{**form, "elements": ({**form["elements"][0], "states": ("disabled",)},)})
     assert "disabled" in Vanished().check(Click(id=3), page, "").note
 
 
-def test_notes_are_joined(form: Observation) -> None:
-    verdict = apply(default_guards(), Fill(id=99, text=""), form, form["goal"])
+def test_a_vanished_element_is_found_again(observation: Make, element: MakeElement) -> None:
+    guard = Vanished()
+    guard.check(Click(id=1), observation("Go.", [element(1, "link", "Next"), element(2, "link", "Help")]), "")
+    again = observation("Go.", [element(11, "link", "Next"), element(12, "link", "Help"), element(13, "link", "Help")])
+    verdict = guard.check(Click(id=1, count=2), again, "")
+    assert verdict.action == Click(id=11, count=2)
+    assert "11" in verdict.note
+    twice = guard.check(Click(id=2), again, "")
+    assert twice.action == Click(id=2)
+    assert "not on the page" in twice.note
+
+
+def test_notes_are_joined_and_counted(form: Observation) -> None:
+    guards = default_guards()
+    verdict = apply(guards, Fill(id=99, text=""), form, form["goal"])
     assert verdict.action == Fill(id=99, text="Ada")
     assert "typed" in verdict.note
     assert "99" in verdict.note
+    assert counts(guards) == {"vanished.noticed": 1, "empty_text.overridden": 1}
+    assert apply(guards, Click(id=7), form, form["goal"]).note == ""
+    assert counts(guards) == {"vanished.noticed": 1, "empty_text.overridden": 1}
+
+
+def test_every_guard_has_its_name_and_a_count() -> None:
+    names = [guard.name for guard in default_guards()]
+    assert len(names) == len(set(names)) == 6
+    guard: Any
+    for guard in default_guards():
+        assert isinstance(guard, Guard)
+        assert (guard.overridden, guard.noticed) == (0, 0)

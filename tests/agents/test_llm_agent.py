@@ -5,16 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import agents
+from agents.examples import Example
 from agents.llm_agent import LLMAgent
 from agents.parse import parse
 from agents.prompt import PromptTooLong
-from browser_env.actions import ACTION_TYPES, Click, Finish
+from browser_env.actions import ACTION_TYPES, Click, Finish, Wait
 from browser_env.observation import Element, Observation
+from tests.agents.said import saying
 
 
 def test_importing_agents_loads_no_model_library() -> None:
@@ -163,3 +167,89 @@ def test_scripted_random_and_oracle(form: Observation, observation: Callable[...
     oracle = agents.make("oracle", privileged=lambda slot: {"action": {"action": "click", "id": slot}, "reason": ""})
     assert oracle.act_batch([form, form], [3, 5]) == [Click(id=3), Click(id=5)]
     assert set(ACTION_TYPES) >= {"click", "finish"}
+
+
+def test_guards_are_counted_by_slot_and_step(policy: Any, form: Observation) -> None:
+    agent = saying(policy, '{"fill":3,"text":""}', '{"click":7}', '{"fill":3,"text":""}', '{"finish":"ok"}')
+    agent.act_batch([form, form], [2, 5])
+    assert [decision.guard_counts for decision in agent.decisions] == [{"empty_text.overridden": 1}, {}]
+    agent.act_batch([form], [2])
+    assert agent.decisions[0].guard_counts == agent.guard_counts(2) == {"empty_text.overridden": 2}
+    assert agent.guard_counts(5) == agent.guard_counts(77) == {}
+    agent.reset(slot=2)
+    assert agent.guard_counts(2) == {}
+
+
+def test_an_answer_is_asked_for(policy: Any, form: Observation) -> None:
+    agent = saying(policy, '{"finish":""}', '{"finish":"nine"}')
+    agent.reset("What does it cost?")
+    assert agent.act(form) == Wait(ms=0)
+    assert agent.act(form) == Finish(answer="nine")
+    assert "The last action failed: The goal asks for an answer" in agent.decisions[0].messages[-1].text
+
+
+def test_an_element_of_an_earlier_page_is_found_again(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    first = observation("Go on.", [element(1, "link", "Next"), element(2, "link", "Help")])
+    second = observation("Go on.", [element(11, "link", "Next")])
+    agent = saying(policy, '{"click":1}', '{"click":1}', '{"click":2}', '{"click":3}')
+    agent.act(first)
+    assert agent.act(second) == Click(id=11)
+    assert agent.act(second) == Click(id=2)  # known, but not there: the environment will say so
+    assert agent.act(second) == '{"click":3}'  # never there
+    assert agent.guard_counts() == {"vanished.overridden": 1, "vanished.noticed": 1}
+    unguarded = saying(policy, '{"click":1}', '{"click":1}', guards=False)
+    unguarded.act(first)
+    assert unguarded.act(second) == '{"click":1}'
+
+
+def test_a_long_history_is_counted(policy: Any, form: Observation) -> None:
+    agent = saying(policy, *['{"click":7}', '{"click":12}'] * 5, guards=False)
+    for _ in range(10):
+        agent.act(form)
+    text = agent.decisions[0].messages[-1].text
+    assert 'Done so far: earlier: 4 steps (click x4: button "Submit" x2, button "Cancel" x2); {"click"' in text
+
+
+def test_examples_are_given_to_the_model(policy: Any, form: Observation) -> None:
+    example = Example("Press OK.", 'button "OK" {"click":1}', {"action": "click", "id": 1})
+    agent = LLMAgent(policy, examples=[example])
+    agent.act(form)
+    assert agent.decisions[0].messages[:2] == example.turns()
+    assert "Press OK." in policy.tokenizer.decode(agent.decisions[0].completion.prompt_token_ids)
+
+
+def test_what_was_typed_is_submitted_before_the_end(policy: Any, tmp_path: Path) -> None:
+    """A form in a real browser: the model types and says that it has finished; the guard presses the button."""
+    from browser_env import Score, Task
+
+    class Form(Task):
+        async def score(self, page: Any, episode: Any) -> Score:
+            sent = await page.evaluate("document.title") == "Ada"
+            return Score(reward=float(sent), done=episode.finished or sent)
+
+    page = tmp_path / "index.html"
+    page.write_text(
+        "<!doctype html><title>Form</title><label>Name <input></label><button>Submit</button><script>"
+        "document.querySelector('button').onclick = () => document.title = document.querySelector('input').value"
+        "</script>"
+    )
+    outcomes = {}
+    for guards in (True, False):
+        task = Form(start_url=page.as_uri(), goal='Enter "Ada" and submit it.')
+        env = gymnasium.make("Browser-v0", task=task, screenshot=False)
+        obs, info = env.reset(seed=0)
+        field = next(item["id"] for item in obs["elements"] if item["role"] == "textbox")
+        agent = saying(policy, f'{{"fill":{field},"text":"Ada"}}', *['{"finish":""}'] * 2, guards=guards)
+        agent.reset(obs["goal"])
+        ended = False
+        while not ended:
+            obs, _, terminated, truncated, info = env.step(agent.act(obs))
+            ended = terminated or truncated
+        outcomes[guards] = info["outcome"]
+        if guards:
+            assert agent.guard_counts() == {"submit.overridden": 1}
+            assert "pressed button" in agent.decisions[0].guard_note
+        env.close()
+    assert outcomes == {True: "solved", False: "failed"}

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from agents.examples import Example
+from agents.page import handle, page_lines
 from agents.policy import Message
-from agents.prompt import PromptTooLong, build, handle, page_lines, with_demonstration
+from agents.prompt import PromptTooLong, build, with_demonstration
+from browser_env.actions import Click
 from browser_env.observation import Element, Observation
+from tests.agents.prompt_cases import cases
 
 
 def words(messages: Sequence[Message]) -> int:
     return sum(len(message.text.split()) for message in messages)
+
+
+def test_prompts_stay_as_they_were(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element], form: Observation
+) -> None:
+    """Adapters were trained under these very words: changing one of them needs new adapters."""
+    golden = json.loads((Path(__file__).parent / "golden_prompts.json").read_text(encoding="utf8"))
+    made = {
+        name: [
+            [message.role, message.text]
+            for message in build(
+                obs,
+                **options,
+                count=lambda messages: policy.count_prompt_tokens(messages, '{"'),
+                count_text=policy.count_tokens,
+            ).messages
+        ]
+        for name, (obs, options) in cases(observation, element, form).items()
+    }
+    assert made == golden
 
 
 def test_the_id_stands_behind_the_label(
@@ -118,3 +146,151 @@ def test_demonstration() -> None:
     assert with_demonstration(messages, None) == messages
     with pytest.raises(ValueError, match="no user message"):
         with_demonstration((Message("system", "x"),), {"action": {"action": "back"}})
+
+
+def rooms(policy: Any) -> dict[str, Any]:
+    """The real tokenizer's measures for `build`."""
+    return {
+        "count": lambda messages: policy.count_prompt_tokens(messages, '{"'),
+        "count_text": policy.count_tokens,
+    }
+
+
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.text(alphabet='ab é漢🙂[]{}":1\n\u2028', max_size=300),
+    st.sampled_from(["word " * 400, "x" * 3000, "漢字" * 500, "<|im_end|>", '{"click":4}', "(3 more lines)"]),
+)
+
+
+@given(
+    goal=st.text(max_size=60),
+    texts=st.lists(TEXTS, max_size=12),
+    names=st.lists(TEXTS, max_size=12),
+    history=st.lists(TEXTS, max_size=12),
+    error=TEXTS,
+    chat=st.lists(TEXTS, max_size=3),
+    shots=st.integers(0, 3),
+    budget=st.integers(150, 700),
+)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_budget_is_kept_whatever_the_page(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element],
+    goal: str, texts: list[str], names: list[str], history: list[str], error: str, chat: list[str], shots: int,
+    budget: int,
+) -> None:  # fmt: skip
+    elements = [element(number, "link", name, in_viewport=number % 3 > 0) for number, name in enumerate(names, 900)]
+    page = observation(goal, elements, messages=tuple({"role": "user", "text": text} for text in chat))
+    page = Observation(**{**page, "dom": "\n".join([*texts, page["dom"]])})
+    shown = [Example("Press OK.", 'button "OK" {"click":1}', Click(id=1))] * shots
+    try:
+        prompt = build(page, history=history, error=error, examples=shown, max_tokens=budget, **rooms(policy))
+    except PromptTooLong:
+        bare = Observation(**{**page, "messages": (), "dom": "x" * 20_000})  # even with nothing but the first part
+        with pytest.raises(PromptTooLong):
+            build(bare, max_tokens=budget, **rooms(policy))
+        return
+    assert len(policy.encode(prompt.messages, '{"')) <= budget
+    text = prompt.messages[-1].text
+    assert text.startswith(f"Goal: {goal}\nYou can ")
+    assert "Reply with the next action as JSON." in text
+    for number in prompt.visible_ids:
+        assert f'{{"click":{number}}}' in text
+
+
+def test_a_goal_that_is_too_long_is_an_error(policy: Any, form: Observation) -> None:
+    with pytest.raises(PromptTooLong, match="more than the 512 allowed"):
+        build(form, goal="word " * 600, max_tokens=512, **rooms(policy))
+
+
+@pytest.mark.parametrize("part", ["history", "error", "messages", "events", "tabs"])
+def test_nothing_else_pushes_the_page_out(policy: Any, form: Observation, part: str) -> None:
+    long = "many words " * 400
+    told: dict[str, Any] = {
+        "history": {"history": [f'{{"fill":3,"text":"{long}"}} textbox "Name"'] * 3},
+        "error": {"error": long},
+    }
+    seen = {
+        "messages": ({"role": "user", "text": long}, {"role": "user", "text": "No, the blue one."}),
+        "events": (long, "dialog: alert"),
+        "tabs": ({"url": "", "title": long, "active": True}, {"url": "", "title": "B", "active": False}),
+    }
+    page = Observation(**{**form, **{key: value for key, value in seen.items() if key == part}})
+    prompt = build(page, max_tokens=300, **told.get(part, {}), **rooms(policy))
+    assert prompt.visible_ids == {3, 5, 7, 12, 71}
+    assert "many words many words" in prompt.messages[0].text
+    if part == "messages":
+        assert "No, the blue one." in prompt.messages[0].text
+
+
+def test_history_alone_is_no_error(policy: Any, form: Observation) -> None:
+    least = policy.count_prompt_tokens(build(observation_without_page(form)).messages, '{"')
+    prompt = build(form, history=["many words " * 100] * 30, max_tokens=least + 30, **rooms(policy))
+    assert "Done so far" not in prompt.messages[0].text
+
+
+def observation_without_page(form: Observation) -> Observation:
+    return Observation(**{**form, "dom": "(5 more lines with 5 elements left out)"})
+
+
+def test_long_lines_are_cut_not_dropped(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    page = observation(
+        "Go.",
+        [element(4, "link", "name " * 2000), element(5, "link", "Eget")],
+        dom="\n".join(["before", "word " * 5000, f'[4] link "{"name " * 2000}"', '[5] link "Eget"']),
+    )
+    prompt = build(page, max_tokens=600, **rooms(policy))
+    text = prompt.messages[0].text
+    assert prompt.visible_ids == {4, 5}
+    assert prompt.lines_left_out == 0
+    assert "before\nword word" in text
+    assert "… (5000 tokens, cut)\nlink" in text
+    assert 'tokens, cut) {"click":4}\nlink "Eget" {"click":5}' in text
+    assert 400 < len(policy.encode(prompt.messages)) <= 600
+
+
+def test_a_long_page_takes_few_counts(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    page = observation("Find it.", [element(number, "link", f"words of link {number}") for number in range(2000)])
+    counted: list[int] = []
+
+    def count(messages: Sequence[Message]) -> int:
+        counted.append(sum(len(message.text) for message in messages))
+        return int(policy.count_prompt_tokens(messages))
+
+    prompt = build(page, max_tokens=1024, count=count, count_text=policy.count_tokens)
+    assert len(prompt.visible_ids) > 40
+    assert len(counted) <= 8
+    assert sum(counted) < 20_000  # the page has 90,000 characters
+
+
+def test_examples_are_earlier_turns(form: Observation) -> None:
+    other = Example.of(Observation(**{**form, "goal": "Press Cancel."}), Click(id=12))
+    messages = build(form, examples=[other, Example("Go back.", "(empty)", {"action": "back"})]).messages
+    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert messages[0].text.startswith('Goal: Press Cancel.\n\nPage:\ntextbox "Name" {"fill":3}')
+    assert messages[1].text == '{"click":12}'
+    assert messages[3].text == '{"back":true}'
+    assert messages[4:] == build(form).messages
+
+
+def test_examples_leave_room_for_the_page(
+    policy: Any, observation: Callable[..., Observation], element: Callable[..., Element], form: Observation
+) -> None:
+    page = observation("Find it.", [element(number, "link", f"word {number}") for number in range(1, 200)])
+    examples = [Example(f"Press {number}.", form["dom"], Click(id=7)) for number in range(8)]
+    prompts = [build(page, examples=examples, max_tokens=budget, **rooms(policy)) for budget in (150, 400, 700)]
+    assert [8 - prompt.examples_left_out for prompt in prompts] == [0, 2, 5]
+    for prompt, budget in zip(prompts, (150, 400, 700), strict=True):
+        head = prompt.messages[-1].text.split("Page:\n")[0]
+        bare = policy.count_prompt_tokens((*prompt.messages[:-1], Message("user", head)))
+        assert budget - bare > budget / 4 - 20 or prompt.examples_left_out == 8
+        assert [message.text[:14] for message in prompt.messages[:-1:2]] == [
+            f"Goal: Press {number}." for number in range(8 - prompt.examples_left_out)
+        ]
+    small = build(form, examples=examples[:1], max_tokens=300, **rooms(policy))
+    assert small.examples_left_out == 0
+    assert small.visible_ids == {3, 5, 7, 12, 71}

@@ -1,0 +1,67 @@
+"""No going round in circles."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from agents.compact import compact
+from agents.guards.base import Guard, Verdict
+from agents.guards.escapes import escapes
+from agents.page_state import action_key, page_state
+from browser_env.actions import Action, Finish, Infeasible
+from browser_env.observation import Observation
+
+
+class Loop(Guard):
+    """The same two to four actions on the same pages, a third time: something else is tried instead.
+
+    The same single action is `Repetition`'s.
+
+    Args:
+        longest: most actions of a circle.
+        rounds: how often a circle may be gone through.
+    """
+
+    name = "loop"
+
+    def __init__(self, longest: int = 4, rounds: int = 2) -> None:
+        self.longest = longest
+        self.rounds = rounds
+        super().__init__()
+
+    def reset(self) -> None:
+        """See `Guard.reset`."""
+        self._past: list[Hashable] = []
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        page = page_state(obs)
+        step = hash((page, action_key(action, obs)))
+        length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
+        verdict = Verdict(action)
+        if length:
+            told = f"The last {length} actions led back to the same page {self.rounds} times."
+            circle = self._past[-length:]
+            for escape in escapes(obs):
+                other = hash((page, action_key(escape, obs)))
+                if other not in circle:
+                    step = other
+                    verdict = Verdict(
+                        escape,
+                        f"{told} Did {compact(escape)} instead of {compact(action)}.",
+                        f"{told} Do something else.",
+                    )
+                    break
+            else:
+                verdict = Verdict(action, told, f"{told} Do something else.")
+        self._past = [*self._past, step][-self.longest * self.rounds :]
+        return verdict
+
+    def _circle(self, step: Hashable) -> int:
+        """The length of the circle that was gone through often enough and would begin anew; 0 if there is none."""
+        for length in range(2, self.longest + 1):
+            past = self._past[-length * self.rounds :]
+            again = len(past) == length * self.rounds and past == past[:length] * self.rounds
+            if again and past[0] == step and len(set(past)) > 1:
+                return length
+        return 0

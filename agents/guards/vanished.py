@@ -1,0 +1,45 @@
+"""Elements that are gone: found again where another is the same, or only noted."""
+
+from __future__ import annotations
+
+from agents.guards.base import Guard, Verdict
+from browser_env.actions import Action
+from browser_env.observation import Observation
+
+_Kind = tuple[str, str]
+
+
+class Vanished(Guard):
+    """The element is gone, as after a page was built anew: the only one of the same role and name takes its place.
+
+    Where there is none or several, and where the element is disabled, it is only noted: the environment will say so.
+    """
+
+    name = "vanished"
+
+    def reset(self) -> None:
+        """See `Guard.reset`."""
+        self._known: dict[int, _Kind] = {}
+
+    @property
+    def known(self) -> frozenset[int]:
+        """The ids that were ever on a page of this episode."""
+        return frozenset(self._known)
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        present = {element["id"]: element for element in obs["elements"]}
+        before = dict(self._known)
+        self._known.update((number, (element["role"], element["name"])) for number, element in present.items())
+        number = getattr(action, "id", None)
+        if number is None:
+            return Verdict(action)
+        element = present.get(number)
+        if element is not None:
+            disabled = "disabled" in element["states"]
+            return Verdict(action, f"Element {number} is disabled." if disabled else "")
+        gone = f"Element {number} is not on the page any more."
+        same = [other for other, element in present.items() if (element["role"], element["name"]) == before.get(number)]
+        if len(same) != 1:
+            return Verdict(action, gone)
+        return Verdict(action.model_copy(update={"id": same[0]}), f"{gone} Took {same[0]}, the same by role and name.")

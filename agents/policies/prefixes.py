@@ -1,0 +1,88 @@
+"""Key-value caches of prompts read before, so that the part that a new prompt shares with one is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+Layers: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
+"""Keys and values of every layer, each (1, heads, tokens, width)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A prompt that was read."""
+
+    ids: NDArray[np.int64]
+    layers: Layers
+    size: int
+    """Bytes."""
+
+
+class PrefixCache:
+    """The prompts read last, within a limit of memory.
+
+    Args:
+        max_bytes: of keys and values; what was used longest ago goes first.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.size = 0
+        """Bytes that are kept."""
+        self._known: list[Known] = []  # what was used last stands last
+        self._weights: Hashable = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self.size = 0
+
+    def for_weights(self, weights: Hashable) -> None:
+        """Forget what other weights made. `weights` names those that are in force now."""
+        if weights != self._weights:
+            self.clear()
+            self._weights = weights
+
+    def longest(self, ids: Sequence[int]) -> tuple[Known | None, int]:
+        """Return the prompt that shares the longest beginning with `ids`, and how many tokens that is.
+
+        At least one token of `ids` is left over: a model has to read something to say what comes next.
+        """
+        wanted = np.asarray(ids[:-1], dtype=np.int64)
+        best, most = None, 0
+        for index, known in enumerate(self._known):
+            shared = _shared(known.ids, wanted)
+            if shared >= most and shared > 0:  # of equals the one used last
+                best, most = index, shared
+        if best is None:
+            return None, 0
+        known = self._known.pop(best)
+        self._known.append(known)
+        return known, most
+
+    def add(self, ids: Sequence[int], layers: Layers) -> None:
+        """Keep a prompt's keys and values; the tensors must not change any more."""
+        known = Known(np.asarray(ids, dtype=np.int64), layers, sum(part.nbytes for layer in layers for part in layer))
+        self._known = [one for one in self._known if not np.array_equal(one.ids, known.ids)]
+        self._known.append(known)
+        self.size = sum(one.size for one in self._known)
+        while self.size > self.max_bytes:
+            self.size -= self._known.pop(0).size
+
+
+def _shared(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
+    """How many tokens two prompts begin with alike."""
+    length = min(len(first), len(second))
+    differ = np.flatnonzero(first[:length] != second[:length])
+    return int(differ[0]) if differ.size else length

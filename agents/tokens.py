@@ -1,0 +1,65 @@
+"""Cutting to a number of tokens, knowing a tokenizer only by what it counts.
+
+A count can be expensive (a whole prompt, a question to a server), so few are made: the number of characters says where
+to look, and exact counts decide.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+_RATE = 0.3
+"""Tokens of a character, before anything is known about the text."""
+
+_GUESSES = 6
+"""Guesses by characters before the search goes on by halves."""
+
+
+def most_that_fit(sizes: Sequence[int], count: Callable[[int], int], limit: int, none: int) -> int:
+    """Return the greatest number of pieces, taken in order, that fits; where counts fall again, one that fits.
+
+    Args:
+        sizes: about how long each piece is, in characters.
+        count: exact number of tokens with that many pieces.
+        limit: most tokens.
+        none: what `count(0)` is, no more than `limit`.
+    """
+    sums = list(accumulate(sizes, initial=0))
+    low, high = 0, len(sizes) + 1  # low fits, high does not, or is more than there are
+    at, tokens, rate = 0, none, _RATE
+    guesses = 0
+    while high - low > 1:
+        guess = (low + high) // 2
+        if guesses < _GUESSES:
+            guess = bisect_right(sums, sums[at] + (limit - tokens) / rate) - 1
+        guess = min(max(guess, low + 1), high - 1)
+        before, at, tokens = (sums[at], tokens), guess, count(guess)
+        guesses += 1
+        low, high = (guess, high) if tokens <= limit else (low, guess)
+        if sums[at] != before[0] and tokens != before[1]:
+            rate = max(abs((tokens - before[1]) / (sums[at] - before[0])), 0.01)
+    return low
+
+
+def cut(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """Return the text if it has at most `limit` tokens, else its beginning and how many tokens are missing.
+
+    The note counts, too. Where not even the note fits, the result is empty.
+    """
+    if limit <= 0:
+        return ""
+    if len(text.encode("utf-8", "replace")) < limit:
+        return text  # a token is at least a byte
+    total = count(text)
+    if total <= limit:
+        return text
+
+    def shortened(length: int) -> str:
+        return f"{text[:length].rstrip()}… ({total} tokens, cut)"
+
+    none = count(shortened(0))
+    if none > limit:
+        return ""
+    return shortened(most_that_fit([1] * (len(text) - 1), lambda length: count(shortened(length)), limit, none))
