@@ -32,6 +32,7 @@ __all__ = [
     "Privileged",
     "make",
     "names",
+    "options_of",
     "policy_class",
 ]
 
@@ -75,8 +76,6 @@ def make(name: str, **options: Any) -> Agent:
     """
     if name in _SIMPLE:
         return _SIMPLE[name](**options)
-    if name not in BACKENDS and ":" not in name:
-        raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(names())}, or module:Class of a policy.")
     from agents.llm_agent import LLMAgent
 
     kind = policy_class(name)
@@ -93,6 +92,8 @@ def policy_class(name: str) -> Callable[..., Policy]:
         ValueError: there is none.
         ImportError: a package that it needs is not installed.
     """
+    if name not in BACKENDS and ":" not in name:
+        raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(names())}, or module:Class of a policy.")
     backend = BACKENDS.get(name, Backend(name))
     missing = [package for package in backend.packages if find_spec(package) is None]
     if missing:
@@ -103,6 +104,21 @@ def policy_class(name: str) -> Callable[..., Policy]:
     if found is None:
         raise ValueError(f"The module {module} has no {attribute!r}.")
     return found
+
+
+def options_of(name: str) -> tuple[str, ...]:
+    """The options that `make(name, ...)` takes.
+
+    Raises:
+        ValueError: there is no agent of that name.
+        ImportError: a package that it needs is not installed.
+    """
+    if name in _SIMPLE:
+        return tuple(signature(_SIMPLE[name]).parameters)
+    from agents.llm_agent import LLMAgent
+
+    found = [*signature(policy_class(name)).parameters, *signature(LLMAgent).parameters]
+    return tuple(dict.fromkeys(option for option in found if option != "policy"))
 
 
 def names() -> tuple[str, ...]:

@@ -59,6 +59,11 @@ class EpisodeWriter:
         self._write_meta()
         self._lines: TextIO = (self.folder / "steps.jsonl").open("w", encoding="utf8")
 
+    def note(self, **meta: Any) -> None:
+        """Add to what is known about the episode, or correct it."""
+        self._meta.update(meta)
+        self._write_meta()
+
     def step(
         self,
         observation: Observation,

@@ -90,9 +90,10 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     import torch
 
     from agents.policies.transformers import TransformersPolicy
+    from agents.record import versions
     from sdft.evaluate import evaluate
     from sdft.retention import perplexity
-    from sdft.rollout import Rollouts, versions
+    from sdft.rollout import Rollouts
     from sdft.train import make_agent, train
 
     start = time.time()

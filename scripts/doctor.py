@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 import typer
 
 from agents import models
+from scripts import tensorrt_check
 from scripts.requirements import Needed, needed
 
 MAIN_EXTRAS = ("", "train")
@@ -147,26 +148,63 @@ def backends() -> Iterator[Check]:
         import torch
 
         device = "CUDA" if torch.cuda.is_available() else "MPS" if torch.backends.mps.is_available() else "CPU"
-        yield Check("backends", "transformers", "ok", f"on {device}, torch {torch.__version__}")
+        yield Check("backends", "transformers", "ok", f"{_versions('transformers', 'torch')}, on {device}")
     else:
         yield Check("backends", "transformers", "failed", "not installed", "bash scripts/setup.sh --repair train")
-    yield _optional("mlx", _present("mlx") and _present("mlx_lm"), "bash scripts/setup.sh mlx")
-    yield _optional(
-        "tensorrt_llm", _has_tensorrt(), "follow NVIDIA's installation guide: PyPI's tensorrt-llm is only a stub"
-    )
+    if _present("mlx") and _present("mlx_lm"):
+        yield Check("backends", "mlx", "ok", _versions("mlx", "mlx-lm", "mlx-vlm"))
+    else:
+        yield _absent("mlx", "bash scripts/setup.sh mlx")
+    yield from tensorrt()
     for name, key in (("openai", "OPENAI_API_KEY"), ("nim", "NVIDIA_API_KEY")):
         if not _present("openai"):
-            yield _optional(name, False, f"bash scripts/setup.sh {name}")
+            yield _absent(name, f"bash scripts/setup.sh {name}")
         elif not os.environ.get(key):
-            yield Check("backends", name, "optional", f"{key} is not set", f"export {key}=..., or give a base URL")
+            yield Check("backends", name, "optional", f"{_versions('openai')}, {key} is not set",
+                        f"export {key}=..., or give a base URL")  # fmt: skip
         else:
-            yield Check("backends", name, "ok", f"{key} is set")
-    yield _optional("ray", _present("ray"), "bash scripts/setup.sh ray")
+            yield Check("backends", name, "ok", f"{_versions('openai')}, {key} is set")
+    yield (
+        Check("backends", "ray", "ok", _versions("ray"))
+        if _present("ray")
+        else _absent("ray", "bash scripts/setup.sh ray")
+    )
 
 
-def _optional(name: str, there: bool, fix: str) -> Check:
-    return Check("backends", name, "ok" if there else "optional", "installed" if there else "not installed",
-                 "" if there else fix)  # fmt: skip
+def tensorrt() -> Iterator[Check]:
+    """TensorRT-LLM: absent, or whether it has the device and the signatures that its agent needs."""
+    guide = "follow NVIDIA's installation guide: PyPI's tensorrt-llm is only a stub"
+    if not _has_tensorrt():
+        yield _absent("tensorrt_llm", guide)
+        return
+    found = tensorrt_check.check()
+    if found.error:
+        yield Check("backends", "tensorrt_llm", "warning", f"can't be imported: {found.error}", guide)
+        return
+    yield Check("backends", "tensorrt_llm", "ok", found.version or "installed, of unknown version")
+    yield Check(
+        "backends", "tensorrt_llm: GPU", "ok" if found.device else "warning", found.device or "no CUDA device",
+        "" if found.device else "check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES",
+    )  # fmt: skip
+    if found.missing:
+        yield Check("backends", "tensorrt_llm: API", "warning", f"this release lacks {', '.join(found.missing)}",
+                    "install a release that has it, or serve the model: trtllm-serve and the agent openai")  # fmt: skip
+    else:
+        yield Check("backends", "tensorrt_llm: API", "ok", "has every signature that the agent uses")
+
+
+def _absent(name: str, fix: str) -> Check:
+    return Check("backends", name, "optional", "not installed", fix)
+
+
+def _versions(*distributions: str) -> str:
+    found = []
+    for name in distributions:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} absent")
+    return ", ".join(found)
 
 
 def _present(module: str) -> bool:

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import gymnasium
 import typer
 
 from scripts.console import console, quiet_libraries
+from scripts.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from agents import Agent
+    from agents.episodes import Running
+    from browser_env import AsyncBrowserEnv, Task
+    from browser_env.episode import EpisodeWriter
+    from scripts.live import State, View
+
+OPEN_STEPS = 10
+"""Step limit of a goal that no task sets one for."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells count: 128 + SIGINT."""
 
 
 def main(
     goal: Annotated[str, typer.Option(help="What is wanted, in words. Not with --task.")] = "",
     url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
     task: Annotated[str, typer.Option(help="Gymnasium id of a task, instead of a goal and a URL.")] = "",
-    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
-    adapter: Annotated[Path | None, typer.Option(help="Folder of a LoRA adapter.")] = None,
+    backend: Annotated[str, typer.Option(help="The agent: transformers, openai, mlx, tensorrt, oracle, random, "
+                                              "scripted, or module:Class of a policy.")] = "transformers",
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model; the backend's own if not "
+                                            "given.")] = "",
+    adapter: Annotated[str, typer.Option(help="Folder of a LoRA adapter, or its name on a server.")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Another option of the agent, name=JSON value or "
+                                                                 "text, e.g. temperature=0.7. Repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
-    max_steps: Annotated[int, typer.Option(help="Step limit.", min=1)] = 10,
+    max_steps: Annotated[int | None, typer.Option(help=f"Step limit; the task's own, or {OPEN_STEPS}, if not given.",
+                                                  min=1)] = None,
     headful: Annotated[bool, typer.Option(help="Show the browser's window.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the episode; a new one under runs/ if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-) -> int:
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
+) -> int:  # fmt: skip
     """Run an agent for one goal.
 
     The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
@@ -32,70 +52,213 @@ def main(
     """
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
-    import envs_registry  # noqa: F401  (registers the ids)
-    from agents.adapters.identity import read_about
-    from agents.prompt import PromptTooLong
-    from browser_env import EnvError
-    from browser_env.episode import EpisodeWriter
-    from sdft.rollout import policy_record, versions
-    from sdft.settings import TrainSettings
+    options = _options(set_ or [], model, adapter)
+    with Interrupts() as interrupts:
+        attempt: _Attempt | None = None
+        try:
+            options = _checked(backend, options, seed)
+            wanted = _task(task, goal, url)
+            steps = max_steps or wanted.max_steps or OPEN_STEPS
+            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
+                    "model": model or None, "adapter": adapter or None}  # fmt: skip
+            folder = out or Path("runs") / time.strftime("run-%Y%m%d-%H%M%S")
+            interrupts.hold()  # a folder that is there must have an end
+            attempt = _begin(wanted, folder, meta, steps, headless=not headful, silent=as_json)
+            interrupts.release()
+            with attempt.view:
+                attempt.work(backend, options, seed, interrupts)
+            interrupts.hold()
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:
+            if attempt is not None:
+                attempt.fail(error)
+            if not interrupts.seen and not (attempt is not None and isinstance(error, _expected())):
+                raise
+        finally:
+            if attempt is not None:
+                attempt.finish(interrupted=interrupts.seen)
+        if attempt is None:  # nothing has begun
+            return INTERRUPTED
+        return attempt.report(as_json=as_json, interrupted=interrupts.seen)
 
-    if task and task not in gymnasium.registry:
-        raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
+
+@dataclass
+class _Attempt:
+    """One episode from the first moment on, so that it ends properly wherever it is stopped."""
+
+    env: AsyncBrowserEnv
+    writer: EpisodeWriter
+    state: State
+    view: View
+    running: Running | None = None
+    agent: Agent | None = None
+    outcome: str = "stopped"
+    trainable: bool = False
+    reward: float = 0.0
+    score: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    done: bool = False
+    """Whether the episode came to its own end."""
+
+    def work(self, backend: str, options: dict[str, Any], seed: int, interrupts: Interrupts) -> None:
+        """Load the model, open the page, and act until the end."""
+        import agents
+        from agents.episodes import Running, advance
+        from browser_env.runtime import runtime
+
+        self.view.stage("Loading the model" if backend in agents.BACKENDS or ":" in backend else "Starting")
+        if backend == "oracle":
+            options = {"privileged": lambda slot: self.env.privileged()}
+        self.agent = agents.make(backend, **options)
+        interrupts.check()
+        self.writer.note(model=getattr(getattr(self.agent, "policy", None), "name", None))
+        self.view.stage("Opening the page")
+        observation, _ = runtime().run(self.env.reset(seed=seed))
+        interrupts.check()
+        self.writer.note(goal=observation["goal"])
+        self.state.see(observation)
+        self.running = Running(0, self.env, observation, self.writer)
+        self.agent.reset(observation["goal"])
+        while not self.done:
+            self.view.stage("Thinking and acting")
+            (taken,) = advance(self.agent, [self.running])
+            self.reward += taken.reward
+            self.score, self.done = taken.info["score"], taken.ended
+            self.state.take(taken)
+            self.view.stepped()
+            if self.done:
+                self.outcome, self.trainable = taken.info["outcome"], taken.info["trainable"]
+                self.error = taken.info["outcome_detail"] if self.outcome == "env_error" else ""
+            else:
+                interrupts.check()
+        self.view.stage("Done")
+
+    def fail(self, error: Exception) -> None:
+        """Take down that this error ended the episode. A request that can't be made is nobody's failure."""
+        self.error = str(error) or type(error).__name__
+        asked = self.running is not None and isinstance(error, ValueError)
+        self.outcome, self.trainable = "stopped" if asked else "env_error", False
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Put everything away: the episode first."""
+        from browser_env.runtime import runtime, shutdown
+
+        if interrupted and not self.done:
+            self.outcome, self.trainable, self.error = "stopped", False, ""
+        if self.error:
+            self.writer.note(error=self.error)
+        after = None if self.running is None else self.running.observation
+        self.writer.finish(self.outcome, trainable=self.trainable, after=after, score=self.score)
+        close = getattr(getattr(self.agent, "policy", None), "close", None)
+        if close is not None:
+            close()
+        if interrupted:
+            shutdown()  # a browser that is still starting belongs to no environment yet
+        else:
+            runtime().run(self.env.close(), timeout=30)
+
+    def report(self, *, as_json: bool, interrupted: bool) -> int:
+        """Print how it ended and return the exit code."""
+        messages = self.running.observation["messages"] if self.running else ()
+        answer = messages[-1]["text"] if messages and messages[-1]["role"] == "assistant" else ""
+        state = self.state
+        result = {
+            "outcome": self.outcome, "reward": self.reward, "answer": answer, "error": self.error,
+            "steps": state.step, "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
+            "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
+        }  # fmt: skip
+        if as_json:
+            print(json.dumps(result))
+        else:
+            if self.error:
+                console.print(self.error, style="red", markup=False)
+            print(f"{self.outcome}. {answer}".strip() + f"\nEpisode: {self.writer.folder}")
+        if interrupted:
+            return INTERRUPTED
+        # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
+        return 0 if self.outcome == "solved" or (self.outcome == "stopped" and self.done) else 1
+
+
+def _begin(task: Task, folder: Path, meta: dict[str, Any], steps: int, *, headless: bool, silent: bool) -> _Attempt:
+    from agents.record import versions
+    from browser_env import AsyncBrowserEnv
+    from browser_env.episode import EpisodeWriter
+    from scripts.live import State, view
+
+    state = State(meta["goal"], steps)
+    return _Attempt(
+        env=AsyncBrowserEnv(task=task, headless=headless, max_episode_steps=steps),
+        writer=EpisodeWriter(folder, {"episode_id": folder.name, **meta, "versions": versions()}),
+        state=state,
+        view=view(state, console, silent=silent),
+    )
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """The errors whose message says it all."""
+    from agents import PolicyError
+    from agents.models import ModelError
+    from browser_env import EnvError
+
+    return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
+
+
+def _options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
+    """Return the agent's options: values are JSON, and what is no JSON is text."""
+    options: dict[str, Any] = {"model": model} if model else {}
+    if adapter:
+        options["adapter"] = adapter
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--set {item}: give name=value.")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def _checked(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the options with what the adapter's training and the backend need, if the agent knows all of them."""
     import agents
 
-    quiet_libraries()
-    # An adapter was trained under a prompt; the same prompt is used with it.
-    about = read_about(adapter) if adapter else {}
-    options: dict[str, Any] = {}
-    if "settings" in about:
-        trained = TrainSettings(**about["settings"])
-        options = {"actions": trained.actions, "max_prompt_tokens": trained.max_prompt_tokens, "guards": False}
-    with console.status("Loading the model"):
-        agent: Any = agents.make("transformers", model=model, adapter=adapter, max_new_tokens=64, **options)
-    where = {"id": task} if task else {"id": "Browser-v0", "start_url": url, "goal": goal}
-    env = gymnasium.make(**where, max_episode_steps=max_steps, headless=not headful)  # type: ignore[arg-type]
-    folder = out or Path("runs") / time.strftime("run-%Y%m%d-%H%M%S")
-    outcome, trainable = "stopped", False
-    info: dict[str, Any] = {}
     try:
-        with console.status("Opening the page"):
-            obs, info = env.reset(seed=seed)
-    except EnvError as error:
-        console.print(str(error), style="red")
-        env.close()
-        return 1
-    meta = {"episode_id": folder.name, "env_id": where["id"], "seed": seed, "goal": obs["goal"], "model": model}
-    writer = EpisodeWriter(folder, {**meta, "adapter": str(adapter) if adapter else None, "versions": versions()})
-    agent.reset(obs["goal"])
-    reward, interrupted = 0.0, False
+        known = agents.options_of(backend)
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from None
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise typer.BadParameter(
+            f"The agent {backend} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}."
+        )
+    if backend == "random":
+        return {"seed": seed, **options}
+    if backend in agents.BACKENDS and backend != "openai":
+        quiet_libraries()
+    if "adapter" in options:
+        from agents.adapters.identity import read_about
+        from sdft.settings import TrainSettings
+
+        # An adapter was trained under a prompt; the same prompt is used with it.
+        about = read_about(options["adapter"])
+        if "settings" in about:
+            trained = TrainSettings(**about["settings"])
+            return {
+                "actions": trained.actions, "max_prompt_tokens": trained.max_prompt_tokens, "guards": False, **options
+            }  # fmt: skip
+    return options
+
+
+def _task(name: str, goal: str, url: str) -> Task:
+    from browser_env import Task
+
+    if not name:
+        return Task(start_url=url, goal=goal)
+    from envs_registry import task_of
+
     try:
-        ended = False
-        while not ended:
-            with console.status("Thinking"):
-                action = agent.act(obs)
-            told = env.unwrapped.privileged()  # type: ignore[attr-defined]
-            after, gained, terminated, truncated, info = env.step(action)
-            reward = float(gained)
-            writer.step(
-                obs, action, reward=reward, info=info, after=after,
-                privileged=told, policy=policy_record(agent.decisions[0]),
-            )  # fmt: skip
-            console.print(f"{after['last_action']}  {after['last_error']}", markup=False)
-            obs, ended = after, terminated or truncated
-        outcome, trainable = info["outcome"], info["trainable"]
-    except KeyboardInterrupt:
-        interrupted = True
-        console.print("Stopped.")
-    except PromptTooLong as error:
-        console.print(str(error), style="red")
-    finally:
-        writer.finish(outcome, trainable=trainable, after=obs, score=info.get("score"))
-        env.close()
-    answer = obs["messages"][-1]["text"] if obs["messages"] and obs["messages"][-1]["role"] == "assistant" else ""
-    result = {"outcome": outcome, "reward": reward, "answer": answer, "episode": str(folder)}
-    print(json.dumps(result) if as_json else f"{outcome}. {answer}".strip() + f"\nEpisode: {folder}")
-    if interrupted:
-        return 130
-    finished = outcome == "stopped" and not interrupted  # an open-ended goal: nobody but the user can judge the answer
-    return 0 if outcome == "solved" or finished else 1
+        return task_of(name)
+    except (ValueError, KeyError) as error:
+        raise typer.BadParameter(f"There is no environment {name!r}; `selfsurf envs` lists them.") from error

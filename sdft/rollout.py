@@ -6,14 +6,15 @@ One policy call serves all live episodes; a finished one makes room for the next
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from agents.episodes import Running, advance
 from agents.llm_agent import Decision, LLMAgent
+from agents.policy import PolicyError
+from agents.record import versions
 from browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome
 from browser_env.episode import EpisodeWriter
 from browser_env.runtime import runtime
@@ -62,13 +63,18 @@ class Result:
 
 @dataclass
 class _Live:
-    slot: int
+    running: Running
     job: Job
-    env: AsyncBrowserEnv
-    observation: Observation
-    writer: EpisodeWriter | None
     result: Result
     attempt: int
+
+    def end(self, outcome: str, *, trainable: bool, detail: str) -> None:
+        """Write down how the episode ended."""
+        self.result.outcome, self.result.trainable, self.result.detail = outcome, trainable, detail
+        if self.running.writer is not None:
+            self.running.writer.finish(
+                outcome, trainable=trainable, after=self.running.observation, score=self.result.score
+            )
 
 
 class Rollouts:
@@ -133,7 +139,7 @@ class Rollouts:
                     index_of[slot] = index
                     starting.append((slot, job, attempt))
             for one in runtime().run(_gather(self._start(agent, *each, folder, meta) for each in starting)):
-                live[one.slot] = one
+                live[one.running.slot] = one
             acting = [one for one in live.values() if one.result.outcome == Outcome.RUNNING]
             if acting:
                 self._advance(agent, acting, demonstrate)
@@ -141,7 +147,7 @@ class Rollouts:
                 if one.result.outcome == Outcome.RUNNING:
                     continue
                 del live[slot]
-                self._idle.setdefault(one.job.env_id, []).append(one.env)
+                self._idle.setdefault(one.job.env_id, []).append(one.running.env)
                 if one.result.outcome == Outcome.ENV_ERROR and one.attempt < RERUNS:
                     queue.append((index_of[slot], one.job, one.attempt + 1))
                     continue
@@ -160,86 +166,30 @@ class Rollouts:
             observation, _ = await env.reset(seed=job.seed)
         except EnvError as error:
             result.outcome, result.trainable, result.detail = str(Outcome.ENV_ERROR), False, str(error)
-            return _Live(slot, job, env, {}, None, result, attempt)  # type: ignore[typeddict-item]
+            return _Live(Running(slot, env, {}, None), job, result, attempt)  # type: ignore[typeddict-item]
         agent.reset(observation["goal"], slot=slot)
         writer = None
         if folder is not None:
             name = f"{job.env_id.replace('/', '_')}_{job.seed}" + (f"_retry{attempt}" if attempt else "")
             about = {"episode_id": name, "env_id": job.env_id, "seed": job.seed, "goal": observation["goal"]}
             writer = EpisodeWriter(folder / name, {**about, "versions": versions(), **(meta or {})})
-        return _Live(slot, job, env, observation, writer, result, attempt)
+        return _Live(Running(slot, env, observation, writer), job, result, attempt)
 
     def _advance(self, agent: LLMAgent, acting: list[_Live], demonstrate: bool) -> None:
-        told = [one.env.privileged() for one in acting]
-        actions = agent.act_batch(
-            [one.observation for one in acting],
-            slots=[one.slot for one in acting],
-            privileged=told if demonstrate else None,
-        )
-        decisions = agent.decisions
-        steps = runtime().run(_gather(one.env.step(action) for one, action in zip(acting, actions, strict=True)))
-        for one, decision, privileged, (after, reward, ended, cut, info) in zip(
-            acting, decisions, told, steps, strict=True
-        ):
-            one.result.steps.append(Step(one.observation, decision, privileged, reward, after["last_error"]))
-            one.result.reward += reward
-            one.result.score = info["score"]
-            if one.writer is not None:
-                one.writer.step(
-                    one.observation,
-                    decision.action,
-                    reward=reward,
-                    info=info,
-                    after=after,
-                    privileged=privileged,
-                    policy=policy_record(decision),
-                )
-            one.observation = after
-            if ended or cut:
-                one.result.outcome, one.result.trainable = info["outcome"], info["trainable"]
-                one.result.detail = info["outcome_detail"]
-                if one.writer is not None:
-                    one.writer.finish(info["outcome"], trainable=info["trainable"], after=after, score=info["score"])
-
-
-def policy_record(decision: Decision) -> dict[str, Any]:
-    """Return what an episode keeps of a decision: exactly what was shown and sampled."""
-    completion = decision.completion
-    return {
-        "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
-        "text": completion.text,
-        "prompt_token_ids": completion.prompt_token_ids,
-        "prefill_token_ids": completion.prefill_token_ids,
-        "token_ids": completion.token_ids,
-        "logprobs": [round(value, 6) for value in completion.logprobs],
-        "grammar": completion.grammar,
-        "finish_reason": completion.finish_reason,
-        "error": decision.error,
-        "guard": decision.guard_note,
-        "guards": decision.guard_counts,
-        "demonstrated": decision.privileged is not None,
-    }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what a result depends on."""
-    found = {"python": platform.python_version()}
-    for name in (
-        "selfsurf",
-        "gymnasium",
-        "playwright",
-        "miniwob",
-        "torch",
-        "transformers",
-        "trl",
-        "peft",
-        "llguidance",
-    ):
         try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            steps = advance(agent, [one.running for one in acting], demonstrate=demonstrate)
+        except PolicyError as error:  # nobody has acted: what failed is the model's server, not these episodes' agent
+            for one in acting:
+                one.end(str(Outcome.ENV_ERROR), trainable=False, detail=str(error))
+            return
+        for one, decision, step in zip(acting, agent.decisions, steps, strict=True):
+            one.result.steps.append(
+                Step(step.observation, decision, step.privileged, step.reward, step.after["last_error"])
+            )
+            one.result.reward += step.reward
+            one.result.score = step.info["score"]
+            if step.ended:
+                one.end(step.info["outcome"], trainable=step.info["trainable"], detail=step.info["outcome_detail"])
 
 
 async def _gather(work: Iterable[Any]) -> list[Any]:

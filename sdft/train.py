@@ -17,8 +17,9 @@ from trl.experimental.sdft import SDFTConfig
 from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
+from agents.record import versions
 from sdft.adapter import save_adapter
-from sdft.rollout import Job, Result, Rollouts, versions
+from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 

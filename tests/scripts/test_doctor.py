@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,86 @@ def test_the_stub_of_tensorrt_is_not_taken_for_the_real_one(tmp_path: Path, monk
     assert not doctor._has_tensorrt()
     (tmp_path / "tensorrt_llm" / "llmapi").mkdir()
     assert doctor._has_tensorrt()
+
+
+TENSORRT = """
+__version__ = "1.2.0"
+class LLM:
+    def __init__(self, model, tokenizer=None, tensor_parallel_size=1, dtype="auto", **kwargs): ...
+    def generate(self, inputs, sampling_params=None, use_tqdm=True, lora_request=None): ...
+    def shutdown(self): ...
+class SamplingParams:
+    def __init__(self, *, end_id=None, max_tokens=32, stop_token_ids=None, include_stop_str_in_output=False, top_k=None,
+                 top_p=None, seed=None, temperature=None, logprobs=None, guided_decoding=None): ...
+"""
+TENSORRT_PARTS = {
+    "llmapi/__init__.py": "class GuidedDecodingParams:\n    def __init__(self, *, json=None, grammar=None): ...",
+    "llmapi/llm_args.py": "class TorchLlmArgs:\n    def __init__(self, *, guided_decoding_backend=None, lora_config=None,"
+    " max_seq_len=None): ...",
+    "executor/__init__.py": "",
+    "executor/request.py": "class LoRARequest:\n    def __init__(self, lora_name, lora_int_id, lora_path=''): ...",
+    "inputs.py": "def default_multimodal_input_loader(*, tokenizer, model_dir, model_type, modality, prompts, media=None): ...",
+    "lora_manager.py": "class LoraConfig:\n    def __init__(self, lora_dir=(), max_lora_rank=64, lora_target_modules=(),"
+    " max_loras=None, max_cpu_loras=None): ...",
+}
+
+
+@pytest.fixture
+def tensorrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with the names and signatures of TensorRT-LLM, on the path of this process and of its children."""
+    package = tmp_path / "tensorrt_llm"
+    for name, text in {"__init__.py": TENSORRT, **TENSORRT_PARTS}.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    return package
+
+
+def test_an_installation_of_tensorrt_is_looked_through(tensorrt: Path) -> None:
+    version, gpu, api = doctor.tensorrt()
+    assert (version.state, version.found) == ("ok", "1.2.0")
+    assert gpu.state == "warning" if gpu.found == "no CUDA device" else "ok"
+    assert (api.state, api.fix) == ("ok", "")
+
+
+def test_what_a_release_of_tensorrt_lacks_is_named(tensorrt: Path) -> None:
+    (tensorrt / "__init__.py").write_text(TENSORRT.replace("use_tqdm=True, ", "").replace("shutdown", "stop"))
+    (tensorrt / "lora_manager.py").unlink()
+    *_, api = doctor.tensorrt()
+    assert api.state == "warning"
+    assert api.fix
+    for lack in ("tensorrt_llm:LLM.generate(use_tqdm=)", "tensorrt_llm:LLM.shutdown", "no LoraConfig in"):
+        assert lack in api.found
+    assert "GuidedDecodingParams" not in api.found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("raise ImportError('libcuda.so.1: cannot open')", "ImportError: libcuda.so.1: cannot open"),
+        ("import os, sys; print('MPI_ABORT', file=sys.stderr, flush=True); os._exit(6)", "code 6: MPI_ABORT"),
+    ],
+)
+def test_a_broken_tensorrt_is_a_warning(tensorrt: Path, text: str, says: str) -> None:
+    (tensorrt / "__init__.py").write_text(text)
+    (check,) = doctor.tensorrt()
+    assert check.state == "warning"
+    assert says in check.found
+
+
+def test_agent_backends_are_named_with_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import transformers
+
+    checks = {check.name: check for check in doctor.backends()}
+    assert checks["transformers"].found.startswith(
+        f"transformers {transformers.__version__}, torch {torch.__version__}"
+    )
+    monkeypatch.setattr(doctor, "_present", lambda module: module in ("torch", "transformers"))
+    absent = {check.name: check for check in doctor.backends()}
+    for name in ("mlx", "openai", "nim", "ray"):
+        assert (absent[name].state, absent[name].found) == ("optional", "not installed")
 
 
 def test_packages_are_judged_by_version() -> None:

@@ -1,0 +1,50 @@
+"""Ctrl-C that ends a piece of work exactly once, and never in the middle of putting things away."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+
+class Interrupts:
+    """Turns the first SIGINT into a `KeyboardInterrupt`, and every further one into nothing.
+
+    A library may swallow the exception, or turn it into one of its own: `seen` tells, and `check` raises it again.
+    For the main thread, as a context manager; the handler that was there before is put back.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._held = False
+
+    def __enter__(self) -> Interrupts:
+        self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self.seen:
+            # An interrupt that passes through the exec of a string, such as a dataclass is made with, lets CPython end
+            # the process by SIGINT instead of with its exit code, although it was caught. Another exec undoes that.
+            exec("")
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self.seen = not self.seen, True
+        if first and not self._held:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if there has been one."""
+        if self.seen:
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """From here on only note it: what follows is to be finished."""
+        self._held = True
+
+    def release(self) -> None:
+        """Go on as before `hold`, and make up for what was noted meanwhile."""
+        self._held = False
+        self.check()

@@ -1,0 +1,322 @@
+"""`selfsurf run` with agents that need no model, in this process and as a process of its own that gets real signals."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from scripts import live
+from scripts.cli import app
+from scripts.interrupts import Interrupts
+from tests.processes import browsers, descendants, gone, until
+
+PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
+TASK = "MiniWoB/click-test-v0"
+
+POLICIES = """
+import time
+from pathlib import Path
+
+from agents.policy import Completion, PolicyError
+
+
+class Base:
+    name, guidance, sees_images, prompt_budget = "own", "none", False, 2000
+    parameter_count = context_length = None
+
+    def __init__(self, marker="", reply='{"finish":"blue"}', fail_after=0):
+        self.marker, self.reply, self.fail_after, self.calls = marker, reply, fail_after, 0
+
+    def count_tokens(self, text):
+        return len(text)
+
+    def count_prompt_tokens(self, messages, prefill=""):
+        return 10
+
+    def complete(self, conversations, **options):
+        self.calls += 1
+        if self.fail_after and self.calls > self.fail_after:
+            raise PolicyError("The server at http://model.test is overloaded.")
+        return [Completion(self.reply, [1, 2, 3], [4, 5], [], None, "eos") for _ in conversations]
+
+    def close(self):
+        if self.marker:
+            Path(self.marker).write_text("closed")
+
+
+class Slow(Base):
+    def complete(self, conversations, **options):
+        Path(self.marker).write_text("thinking")
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module of policies, for this process and its children."""
+    (tmp_path / "own_policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    yield "own_policies"
+    sys.modules.pop("own_policies", None)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., tuple[Result, dict[str, Any], list[dict[str, Any]]]]:
+    """Runs the command in this process; returns its result, `episode.json` and the steps."""
+
+    def call(*arguments: str) -> tuple[Result, dict[str, Any], list[dict[str, Any]]]:
+        out = tmp_path / "episode"
+        result = CliRunner().invoke(app, ["run", *arguments, "--out", str(out)])
+        meta = json.loads((out / "episode.json").read_text())
+        return result, meta, [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
+
+    return call
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[str, threading.Event]]:
+    """A site whose page /silent never answers: its address, and whether that page has been asked for."""
+    asked, over = threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/silent":
+                asked.set()
+                over.wait(60)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<title>Shop</title><button>Buy</button>")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    over.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_oracle_solves_a_task_and_json_is_all_there_is(run: Any) -> None:
+    result, meta, steps = run("--task", TASK, "--backend", "oracle", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.output)  # error stream included
+    assert (said["outcome"], said["reward"], said["steps"], said["error"]) == ("solved", 1.0, 1, "")
+    assert (meta["outcome"], meta["backend"], meta["model"], meta["trainable"]) == ("solved", "oracle", None, True)
+    assert meta["goal"]
+    assert meta["goal"] == steps[0]["observation"]["goal"]
+    assert steps[0]["policy"] is None
+    assert steps[0]["privileged"]["action"]["action"] == "click"
+
+
+def test_an_own_policy_answers_a_goal_and_is_closed(run: Any, policies: str, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    result, meta, steps = run(
+        "--goal", "What colour?", "--url", PAGE, "--backend", f"{policies}:Base", "--set", f"marker={marker}",
+        "--set", "guards=false",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("stopped. blue\nEpisode: ")
+    for shown in ("Opening the page", "1/10", '{"action": "finish", "answer": "blue"}', '"Shop"', "3+2 tokens"):
+        assert shown in result.stderr
+    assert (meta["outcome"], meta["model"]) == ("stopped", "own")
+    assert steps[0]["policy"]["token_ids"] == [4, 5]
+    assert marker.read_text() == "closed"
+
+
+def test_a_model_that_cannot_be_asked_ends_the_episode_as_env_error(run: Any, policies: str) -> None:
+    result, meta, steps = run(
+        "--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Base", "--set", "fail_after=1",
+        "--set", f"reply={json.dumps(json.dumps({'wait': 1}))}", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    said = json.loads(result.output)
+    assert said["error"] == meta["error"] == "The server at http://model.test is overloaded."
+    assert (said["outcome"], meta["trainable"], len(steps)) == ("env_error", False, 1)
+
+
+def test_a_page_that_cannot_be_opened_is_an_env_error(run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    result, meta, steps = run("--goal", "Look.", "--url", f"http://127.0.0.1:{port}/", "--backend", "random")
+    assert result.exit_code == 1
+    assert (meta["outcome"], meta["trainable"], steps) == ("env_error", False, [])
+    assert "REFUSED" in meta["error"]
+    assert "REFUSED" in result.stderr
+
+
+def test_the_step_limit_ends_it(run: Any) -> None:
+    script = 'actions=[{"action":"wait","ms":1},{"action":"wait","ms":1}]'
+    result, meta, steps = run(
+        "--goal", "Wait.", "--url", PAGE, "--backend", "scripted", "--set", script, "--max-steps", "1"
+    )
+    assert (result.exit_code, meta["outcome"], len(steps)) == (1, "timeout", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--backend", "gpt"], "Unknown agent 'gpt'"),
+        (["--backend", "random", "--model", "smollm2"], "has no option model; it has seed"),
+        (["--set", "colour=blue"], "has no option colour; it has model,"),
+        (["--set", "colour"], "give name=value"),
+        (["--backend", "tensorrt"], "needs tensorrt_llm"),
+        (["--backend", "no_such_module:Policy"], "no_such_module"),
+    ],
+)
+def test_wrong_options_leave_no_episode(arguments: list[str], says: str, tmp_path: Path) -> None:
+    out = tmp_path / "episode"
+    result = CliRunner().invoke(app, ["run", "--task", TASK, *arguments, "--out", str(out)])
+    assert result.exit_code != 0
+    assert says in " ".join(result.output.replace("│", " ").split())
+    assert not out.exists()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the command as a process, at the head of its own group as a shell would."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "scripts.cli", "run", *arguments, "--out", str(tmp_path / "episode"), "--json"]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        started.append(subprocess.Popen(command, **pipes, env=environment, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for one in started:
+        for below in [*descendants(one.pid), one] if one.poll() is None else []:
+            below.kill()
+
+
+def interrupted(process: subprocess.Popen[str], folder: Path, times: int = 1) -> dict[str, Any]:
+    """Press Ctrl-C, as a terminal does: for the whole group. Returns `episode.json`."""
+    below = descendants(process.pid)
+    for _ in range(times):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.05 if times > 1 else 0)
+    said, complained = process.communicate(timeout=60)
+    assert process.returncode == 130, complained
+    assert "Traceback" not in complained
+    assert gone(below)
+    meta: dict[str, Any] = json.loads((folder / "episode.json").read_text())
+    assert json.loads(said)["outcome"] == meta["outcome"] == "stopped"
+    assert (meta["trainable"], "error" in meta) == (False, False)
+    assert meta["ended"] >= meta["started"]
+    return meta
+
+
+SWEEP = [pytest.param(tenths / 10, marks=pytest.mark.slow) for tenths in range(0, 80, 5)]
+"""Seconds after the beginning: importing, loading, starting the browser, opening the page, thinking."""
+
+
+@pytest.mark.parametrize("seconds", [0.7, *SWEEP])
+def test_ctrl_c_from_loading_on(process: Any, tmp_path: Path, seconds: float) -> None:
+    started = process("--task", "MiniWoB/click-checkboxes-v0", "--model", "smollm2", "--max-steps", "40")
+    assert until((tmp_path / "episode" / "steps.jsonl").exists, 60)
+    time.sleep(seconds)
+    if seconds != 0.7 and started.poll() is not None:
+        pytest.skip("It was over by then.")
+    assert interrupted(started, tmp_path / "episode")["totals"]["steps"] < 40
+
+
+def test_ctrl_c_while_the_page_is_opened(process: Any, tmp_path: Path, site: Any) -> None:
+    address, asked = site
+    started = process("--goal", "Look.", "--url", f"{address}/silent", "--backend", "random")
+    assert asked.wait(60)
+    assert browsers(descendants(started.pid))
+    interrupted(started, tmp_path / "episode", times=3)
+
+
+def test_ctrl_c_while_the_agent_thinks(process: Any, tmp_path: Path, policies: str) -> None:
+    marker = tmp_path / "marker"
+    started = process("--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Slow", "--set", f"marker={marker}")
+    assert until(marker.exists, 60)
+    meta = interrupted(started, tmp_path / "episode")
+    assert (meta["goal"], meta["final"]["title"]) == ("Look.", "Shop")
+    assert marker.read_text() == "closed"
+
+
+def test_ctrl_c_while_it_acts(process: Any, tmp_path: Path, site: Any) -> None:
+    address, asked = site
+    script = json.dumps([{"action": "wait", "ms": 1}, {"action": "navigate", "url": f"{address}/silent"}])
+    started = process("--goal", "Look.", "--url", address, "--backend", "scripted", "--set", f"actions={script}")
+    assert asked.wait(60)
+    meta = interrupted(started, tmp_path / "episode")
+    assert (meta["totals"]["steps"], meta["final"]["title"]) == (1, "Shop")
+
+
+def test_an_interrupt_in_generated_code_keeps_the_exit_code(tmp_path: Path) -> None:
+    code = """
+import sys
+from scripts.interrupts import Interrupts
+with Interrupts() as interrupts:
+    try:
+        exec("import signal; signal.raise_signal(signal.SIGINT)")
+    except KeyboardInterrupt:
+        pass
+sys.exit(130 if interrupts.seen else 1)
+"""
+    (tmp_path / "interrupted.py").write_text(code)
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": path}).returncode == 130
+
+
+def test_an_interrupt_is_raised_once_and_not_while_held() -> None:
+    with Interrupts() as interrupts:
+        interrupts.hold()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.release()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.seen
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+
+
+def test_the_panel_shows_what_happens() -> None:
+    state = live.State(
+        "Buy the blue one", 7, stage="Thinking and acting", step=2, url="http://shop.test/", title="Shop"
+    )
+    state.outline = "\n".join(f'[{number}] button "B{number}"' for number in range(20))
+    state.action, state.error, state.guard = '{"action": "click", "id": 3}', "There is no element 3.", "It vanished."
+    state.prompt_tokens, state.sampled_tokens = 812, 14
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=90, height=40)
+    seen = live.view(state, console, silent=False)
+    assert isinstance(seen, live.Screen)
+    with seen:
+        seen.stepped()
+    for part in (
+        "step 2/7  Thinking and acting", "Buy the blue one", 'http://shop.test/ "Shop"', '"id": 3', "no element 3",
+        "It vanished.", "812+14 tokens", '[11] button "B11"', "... 8 more lines",
+    ):  # fmt: skip
+        assert part in shown.getvalue()
+    assert "B12" not in shown.getvalue()
+    assert isinstance(live.view(state, console, silent=True), live.Silent)
+    assert isinstance(live.view(state, Console(file=shown), silent=False), live.Lines)
