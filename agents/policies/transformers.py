@@ -357,9 +357,9 @@ class TransformersPolicy:
         """Return the logits (T, V) after each of T tokens, from one forward pass."""
         import torch
 
-        device = self._model.get_input_embeddings().weight.device
+        device = self.model.get_input_embeddings().weight.device
         with self.reading():
-            output = self._model(input_ids=torch.tensor([list(ids)], device=device))
+            output = self.model(input_ids=torch.tensor([list(ids)], device=device))
         found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
         return found
 
