@@ -90,9 +90,9 @@ def _environment(about: dict[str, Any], **options: Any) -> AsyncBrowserEnv:
 
 
 def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer: str, as_json: bool) -> int:
+    from agents.record import versions
     from browser_env.browsers import require_window
     from browser_env.record import Recorder
-    from agents.record import versions
 
     require_window()
     patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
