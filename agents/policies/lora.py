@@ -98,7 +98,7 @@ class Adapters:
         if names and (len(names) > 1 or factors != [1.0]):
             self._check_linear(names)
         if names:
-            self.model.set_adapter(names[0], inference_mode=True)
+            self.model.active_adapter = names[0]  # PEFT's outer model knows one only, and asks its configuration
             self.model.base_model.set_adapter(list(names), inference_mode=True)
             for module in self.model.modules():
                 if hasattr(module, "set_scale"):
