@@ -199,6 +199,10 @@ class Matcher:
             ending += choices
         return ending
 
+    def likely(self) -> list[int]:
+        """The tokens that write what must come next, if something must; other tokens may write it as well."""
+        return list(self._matcher.compute_ff_tokens())
+
     def step(self, token_id: int) -> None:
         """Go on by one token.
 
