@@ -6,7 +6,8 @@ log-probabilities under the very distribution that they were drawn from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ GPU_PREFILL = 16_384
 """Tokens, padding included, that are read in one forward pass. A processor gains nothing by more, but loses the
 padding; an accelerator is not busy with less."""
 
-MAX_DRAFT = 6
+MAX_DRAFT = 4
 """Tokens of a reply that are guessed ahead."""
 
 
@@ -180,19 +181,25 @@ class Sampler:
         if not _is_plain(DynamicCache(config=self._model.config)):
             # Windows, states and the like can't be cut and put together: all rows are read together, padded.
             return self._read_padded(rows, [(None, 0)] * len(rows))
-        shared = [self._known(row)[1] for row in rows]
+        known = [self._known(row) for row in rows]
         logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         layers: list[Layers] = [[]] * len(rows)
-        for group in self._groups([len(row.prompt) - known for row, known in zip(rows, shared, strict=True)]):
-            found = [self._known(rows[index]) for index in group]  # the groups before may have brought more
+
+        def read(group: list[int]) -> None:
+            found = [known[index] for index in group]
             if any(rows[index].extras for index in group):
                 found = [(None, 0)] * len(group)  # masks made from extras are those of whole prompts
             cache, attention, scores = self._read_padded([rows[index] for index in group], found)
             for place, index in enumerate(group):
                 logits[index], layers[index] = scores[place], _row_of(cache, place, attention[place])
                 rows[index].reused = found[place][1]
-                if self._prefixes is not None and not rows[index].extras:  # other images have the same tokens
-                    self._prefixes.add(rows[index].prompt, layers[index])
+
+        rest = [len(row.prompt) - shared for row, (_, shared) in zip(rows, known, strict=True)]
+        _side_by_side(read, list(self._groups(rest)), self._device)
+        if self._prefixes is not None:
+            for row, parts in zip(rows, layers, strict=True):
+                if not row.extras:  # other images have the same tokens
+                    self._prefixes.add(row.prompt, parts)
         lengths = [len(row.prompt) for row in rows]
         return _joined(self._model.config, layers), _mask(lengths, self._device), torch.stack(logits)
 
@@ -269,6 +276,28 @@ class Sampler:
             choice = int(logprobs.argmax())
         token_id = choice if candidates is None else int(candidates[choice])
         row.add(token_id, float(logprobs[choice]), self._eos)
+
+
+def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:
+    """Read groups of rows, on a processor several at a time: a thread each loses less than all threads for one."""
+    import torch
+
+    threads = torch.get_num_threads()
+    workers = min(threads, len(groups))
+    if device.type != "cpu" or workers < 2:
+        for group in groups:
+            read(group)
+        return
+
+    def alone(group: list[int]) -> None:
+        with torch.no_grad():  # as in the thread that asks
+            read(group)
+
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+            list(pool.map(alone, groups[::-1]))  # the longest first
+    finally:
+        torch.set_num_threads(threads)  # for threads to come
 
 
 def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> list[int]:
