@@ -98,24 +98,22 @@ def scores(policy: TransformersPolicy, conversation: list[Message], completion: 
 
 def test_a_ragged_batch_equals_generate_one_by_one(seeing: TransformersPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seeing.sees_images
-    seen: list[torch.Tensor] = []
+    seen: dict[int, list[torch.Tensor]] = {}  # in the order of the rows
     sample = Sampler._sample
 
-    def watched(self: Sampler, rows: list[Any], logits: torch.Tensor, temperature: float) -> None:
-        seen.append(logits)
-        sample(self, rows, logits, temperature)
+    def watched(self: Sampler, row: Any, logits: torch.Tensor, temperature: float) -> None:
+        seen.setdefault(id(row), []).append(logits)
+        sample(self, row, logits, temperature)
 
     with monkeypatch.context() as patch:
         patch.setattr(Sampler, "_sample", watched)
         together = seeing.complete(ASKED, max_new_tokens=NEW)
-    assert len(seen) == NEW
     worst = 0.0
-    for index, (conversation, completion) in enumerate(zip(ASKED, together, strict=True)):
+    for own, conversation, completion in zip(seen.values(), ASKED, together, strict=True):
         prompt, reply, logits = generated(seeing, conversation)
         assert completion.prompt_token_ids == prompt
         assert completion.token_ids == reply
-        own = torch.stack([step[index] for step in seen])
-        worst = max(worst, float((own - logits).abs().max()))
+        worst = max(worst, float((torch.stack(own) - logits).abs().max()))
         (alone,) = seeing.complete([conversation], max_new_tokens=NEW)
         assert alone.token_ids == reply
         assert np.allclose(completion.logprobs, scores(seeing, conversation, completion), atol=1e-4)

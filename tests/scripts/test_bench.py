@@ -153,3 +153,25 @@ def test_bench_env_beside_the_real_peers():
     assert {"BrowserGym", "BrowserGym, no delay", "raw limit"} <= set(figures["works"]["step"]["ratios"])
     assert {"BrowserGym", "browser-use", "raw limit"} <= set(figures["works"]["observation, functions"]["ratios"])
     assert figures["works"]["step"]["ratios"]["BrowserGym"]["ratio"] > 5
+
+
+@pytest.mark.slow
+def test_bench_agents_times_the_same_tokens_in_every_way(tmp_path):
+    result = CliRunner().invoke(
+        app, ["bench", "agents", "--envs", "2", "--actions", "4", "--rounds", "1", "--out", str(tmp_path), "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    figures = json.loads((tmp_path / "agents.json").read_text())
+    (point,) = figures["points"]
+    assert point["envs"] == 2
+    assert point["actions"] >= 4
+    assert 0 < point["reused"] < 1
+    assert set(point["speed"]) == {"generate", "batched", "policy"}
+    assert figures["ratios"]["actions per second / generate"] == pytest.approx(
+        point["speed"]["policy"] / point["speed"]["generate"]
+    )
+    assert (tmp_path / "agents.png").stat().st_size > 5000
+
+
+def test_bench_agents_wants_numbers():
+    assert CliRunner().invoke(app, ["bench", "agents", "--envs", "0"]).exit_code == 2
