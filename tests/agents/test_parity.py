@@ -57,3 +57,41 @@ def test_the_short_prompts_are_fifty_different_ones() -> None:
     texts = {prompt[0].text for prompt in short_prompts()}
     assert len(texts) == 50
     assert short_prompts(1) == [(Message("user", "What is water?"),)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_smollm2_sampled_in_batches_replies_as_generate_does(
+    model_folder: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the logits that were sampled from, with known beginnings, batches and guesses, are those of one plain pass."""
+    import torch
+
+    from agents.policies.sampling import Sampler
+
+    policy = TransformersPolicy(model_folder, dtype="float32", device="cpu")
+    reference = PlainTorch(policy.model, tokenizer)
+    seen: dict[int, tuple[Any, list[torch.Tensor]]] = {}
+    sample = Sampler._sample
+
+    def watched(self: Sampler, row: Any, logits: torch.Tensor, temperature: float) -> None:
+        seen.setdefault(id(row), (row, []))[1].append(logits)
+        sample(self, row, logits, temperature)
+
+    equal, worst = 0, 0.0
+    for start in range(0, 50, 10):
+        asked = short_prompts()[start : start + 10]
+        seen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Sampler, "_sample", watched)
+            found = policy.complete(asked, max_new_tokens=12)
+        assert len(seen) == 10
+        for right, given, (row, logits) in zip(
+            reference.complete(asked, max_new_tokens=12), found, seen.values(), strict=True
+        ):
+            equal += right.token_ids == given.token_ids
+            plain = reference.logits(row.prompt + row.token_ids)[len(row.prompt) - 1 : -1]
+            worst = max(worst, float((torch.stack(logits) - torch.from_numpy(plain)).abs().max()))
+    print(f"{equal} of 50 equal, largest logit difference {worst:.1e}")
+    assert equal == 50
+    assert worst < 1e-3
