@@ -1,7 +1,7 @@
 """Whether a server that loads PEFT adapters by path, vLLM or TensorRT-LLM, will take one and compute the same.
 
-What each refuses, and what it drops without a word, is read from their sources: vLLM's `PEFTHelper` (0.27) and
-TensorRT-LLM's `lora_manager` (1.2). Neither was run here.
+What each refuses, and what it drops without a word, is read from sources of theirs that were at hand, of no one
+release: vLLM's `PEFTHelper` and TensorRT-LLM's `lora_manager`. Neither was run: a hint, and no promise.
 """
 
 from __future__ import annotations

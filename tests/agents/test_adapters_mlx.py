@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from agents.adapters.verify import Prompt, verify_mlx
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl
 
-pytest.importorskip("mlx_lm")
-pytest.importorskip("mlx_vlm")
+pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
 TEXT: list[Prompt] = [("The quick brown fox jumps over the lazy dog.", None), ("Press the button, please: 1 2 3", None)]
 
