@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agents.llm_agent import Decision
 
-PACKAGES = ("selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance")
+PACKAGES = (
+    "selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance",
+    "bitsandbytes", "openai", "mlx", "mlx-lm", "mlx-vlm", "tensorrt-llm",
+)  # fmt: skip
 """The packages that a result depends on."""
 
 

@@ -21,7 +21,8 @@ from agents.mlx_decoding import Logits, Prompt, TextDecoder, VisionDecoder
 from agents.mlx_models import Dtype, is_vision, load_text, load_vision, mend_text, read_config
 from agents.mlx_prompts import Prompts
 from agents.policies.prefixes import PrefixCache
-from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
+from agents.policies.reply import Reply
+from agents.policy import Completion, Conversation, Guidance, PolicyError, Usage
 
 
 class MLXPolicy:
@@ -208,25 +209,20 @@ class MLXPolicy:
             logits = self._decoder.step([row.token_ids[-1] for row in active])
 
 
-class _Row:
+class _Row(Reply):
     """One reply while it grows."""
 
     def __init__(self, prompt: Prompt, matcher: Matcher | None, seed: int) -> None:
+        super().__init__(matcher)
         self.prompt = prompt
-        self.token_ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason: FinishReason | None = None
         self.cached = 0
         self._random = np.random.default_rng(seed % 2**63)
-        self._matcher = matcher
 
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
         """Draw a token and write it down with its log-probability."""
         if not np.isfinite(logits).any() or np.isnan(logits).any():
             raise PolicyError("The model's scores are not numbers; try another precision (dtype=).")
-        candidates = None
-        if self._matcher is not None:
-            candidates = np.flatnonzero(self._matcher.allowed()[: logits.size])
+        candidates = self.candidates(logits.size)
         scores = (logits if candidates is None else logits[candidates]).astype(np.float64)
         scores = scores / temperature if temperature > 0 else scores
         scores -= scores.max()
@@ -237,28 +233,7 @@ class _Row:
         else:
             choice = int(logprobs.argmax())
         token_id = choice if candidates is None else int(candidates[choice])
-        self.token_ids.append(token_id)
-        self.logprobs.append(float(logprobs[choice]))
-        if token_id in eos_token_ids:
-            self.finish_reason = "eos"
-        elif self._matcher is not None:
-            self._matcher.step(token_id)
-
-    def finished(self, max_new_tokens: int) -> bool:
-        """Whether the reply is complete.
-
-        An ending that the grammar forces is added without asking the model: each of its tokens is the only one
-        allowed, so its log-probability is 0.
-        """
-        if self.finish_reason is None and self._matcher is not None:
-            ending = self._matcher.forced_ending(max_new_tokens - len(self.token_ids))
-            if ending is not None:
-                self.token_ids += ending
-                self.logprobs += [0.0] * len(ending)
-                self.finish_reason = "grammar"
-        if self.finish_reason is None and len(self.token_ids) >= max_new_tokens:
-            self.finish_reason = "length"
-        return self.finish_reason is not None
+        self.add(token_id, float(logprobs[choice]), eos_token_ids)
 
 
 def _folder(model: str | Path) -> Path:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from agents.constraint import Matcher
 from agents.policies import images
 from agents.policies.prefixes import Known, Layers, PrefixCache
-from agents.policy import FinishReason
+from agents.policies.reply import Reply
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ MAX_DRAFT = 4
 """Tokens of a reply that are guessed ahead."""
 
 
-class Row:
+class Row(Reply):
     """One reply while it grows.
 
     Args:
@@ -45,56 +45,24 @@ class Row:
     ) -> None:
         import torch
 
+        super().__init__(matcher)
         self.prompt = prompt
         self._known = np.asarray(prompt, dtype=np.int64)
         self.extras = extras or {}
         self.ahead = 0
         """What its next token's position is more than the number of tokens before it: images may take fewer positions
         than tokens."""
-        self.token_ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason: FinishReason | None = None
         self.random = torch.Generator().manual_seed(seed % 2**63)
         self.reused = 0
         """Tokens of the prompt whose keys and values were there already."""
-        self._matcher = matcher
-
-    def candidates(self, width: int) -> NDArray[np.int64] | None:
-        """The tokens that may come next, cut to the width of the logits, or None if all may."""
-        return None if self._matcher is None else np.flatnonzero(self._matcher.allowed()[:width])
-
-    def add(self, token_id: int, logprob: float, eos_token_ids: frozenset[int]) -> None:
-        """Write down a sampled token."""
-        self.token_ids.append(token_id)
-        self.logprobs.append(logprob)
-        if token_id in eos_token_ids:
-            self.finish_reason = "eos"
-        elif self._matcher is not None:
-            self._matcher.step(token_id)
 
     def draft(self, longest: int) -> list[int]:
         """Guess how the reply goes on: as its grammar wants it, or as the prompt went on after the last two tokens."""
         longest = min(longest, MAX_DRAFT)
-        guess = self._matcher.likely() if self._matcher is not None else []
+        guess = self.matcher.likely() if self.matcher is not None else []
         if not guess and len(self.token_ids) > 1:
             guess = _continued(self._known, self.token_ids[-2:], longest)
         return guess[:longest]
-
-    def finished(self, max_new_tokens: int) -> bool:
-        """Whether the reply is complete.
-
-        An ending that the grammar forces is added without asking the model: each of its tokens is the only one
-        allowed, so its log-probability is 0.
-        """
-        if self.finish_reason is None and self._matcher is not None:
-            ending = self._matcher.forced_ending(max_new_tokens - len(self.token_ids))
-            if ending is not None:
-                self.token_ids += ending
-                self.logprobs += [0.0] * len(ending)
-                self.finish_reason = "grammar"
-        if self.finish_reason is None and len(self.token_ids) >= max_new_tokens:
-            self.finish_reason = "length"
-        return self.finish_reason is not None
 
 
 class Sampler:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from agents.constraint import grammar
 from agents.policies import sampling
 from agents.policies.prefixes import PrefixCache
 from agents.policies.transformers import TransformersPolicy
 from agents.policy import Completion, Message
+from browser_env.observation import Observation
 
 HEAD = "Goal: click on the link that says where the nearest library is.\nYou can click an element by its id. "
 
@@ -104,3 +106,32 @@ def test_models_whose_cache_cant_be_cut_are_read_whole(tokenizer: Any) -> None:
             assert completion.token_ids == expected[0, ids.shape[1] :].tolist()
             assert completion.usage is not None
             assert completion.usage.cached_tokens == 0
+
+
+def test_guessing_saves_passes_and_changes_nothing(
+    policy: TransformersPolicy, form: Observation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = grammar(form["elements"], ("fill", "press", "select"), max_text=12)
+    asked = [[Message("user", f"{form['goal']}\n{form['dom']}\n{extra}")] for extra in ("Act.", "Now.", "Please act.")]
+    passes: list[int] = []
+    forward = sampling.Sampler._forward
+
+    def counted(self: sampling.Sampler, *inputs: Any, **options: Any) -> Any:
+        passes[-1] += 1
+        return forward(self, *inputs, **options)
+
+    monkeypatch.setattr(sampling.Sampler, "_forward", counted)
+    for temperature in (0.0, 1.0):
+        replies = []
+        for longest in (0, sampling.MAX_DRAFT):
+            with monkeypatch.context() as patch:
+                patch.setattr(sampling, "MAX_DRAFT", longest)
+                passes.append(0)
+                own = TransformersPolicy(policy.model, policy.tokenizer)
+                options: dict[str, Any] = {"grammars": [text] * 3, "prefill": '{"', "max_new_tokens": 20}
+                replies.append(own.complete(asked, temperature=temperature, seed=4, **options))
+        for plain, guessed in zip(*replies, strict=True):
+            assert guessed.token_ids == plain.token_ids
+            assert np.allclose(guessed.logprobs, plain.logprobs, atol=1e-4)
+    assert passes[1] < passes[0]
+    assert passes[3] < passes[2]
