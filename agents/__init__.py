@@ -34,6 +34,7 @@ __all__ = [
     "names",
     "options_of",
     "policy_class",
+    "required_options_of",
 ]
 
 
@@ -101,8 +102,8 @@ def policy_class(name: str) -> Callable[..., Policy]:
         raise ImportError(f"The agent {name} needs {', '.join(missing)}{how}.")
     module, _, attribute = backend.where.partition(":")
     found: Callable[..., Policy] | None = getattr(import_module(module), attribute, None)
-    if found is None:
-        raise ValueError(f"The module {module} has no {attribute!r}.")
+    if not callable(found):
+        raise ValueError(f"The module {module} has no class {attribute!r}.")
     return found
 
 
@@ -119,6 +120,12 @@ def options_of(name: str) -> tuple[str, ...]:
 
     found = [*signature(policy_class(name)).parameters, *signature(LLMAgent).parameters]
     return tuple(dict.fromkeys(option for option in found if option != "policy"))
+
+
+def required_options_of(name: str) -> tuple[str, ...]:
+    """Those of `options_of(name)` that have no default. It raises the same."""
+    parameters = signature(_SIMPLE[name] if name in _SIMPLE else policy_class(name)).parameters.values()
+    return tuple(one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD)
 
 
 def names() -> tuple[str, ...]:

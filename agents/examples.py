@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.compact import compact
+from agents.compact import compact, expand
 from agents.constraint import DEFAULT_KINDS
 from agents.page import page_lines
 from agents.policy import Message
@@ -22,6 +23,7 @@ class Example:
     page: str
     """As a prompt shows a page: `link "Eget" {"click":4}`."""
     action: Action | dict[str, Any] | str
+    """In any form, the compact one included: `{"click":4}`."""
 
     @classmethod
     def of(
@@ -38,4 +40,15 @@ class Example:
             browser_env.errors.ActionError: the action is malformed.
         """
         asked = Message("user", f"Goal: {self.goal}\n\nPage:\n{self.page}")
-        return asked, Message("assistant", compact(self.action))
+        return asked, Message("assistant", compact(_full(self.action)))
+
+
+def _full(action: Action | dict[str, Any] | str) -> Action | dict[str, Any] | str:
+    """Spell a compact action out; others are left as they are."""
+    data: Any = action
+    if isinstance(data, str):
+        try:
+            data = json.loads(data)
+        except ValueError:
+            return action
+    return (expand(data) or action) if isinstance(data, dict) else action

@@ -27,6 +27,11 @@ SMALL = 3_000_000_000
 Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
 """What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
 
+_POLICY_HAS = (
+    "name", "guidance", "sees_images", "prompt_budget", "parameter_count", "context_length", "complete", "count_tokens",
+    "count_prompt_tokens",
+)  # fmt: skip
+
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
 
@@ -103,6 +108,13 @@ class LLMAgent:
         text_page: bool = True,
         seed: int | None = None,
     ) -> None:
+        lacking = [name for name in _POLICY_HAS if not hasattr(policy, name)]
+        if lacking:
+            raise TypeError(
+                f"{type(policy).__name__} is no policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
+            )
+        if max_new_tokens < 1 or temperature < 0:
+            raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
         self.policy = policy
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
         self.constrained = policy.guidance != "none" and small if constrained is None else constrained
@@ -195,6 +207,9 @@ class LLMAgent:
             max_new_tokens=self.max_new_tokens,
             seed=self._next_seed(),
         )
+        if not isinstance(completions, list) or len(completions) != len(prompts):
+            made = len(completions) if isinstance(completions, list) else type(completions).__name__
+            raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
         self.decisions = [
             self._decide(obs, self._slots[slot], messages, ids, completion, hint)
             for obs, slot, (messages, ids), completion, hint in zip(

@@ -21,6 +21,7 @@ import numpy as np
 from browser_env.observation import Info, Observation
 from browser_env.pictures import encode_png
 from browser_env.safety.secrets import redact_known
+from browser_env.text import well_formed
 
 FORMAT = 1
 """Version of the format; readers refuse one that they don't know."""
@@ -101,7 +102,7 @@ class EpisodeWriter:
         }
         if "screenshot" in observation:
             record["screenshot"] = self._save_image(observation["screenshot"])
-        self._lines.write(json.dumps(self._redact(record), ensure_ascii=False, default=_plain) + "\n")
+        self._lines.write(well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=_plain)) + "\n")
         self._lines.flush()
         self._steps += 1
         self._reward += reward
@@ -128,7 +129,20 @@ class EpisodeWriter:
 
     def _write_meta(self) -> None:
         text = json.dumps(self._redact(self._meta), ensure_ascii=False, indent=1, default=_plain)
-        write_atomically(self.folder / "episode.json", text)
+        write_atomically(self.folder / "episode.json", well_formed(text))
+
+
+def new_folder(name: str) -> Path:
+    """Return a folder under `runs/` that is not there yet, named after the time: `runs/run-20261122-101022`."""
+    first = Path("runs") / time.strftime(f"{name}-%Y%m%d-%H%M%S")
+    number, folder = 1, first
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+            folder = first.with_name(f"{first.name}-{number}")
 
 
 class Episode:

@@ -15,6 +15,7 @@ from typing import Any
 from browser_env.actions import Action, Finish, Infeasible, Upload, parse_action
 from browser_env.env import AsyncBrowserEnv
 from browser_env.episode import Episode
+from browser_env.errors import ActionError
 from browser_env.observation import Element, Observation
 
 _ELEMENT = ("id", "from_", "to")
@@ -78,7 +79,14 @@ async def replay(
     result = Replay(outcome=info["outcome"])
     last: Observation | None = None
     for record in episode.steps():
-        action = parse_action(record["action"])
+        try:
+            action = parse_action(record["action"])
+        except ActionError as failure:  # an agent's reply that was none
+            step = ReplayedStep(record["step"], record["action"], False, "", str(failure))
+            result.steps.append(step)
+            if shown is not None:
+                shown(step)
+            continue
         if isinstance(action, Finish | Infeasible) and episode.meta.get("recorded"):
             last = observation  # what the person said of it is no part of the page
         found, matched, missing = matching(action, record["observation"]["elements"], observation["elements"])

@@ -35,7 +35,7 @@ def show(
     config_file = folder / identity.CONFIG
     if not config_file.is_file():
         raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {identity.CONFIG}).")
-    config, about = json.loads(config_file.read_text("utf8")), identity.read_about(folder)
+    config, about = identity.read_json(config_file), identity.read_about(folder)
     facts: dict[str, Any] = {
         "format": "peft" if "peft_type" in config else "mlx",
         "rank": config.get("r", config.get("lora_parameters", {}).get("rank")),

@@ -10,7 +10,8 @@ class Interrupts:
     """Turns the first SIGINT into a `KeyboardInterrupt`, and every further one into nothing.
 
     A library may swallow the exception, or turn it into one of its own: `seen` tells, and `check` raises it again.
-    For the main thread, as a context manager; the handler that was there before is put back.
+    For the main thread, as a context manager. The handler that was there before is put back, unless there was a SIGINT:
+    then the process is about to end, and with its own exit code, however often Ctrl-C is pressed.
     """
 
     def __init__(self) -> None:
@@ -24,7 +25,7 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self.seen else self._before)
         if self.seen:
             # An interrupt that passes through the exec of a string, such as a dataclass is made with, lets CPython end
             # the process by SIGINT instead of with its exit code, although it was caught. Another exec undoes that.

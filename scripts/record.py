@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,7 +56,9 @@ def main(
             raise typer.BadParameter("A task has its own goal; leave --goal out.")
         if outcome not in ("ask", "solved", "failed", "stopped"):
             raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
-        folder = out or Path("runs") / time.strftime("record-%Y%m%d-%H%M%S")
+        from browser_env.episode import new_folder
+
+        folder = out or new_folder("record")
         about = {"url": url, "goal": goal, "task": task, "profile": profile, "secrets": _secrets(secret)}
         return _record(about, seed, folder, outcome, answer, as_json)
     except EnvError as error:

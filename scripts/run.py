@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +31,7 @@ def main(
     url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
     task: Annotated[str, typer.Option(help="Gymnasium id of a task, instead of a goal and a URL.")] = "",
     backend: Annotated[str, typer.Option(help="The agent: transformers, openai, mlx, tensorrt, oracle, random, "
-                                              "scripted, or module:Class of a policy.")] = "transformers",
+                                              "or module:Class of a policy.")] = "transformers",
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model; the backend's own if not "
                                             "given.")] = "",
     adapter: Annotated[str, typer.Option(help="Folder of a LoRA adapter, or its name on a server.")] = "",
@@ -52,7 +51,12 @@ def main(
     """
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
+    from browser_env.browsers import require_window
+    from browser_env.episode import new_folder
+
     options = _options(set_ or [], model, adapter)
+    if headful:
+        require_window()
     with Interrupts() as interrupts:
         attempt: _Attempt | None = None
         try:
@@ -61,9 +65,8 @@ def main(
             steps = max_steps or wanted.max_steps or OPEN_STEPS
             meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
                     "model": model or None, "adapter": adapter or None}  # fmt: skip
-            folder = out or Path("runs") / time.strftime("run-%Y%m%d-%H%M%S")
             interrupts.hold()  # a folder that is there must have an end
-            attempt = _begin(wanted, folder, meta, steps, headless=not headful, silent=as_json)
+            attempt = _begin(wanted, out or new_folder("run"), meta, steps, headless=not headful, silent=as_json)
             interrupts.release()
             with attempt.view:
                 attempt.work(backend, options, seed, interrupts)
@@ -233,6 +236,9 @@ def _checked(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]
         raise typer.BadParameter(
             f"The agent {backend} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}."
         )
+    needed = [name for name in agents.required_options_of(backend) if name not in options]
+    if needed and backend != "oracle":
+        raise typer.BadParameter(f"The agent {backend} needs {', '.join(needed)}: --set name=value, or --model.")
     if backend == "random":
         return {"seed": seed, **options}
     if backend in agents.BACKENDS and backend != "openai":

@@ -38,7 +38,22 @@ class WrongBase(AdapterError):
 def read_about(folder: str | Path) -> dict[str, Any]:
     """Return what was saved beside an adapter; empty for an adapter from elsewhere."""
     path = Path(folder) / ABOUT
-    return dict(json.loads(path.read_text(encoding="utf8"))) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Raises:
+        AdapterError: it holds none.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf8"))
+    except ValueError as error:
+        raise AdapterError(f"{path} is damaged: {error}.") from None
+    if not isinstance(data, dict):
+        raise AdapterError(f"{path} is damaged: it holds no JSON object.")
+    return data
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
@@ -149,7 +164,7 @@ def check_modules(
 
 def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
     """Check an adapter without identity: its shapes must fit, and what it says of its base goes into the log."""
-    config = json.loads((adapter / CONFIG).read_text("utf8"))
+    config = read_json(adapter / CONFIG)
     named = str(config.get("base_model_name_or_path") or config.get("model") or "an unnamed base")
     known = base.memory_shapes(model) if model is not None else base.shapes(folder) if folder else {}
     file = adapter / PEFT_WEIGHTS

@@ -6,12 +6,11 @@ release: vLLM's `PEFTHelper` and TensorRT-LLM's `lora_manager`. Neither was run:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agents.adapters import tensors
-from agents.adapters.identity import CONFIG, PEFT_WEIGHTS
+from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_json
 
 Server: TypeAlias = Literal["vllm", "tensorrt"]
 
@@ -47,7 +46,7 @@ def check_servable(folder: str | Path, server: Server, *, max_rank: int | None =
     folder = Path(folder).expanduser()
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {CONFIG}).")
-    config = json.loads((folder / CONFIG).read_text("utf8"))
+    config = read_json(folder / CONFIG)
     if "peft_type" not in config:
         return [f"it is not in PEFT's format; convert it first (no peft_type in {CONFIG})"]
     return [*_refused(config), *_ranks(folder, config, server, max_rank), *_names(folder, server)]

@@ -138,7 +138,9 @@ def _text(message: Mapping[str, Any]) -> str:
         return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     content = message.get("content")
     if isinstance(content, list):  # parts; those of a thought have another type
-        content = "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+        content = "".join(
+            str(part.get("text", "")) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
+        )
     # Reasoning apart (`reasoning_content`, `reasoning`) is no part of the reply; a refusal is, and holds no action.
     return without_reasoning(content or message.get("refusal") or "")
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from agents.adapters import base
-from agents.adapters.identity import WrongBase, check_base, identity, read_about, write_about
+from agents.adapters.identity import AdapterError, WrongBase, check_base, identity, read_about, write_about
 from agents.policies.transformers import TransformersPolicy
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_llama
@@ -177,3 +177,10 @@ def test_an_older_adapter_still_knows_its_base(
     write_about(tmp_path, {"base_model": "smollm2", "base_model_sha256": known[::-1]})
     with pytest.raises(WrongBase):
         check_base(tmp_path, model_folder)
+
+
+@pytest.mark.parametrize("text", ["no json", "[]"])
+def test_a_damaged_file_beside_an_adapter_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "selfsurf.json").write_text(text)
+    with pytest.raises(AdapterError, match=r"selfsurf\.json is damaged"):
+        read_about(tmp_path)

@@ -253,3 +253,23 @@ def test_what_was_typed_is_submitted_before_the_end(policy: Any, tmp_path: Path)
             assert "pressed button" in agent.decisions[0].guard_note
         env.close()
     assert outcomes == {True: "solved", False: "failed"}
+
+
+def test_what_is_no_policy_is_refused_by_name(policy: Any) -> None:
+    class Bare:
+        name = "bare"
+
+    with pytest.raises(TypeError, match="Bare is no policy: it lacks guidance"):
+        LLMAgent(Bare())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        LLMAgent(policy, max_new_tokens=0)
+
+
+def test_a_policy_that_returns_too_little_is_named(
+    policy: Any, form: Observation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = LLMAgent(policy)
+    for answer, said in (([], "returned 0 for 1"), (None, "returned NoneType for 1")):
+        monkeypatch.setattr(policy, "complete", lambda *_, answer=answer, **__: answer)
+        with pytest.raises(TypeError, match=said):
+            agent.act(form)

@@ -60,3 +60,14 @@ def test_redaction_comes_before_writing(open_page, tmp_path):
     text = "".join(path.read_text() for path in (tmp_path / "e").glob("*.json*"))
     assert "Go" not in text
     assert "***" in text
+
+
+def test_halves_of_characters_in_a_reply_are_written(tmp_path, monkeypatch):
+    from browser_env.episode import Episode, EpisodeWriter, new_folder
+
+    monkeypatch.chdir(tmp_path)
+    folders = [new_folder("run") for _ in range(3)]
+    assert len(set(folders)) == 3
+    writer = EpisodeWriter(folders[0], {"goal": "half \ud800"})
+    writer.finish("stopped", trainable=False)
+    assert Episode(folders[0]).meta["goal"] == "half \ufffd"
