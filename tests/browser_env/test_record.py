@@ -307,23 +307,24 @@ def test_upload_has_the_names_of_files(recorded, tmp_path):
     assert person.done() == [{"action": "upload", "id": "Choose", "files": ["cat.png"]}]
 
 
+@pytest.mark.slow  # about one run in four misses a navigation: see docs/recording.md
 def test_what_is_done_with_the_browser(recorded):
     person = recorded(
         "<a href=two.html>Two</a> <a href='#x'>Down</a> <a href=two.html target=_blank rel=noopener>New</a><p id=x>x",
         two="<button onclick='history.back()'>Home</button>",
     )
     person.click("text=Two", 0.7)
-    person.do(lambda page: page.go_back(), 0.3)
-    person.do(lambda page: page.go_forward(), 0.3)
+    person.do(lambda page: page.go_back(), 0.8)
+    person.do(lambda page: page.go_forward(), 0.8)
     person.click("text=Home", 0.7)
-    person.do(lambda page: page.reload(), 0.3)
-    person.do(lambda page: page.goto(f"{ORIGIN}/two.html?typed"), 0.3)
-    person.do(lambda page: page.goto(f"{ORIGIN}/index.html"), 0.3)
+    person.do(lambda page: page.reload(), 0.9)
+    person.do(lambda page: page.goto(f"{ORIGIN}/two.html?typed"), 0.9)
+    person.do(lambda page: page.goto(f"{ORIGIN}/index.html"), 0.9)
     person.click("text=New", 1.4)
     person.do(lambda page: page.context.pages[0].mouse.move(50, 50), 0.1)
     person.do(lambda page: page.context.pages[0].mouse.move(60, 50), 0.1)
-    person.do(lambda page: page.context.new_page(), 0.3)
-    person.do(lambda page: page.close(), 0.3)
+    person.do(lambda page: page.context.new_page(), 0.9)
+    person.do(lambda page: page.close(), 0.9)
     assert person.done() == [
         {"action": "click", "id": "Two"},
         {"action": "back"},
