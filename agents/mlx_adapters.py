@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from agents.adapters.convert import peft_to_mlx
-from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, AdapterError, check_base
+from agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, read_config
 from agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 
 
@@ -37,9 +36,7 @@ class Adapters:
             AdapterError: the adapter belongs to another base model, or does not fit this one.
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
-        if not (adapter / CONFIG).is_file():
-            raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
-        if json.loads((adapter / CONFIG).read_text("utf8")).get("fine_tune_type") == "full":
+        if read_config(adapter).get("fine_tune_type") == "full":
             raise AdapterError(f"{adapter} replaces the model's own weights: load it as a model, not as an adapter.")
         if (adapter / MLX_WEIGHTS).is_file():
             check_base(adapter, self._folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,12 @@ def policy_record(decision: Decision) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what a result depends on."""
+    """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

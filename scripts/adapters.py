@@ -32,10 +32,7 @@ def show(
     """Print an adapter's format, its base model, and what would keep vLLM or TensorRT-LLM from serving it."""
     from agents.adapters import identity, servable
 
-    config_file = folder / identity.CONFIG
-    if not config_file.is_file():
-        raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {identity.CONFIG}).")
-    config, about = identity.read_json(config_file), identity.read_about(folder)
+    config, about = identity.read_config(folder), identity.read_about(folder)
     facts: dict[str, Any] = {
         "format": "peft" if "peft_type" in config else "mlx",
         "rank": config.get("r", config.get("lora_parameters", {}).get("rank")),

@@ -24,7 +24,7 @@ from agents.adapters.identity import (
     check_modules,
     identity,
     read_about,
-    read_json,
+    read_config,
     write_about,
 )  # fmt: skip
 from agents.adapters.mlx import MLX_WEIGHTS
@@ -66,7 +66,7 @@ def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     folder, out = Path(folder).expanduser(), _empty(out)
     check_base(folder, base)
     base_folder = _folder(base)
-    config = read_json(folder / CONFIG)
+    config = read_config(folder)
     _refuse_unsupported(folder, config)
     pairs = _pairs(folder / PEFT_WEIGHTS, _PEFT_KEY)
     modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
@@ -100,7 +100,7 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     folder, out = Path(folder).expanduser(), _empty(out)
     check_base(folder, base)
     base_folder = _folder(base)
-    config = read_json(folder / CONFIG)
+    config = read_config(folder)
     kind = config.get("fine_tune_type", "lora")
     if kind != "lora" or "lora_parameters" not in config:
         what = "kind unknown" if kind == "lora" else f"fine_tune_type {kind}"

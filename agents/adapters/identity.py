@@ -41,6 +41,18 @@ def read_about(folder: str | Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
+def read_config(adapter: Path) -> dict[str, Any]:
+    """Return an adapter's configuration, PEFT's or MLX's.
+
+    Raises:
+        FileNotFoundError: there is no adapter in that folder.
+        AdapterError: it is damaged.
+    """
+    if not (adapter / CONFIG).is_file():
+        raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
+    return read_json(adapter / CONFIG)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 
@@ -102,8 +114,7 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
         FileNotFoundError: there is no adapter in that folder.
     """
     adapter = Path(adapter).expanduser()
-    if not (adapter / CONFIG).is_file():
-        raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
+    read_config(adapter)
     name = name or str(source or getattr(getattr(model, "config", None), "_name_or_path", "") or "the model in memory")
     quantised = getattr(model, "is_quantized", False)
     if source is None and quantised:
@@ -164,7 +175,7 @@ def check_modules(
 
 def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
     """Check an adapter without identity: its shapes must fit, and what it says of its base goes into the log."""
-    config = read_json(adapter / CONFIG)
+    config = read_config(adapter)
     named = str(config.get("base_model_name_or_path") or config.get("model") or "an unnamed base")
     known = base.memory_shapes(model) if model is not None else base.shapes(folder) if folder else {}
     file = adapter / PEFT_WEIGHTS

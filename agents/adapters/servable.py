@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agents.adapters import tensors
-from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_json
+from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
 
 Server: TypeAlias = Literal["vllm", "tensorrt"]
 
@@ -44,9 +44,7 @@ def check_servable(folder: str | Path, server: Server, *, max_rank: int | None =
     if server not in DEFAULT_MAX_RANK:
         raise ValueError(f"Unknown server {server!r}: it is one of {', '.join(DEFAULT_MAX_RANK)}.")
     folder = Path(folder).expanduser()
-    if not (folder / CONFIG).is_file():
-        raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no {CONFIG}).")
-    config = read_json(folder / CONFIG)
+    config = read_config(folder)
     if "peft_type" not in config:
         return [f"it is not in PEFT's format; convert it first (no peft_type in {CONFIG})"]
     return [*_refused(config), *_ranks(folder, config, server, max_rank), *_names(folder, server)]

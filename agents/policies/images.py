@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from agents.policies.template import image_turns, picture, reserved_tokens, token_ids
 from agents.policy import Conversation
 
 if TYPE_CHECKING:
@@ -33,17 +32,13 @@ class Prompt:
 class ImagePrompts:
     """Writes the prompts of one vision-language model with its own processor.
 
-    Text that looks like the processor's own image tokens is broken up: pages are not trusted, and an image token too
-    many would put the images in the wrong places.
+    Text that looks like the processor's own image tokens is broken up.
     """
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor
         self._tokenizer = processor.tokenizer
-        names = ("image_token", "video_token", "boi_token", "eoi_token", "fake_image_token", "global_image_tag")
-        owners = (processor, processor.tokenizer)
-        found = {getattr(owner, name, None) for owner in owners for name in names}
-        self._reserved = sorted(str(token) for token in found if token)
+        self._reserved = reserved_tokens(processor)
         self._expanded: dict[tuple[int, int], str] = {}
 
     def encode(self, messages: Conversation) -> Prompt:
@@ -52,9 +47,9 @@ class ImagePrompts:
         Raises:
             ValueError: an image is no uint8 array (height, width, 3), or its size is none that the processor takes.
         """
-        text, images = self._text(messages), [_picture(image) for message in messages for image in message.images]
+        text, images = self._text(messages), [picture(image) for message in messages for image in message.images]
         if not images:
-            return Prompt(self._ids(text))
+            return Prompt(token_ids(self._tokenizer, text))
         inputs = dict(self._processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
         ids = [int(token) for token in inputs.pop("input_ids")[0]]
         inputs.pop("attention_mask", None)
@@ -66,38 +61,23 @@ class ImagePrompts:
         pieces = text.split(self._processor.image_token)
         for index, image in enumerate(image for message in messages for image in message.images):
             pieces[index] += self._expansion(image)
-        return len(self._ids("".join(pieces)))
+        return len(token_ids(self._tokenizer, "".join(pieces)))
 
     def _text(self, messages: Conversation) -> str:
-        turns = [
-            {
-                "role": message.role,
-                "content": [{"type": "image"}] * len(message.images)
-                + [{"type": "text", "text": self._harmless(message.text)}],
-            }
-            for message in messages
-        ]
+        turns = image_turns(messages, self._reserved)
         # A processor passes on what its template does not know, with a warning at every call.
         options = {"enable_thinking": False} if "enable_thinking" in str(self._processor.chat_template) else {}
         rendered = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
         return str(rendered)
 
-    def _harmless(self, text: str) -> str:
-        for token in self._reserved:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
-        return text
-
     def _expansion(self, image: Any) -> str:
         """What the processor writes in the place of an image; that depends on the image's size alone."""
-        picture = _picture(image)
-        if picture.size not in self._expanded:
+        shown = picture(image)
+        if shown.size not in self._expanded:
             token = self._processor.image_token
-            inputs = self._processor(text=[token], images=[[picture]], return_tensors="pt", add_special_tokens=False)
-            self._expanded[picture.size] = self._tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=False)
-        return self._expanded[picture.size]
-
-    def _ids(self, text: str) -> list[int]:
-        return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False)]
+            inputs = self._processor(text=[token], images=[[shown]], return_tensors="pt", add_special_tokens=False)
+            self._expanded[shown.size] = self._tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=False)
+        return self._expanded[shown.size]
 
 
 def merge(
@@ -162,12 +142,3 @@ def positions(model: Any, ids: torch.Tensor, attention: torch.Tensor, extras: di
     grids = {key: extras[key] for key in ("mm_token_type_ids", "image_grid_thw") if key in extras}
     found: torch.Tensor = rope_index(ids, attention_mask=attention, **grids)[0]
     return found
-
-
-def _picture(image: Any) -> Any:
-    from PIL import Image
-
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
-    return Image.fromarray(array)

@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import models
-from agents.constraint import Matcher, ll_tokenizer
+from agents.constraint import Matcher
 from agents.mlx_adapters import Adapters
 from agents.mlx_decoding import Logits, Prompt, TextDecoder, VisionDecoder
 from agents.mlx_models import Dtype, is_vision, load_text, load_vision, mend_text, read_config
 from agents.mlx_prompts import Prompts
 from agents.policies.prefixes import PrefixCache
-from agents.policies.reply import Reply
-from agents.policy import Completion, Conversation, Guidance, PolicyError, Usage
+from agents.policies.reply import Reply, matchers_of
+from agents.policies.request import check_length, check_sampling, one_each
+from agents.policies.template import eos_token_ids
+from agents.policy import Completion, Conversation, Guidance, PolicyError
 
 
 class MLXPolicy:
@@ -148,23 +150,18 @@ class MLXPolicy:
             ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room.
         """
         begun = time.perf_counter()
-        grammars = [None] * len(conversations) if grammars is None else list(grammars)
-        if len(grammars) != len(conversations):
-            raise ValueError(f"{len(grammars)} grammars were given for {len(conversations)} conversations.")
-        if temperature < 0 or max_new_tokens < 1:
-            raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
+        grammars = one_each("grammar", grammars, len(conversations))
+        check_sampling(temperature, max_new_tokens)
         prompts = [self._prompts.encode(messages, prefill) for messages in conversations]
-        longest, limit = max((len(prompt.ids) for prompt in prompts), default=0), self.context_length
-        if limit is not None and longest + max_new_tokens > limit:
-            raise ValueError(f"{longest} prompt tokens and {max_new_tokens} new ones exceed the context of {limit}.")
+        check_length(max((len(prompt.ids) for prompt in prompts), default=0), max_new_tokens, self.context_length)
         if seed is None:
             seed = int(self._random.integers(2**62))
         prefill_ids = self._prompts.ids(prefill)
-        wrapped = ll_tokenizer(self.tokenizer, self.eos_token_ids) if any(grammars) else None
-        rows = []
-        for index, (prompt, grammar) in enumerate(zip(prompts, grammars, strict=True)):
-            matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
-            rows.append(_Row(prompt, matcher, seed + index))
+        matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
+        rows = [
+            _Row(prompt, matcher, seed + index)
+            for index, (prompt, matcher) in enumerate(zip(prompts, matchers, strict=True))
+        ]
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         try:
             for batch in [[row] for row in unfinished] if self.sees_images else [unfinished]:
@@ -175,15 +172,8 @@ class MLXPolicy:
             raise PolicyError(f"MLX could not run {self.name}: {error}") from error
         seconds = time.perf_counter() - begun
         return [
-            Completion(
-                text=prefill + self.tokenizer.decode(row.token_ids, skip_special_tokens=True),
-                prompt_token_ids=row.prompt.ids,
-                token_ids=row.token_ids,
-                logprobs=row.logprobs,
-                grammar=grammar,
-                finish_reason=row.finish_reason or "length",
-                prefill_token_ids=prefill_ids,
-                usage=Usage(len(row.prompt.ids), len(row.token_ids), row.cached, seconds=seconds),
+            row.completion(
+                self.tokenizer, grammar, prefill, prefill_ids, row.prompt.ids, known=row.cached, seconds=seconds
             )
             for row, grammar in zip(rows, grammars, strict=True)
         ]
@@ -260,9 +250,4 @@ def _eos_token_ids(folder: Path, config: dict[str, Any], tokenizer: Any) -> froz
     """Every token that ends the assistant's turn, from the tokenizer and the model's settings."""
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text("utf8")) if file.is_file() else config
-    found = [tokenizer.eos_token_id, settings.get("eos_token_id")]
-    flat = [item for entry in found for item in (entry if isinstance(entry, list) else [entry])]
-    ids = frozenset(int(item) for item in flat if item is not None)
-    if not ids:
-        raise ValueError("Neither the tokenizer nor the model says which token ends a reply.")
-    return ids
+    return eos_token_ids(tokenizer.eos_token_id, settings.get("eos_token_id"))

@@ -17,6 +17,7 @@ from agents.policies.accounting import Prices, Totals
 from agents.policies.background import Background
 from agents.policies.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from agents.policies.problems import Explainer
+from agents.policies.request import check_sampling, followed
 from agents.policies.retry import Limits, ReplyError, persist
 from agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
 from agents.schema import Schema, strict, wrapped
@@ -154,17 +155,11 @@ class OpenAIPolicy:
             ValueError: the request can't be answered, here or by the server's word.
         """
         rows = len(conversations)
-        for name, guides in (("grammar", grammars), ("schema", schemas)):
-            if guides is not None and len(guides) != rows:
-                raise ValueError(f"{len(guides)} {name}s were given for {rows} conversations.")
-            if guides is not None and any(guides) and self.guidance != name:
-                raise ValueError(f"{self.name} is guided by {self.guidance}, but a {name} was given.")
-        if temperature < 0 or max_new_tokens < 1:
-            raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
+        larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
+        check_sampling(temperature, max_new_tokens)
         bodies = []
         for row, messages in enumerate(conversations):
-            grammar = grammars[row] if grammars else None
-            schema = schemas[row] if schemas else None
+            grammar, schema = larks[row], forms[row]
             begun = "" if grammar or schema else self._begun(prefill)
             body = self._guide_fields(grammar, schema) | self._sampling_fields(temperature, max_new_tokens)
             if seed is not None:
@@ -174,8 +169,8 @@ class OpenAIPolicy:
         _report(results)
         completions = []
         for row, (reply, usage) in enumerate(results):
-            grammar = grammars[row] if grammars else None
-            free = not grammar and not (schemas and schemas[row])
+            grammar = larks[row]
+            free = not grammar and not forms[row]
             begun = self._begun(prefill) if free else ""
             told = self._processed or (free and temperature in (0, 1))
             completions.append(

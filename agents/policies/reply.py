@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.constraint import Matcher
-from agents.policy import FinishReason
+from agents.constraint import Matcher, ll_tokenizer
+from agents.policy import Completion, FinishReason, Usage
 
 
 class Reply:
@@ -50,3 +53,40 @@ class Reply:
         if self.finish_reason is None and len(self.token_ids) >= max_new_tokens:
             self.finish_reason = "length"
         return self.finish_reason is not None
+
+    def completion(
+        self,
+        tokenizer: Any,
+        grammar: str | None,
+        prefill: str,
+        prefill_ids: list[int],
+        prompt_ids: list[int],
+        *,
+        known: int,
+        seconds: float,
+    ) -> Completion:
+        """Return the finished reply; `known` tokens of the prompt were not computed anew."""
+        return Completion(
+            text=prefill + tokenizer.decode(self.token_ids, skip_special_tokens=True),
+            prompt_token_ids=prompt_ids,
+            token_ids=self.token_ids,
+            logprobs=self.logprobs,
+            grammar=grammar,
+            finish_reason=self.finish_reason or "length",
+            prefill_token_ids=prefill_ids,
+            usage=Usage(len(prompt_ids), len(self.token_ids), known, seconds=seconds),
+        )
+
+
+def matchers_of(
+    grammars: Sequence[str | None], tokenizer: Any, eos_token_ids: frozenset[int], prefill_ids: Sequence[int]
+) -> list[Matcher | None]:
+    """Return each grammar's matcher, the prefill stepped over; None where there is no grammar.
+
+    Raises:
+        ValueError: a grammar is malformed or does not begin with the prefill.
+    """
+    if not any(grammars):
+        return [None] * len(grammars)
+    wrapped = ll_tokenizer(tokenizer, eos_token_ids)
+    return [None if grammar is None else Matcher(wrapped, grammar, prefill_ids) for grammar in grammars]

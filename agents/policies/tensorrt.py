@@ -9,7 +9,6 @@ installation has what is used here.
 from __future__ import annotations
 
 import inspect
-import json
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -19,6 +18,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from agents import models
+from agents.adapters.identity import read_config
+from agents.policies.request import check_length, check_sampling, followed
+from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
 from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
 
 GuideBackend: TypeAlias = Literal["llguidance", "xgrammar"]
@@ -151,13 +153,7 @@ class TensorRTPolicy:
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
         """Return the token ids of a prompt without images: chat template, assistant's turn opened, and the prefill."""
-        text = self.tokenizer.apply_chat_template(
-            [{"role": message.role, "content": message.text} for message in messages],
-            add_generation_prompt=True,
-            tokenize=False,
-            enable_thinking=False,  # templates that don't know it ignore it
-        )
-        return self._encode(text) + self._encode(prefill)
+        return self._encode(chat_text(self.tokenizer, text_turns(messages))) + self._encode(prefill)
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone, without special tokens."""
@@ -189,8 +185,7 @@ class TensorRTPolicy:
         """
         if not conversations:
             return []
-        if temperature < 0 or max_new_tokens < 1:
-            raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
+        check_sampling(temperature, max_new_tokens)
         guides = self._guides(grammars, schemas, len(conversations))
         if seed is None:
             seed = int(self._random.integers(2**62))
@@ -200,7 +195,7 @@ class TensorRTPolicy:
         for index, (messages, guide) in enumerate(zip(conversations, guides, strict=True)):
             given = "" if guide else prefill
             room = max_new_tokens + (len(prefill_ids) if guide else 0)
-            self._check_length(messages, given, room)
+            check_length(self.count_prompt_tokens(messages, given), room, self.context_length)
             inputs.append(self._input(messages, given))
             sampling.append(self._sampling(temperature, room, (seed + index) % 2**63, guide))
         outputs, seconds = self._generate(inputs, sampling)
@@ -217,19 +212,9 @@ class TensorRTPolicy:
     def _guides(
         self, grammars: Sequence[str | None] | None, schemas: Sequence[dict[str, Any] | None] | None, count: int
     ) -> list[dict[str, Any] | None]:
-        for kind, given in (("grammar", grammars), ("schema", schemas)):
-            if given is not None and len(given) != count:
-                raise ValueError(f"{len(given)} {kind}s were given for {count} conversations.")
-            if given is not None and any(given) and self.guidance != kind:
-                raise ValueError(f"{self.name} is constrained by {self.guidance}, but a {kind} was given.")
-        if self.guidance == "schema":
-            return [{"json": schema} if schema else None for schema in schemas or [None] * count]
-        return [{"grammar": grammar} if grammar else None for grammar in grammars or [None] * count]
-
-    def _check_length(self, messages: Conversation, given: str, room: int) -> None:
-        length, limit = self.count_prompt_tokens(messages, given), self.context_length
-        if limit is not None and length + room > limit:
-            raise ValueError(f"{length} prompt tokens and {room} new ones exceed the context of {limit}.")
+        lark, json_schemas = followed(f"{self.name} is constrained by", self.guidance, grammars, schemas, count)
+        kind, given = ("json", json_schemas) if self.guidance == "schema" else ("grammar", lark)
+        return [{kind: guide} if guide else None for guide in given]
 
     def _input(self, messages: Conversation, given: str) -> dict[str, Any]:
         """Return token ids; with images, what TensorRT-LLM's own loader makes, for it knows each model's placeholders.
@@ -314,7 +299,7 @@ class TensorRTPolicy:
         )
 
     def _encode(self, text: str) -> list[int]:
-        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []
+        return token_ids(self.tokenizer, text)
 
 
 def _tells_logprobs(temperature: float, guided: bool) -> bool:
@@ -382,10 +367,7 @@ def _rank(folder: Path) -> int:
     Raises:
         FileNotFoundError: there is none.
     """
-    file = folder / "adapter_config.json"
-    if not file.is_file():
-        raise FileNotFoundError(f"There is no LoRA adapter at {folder} (no adapter_config.json).")
-    about = json.loads(file.read_text(encoding="utf8"))
+    about = read_config(folder)
     return max([int(about["r"]), *(int(rank) for rank in (about.get("rank_pattern") or {}).values())])
 
 
@@ -397,8 +379,7 @@ def _eos_token_ids(source: str, tokenizer: Any) -> frozenset[int]:
         settings: Any = GenerationConfig.from_pretrained(source).eos_token_id
     except OSError:  # the model has no such settings
         settings = None
-    listed = settings if isinstance(settings, list) else [settings]
-    return frozenset(int(token) for token in [tokenizer.eos_token_id, *listed] if token is not None)
+    return eos_token_ids(tokenizer.eos_token_id, settings)
 
 
 def _parameter_count(config: Any) -> int | None:

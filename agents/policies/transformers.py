@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import models
-from agents.constraint import Matcher, ll_tokenizer
 from agents.policies.images import ImagePrompts, Prompt
 from agents.policies.lora import Adapters
 from agents.policies.prefixes import PrefixCache
+from agents.policies.reply import matchers_of
+from agents.policies.request import check_length, check_sampling, one_each
 from agents.policies.sampling import Row, Sampler
+from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
 from agents.policies.transformers_loading import Quantization, keep_trainable, load
-from agents.policy import Completion, Conversation, Guidance, Usage
+from agents.policy import Completion, Conversation, Guidance
 
 if TYPE_CHECKING:
     import torch
@@ -210,13 +212,7 @@ class TransformersPolicy:
             return self._images.encode(messages)
         if any(message.images for message in messages):
             raise ValueError(f"{self.name} reads text only, but a message carries images.")
-        text = self.tokenizer.apply_chat_template(
-            [{"role": message.role, "content": message.text} for message in messages],
-            add_generation_prompt=True,
-            tokenize=False,
-            enable_thinking=False,  # templates that don't know it ignore it
-        )
-        return Prompt(self._encode(text))
+        return Prompt(self._encode(chat_text(self.tokenizer, text_turns(messages))))
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
         """Return the prompt's token ids: chat template, the assistant's turn opened, and the prefill.
@@ -281,23 +277,18 @@ class TransformersPolicy:
             return []
         start = time.perf_counter()
         extras = [{}] * len(prompts) if extras is None else list(extras)
-        grammars = [None] * len(prompts) if grammars is None else list(grammars)
-        if len(grammars) != len(prompts):
-            raise ValueError(f"{len(grammars)} grammars were given for {len(prompts)} conversations.")
-        if temperature < 0 or max_new_tokens < 1:
-            raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
+        grammars = one_each("grammar", grammars, len(prompts))
+        check_sampling(temperature, max_new_tokens)
         prefill_ids = self._encode(prefill)
         given = [[*prompt, *prefill_ids] for prompt in prompts]
-        longest, limit = max(map(len, given)), self.context_length
-        if limit is not None and longest + max_new_tokens > limit:
-            raise ValueError(f"{longest} prompt tokens and {max_new_tokens} new ones exceed the context of {limit}.")
+        check_length(max(map(len, given)), max_new_tokens, self.context_length)
         if seed is None:
             seed = int(self._random.integers(2**62))
-        wrapped = ll_tokenizer(self.tokenizer, self.eos_token_ids) if any(grammars) else None
-        rows = []
-        for index, (prompt, grammar, inputs) in enumerate(zip(given, grammars, extras, strict=True)):
-            matcher = None if grammar is None or wrapped is None else Matcher(wrapped, grammar, prefill_ids)
-            rows.append(Row(prompt, matcher, seed + index, inputs))
+        matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
+        rows = [
+            Row(prompt, matcher, seed + index, inputs)
+            for index, (prompt, matcher, inputs) in enumerate(zip(given, matchers, extras, strict=True))
+        ]
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
             with self.reading():
@@ -312,17 +303,9 @@ class TransformersPolicy:
                     prefixes=self._prefixes,
                 )
                 sampler.run(unfinished, temperature, max_new_tokens)
+        seconds = time.perf_counter() - start
         return [
-            Completion(
-                text=prefill + self.tokenizer.decode(row.token_ids, skip_special_tokens=True),
-                prompt_token_ids=row.prompt,
-                token_ids=row.token_ids,
-                logprobs=row.logprobs,
-                grammar=grammar,
-                finish_reason=row.finish_reason or "length",
-                prefill_token_ids=prefill_ids,
-                usage=Usage(len(row.prompt), len(row.token_ids), row.reused, seconds=time.perf_counter() - start),
-            )
+            row.completion(self.tokenizer, grammar, prefill, prefill_ids, row.prompt, known=row.reused, seconds=seconds)
             for row, grammar in zip(rows, grammars, strict=True)
         ]
 
@@ -364,14 +347,11 @@ class TransformersPolicy:
         return found
 
     def _encode(self, text: str) -> list[int]:
-        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)] if text else []
+        return token_ids(self.tokenizer, text)
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """Every token that ends the assistant's turn, from the tokenizer and the model's generation settings."""
-    found = [tokenizer.eos_token_id, getattr(getattr(model, "generation_config", None), "eos_token_id", None)]
-    flat = [item for entry in found for item in (entry if isinstance(entry, list) else [entry])]
-    ids = frozenset(int(item) for item in flat if item is not None)
-    if not ids:
-        raise ValueError("Neither the tokenizer nor the model says which token ends a reply.")
-    return ids
+    return eos_token_ids(
+        tokenizer.eos_token_id, getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    )
