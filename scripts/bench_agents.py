@@ -113,10 +113,11 @@ def time_calls(
     policy: TransformersPolicy, count: int, calls: list[Call], rounds: int, done: Callable[[int], None]
 ) -> dict[str, Any]:
     """Time the calls again, in turns, and return the figures of this number of environments."""
+    made: list[Completion] = []
     ways: dict[str, Callable[[], list[float]]] = {
         "generate": lambda: [_generate(policy, call) for call in calls],
         "batched": lambda: _again(policy, calls, reuse=False),
-        "policy": lambda: _again(policy, calls, reuse=True),
+        "policy": lambda: _again(policy, calls, reuse=True, made=made),
         "constrained": lambda: [_tokens(policy, call, constrained=True) for call in calls],
         "free": lambda: [_tokens(policy, call, constrained=False) for call in calls],
     }
@@ -132,13 +133,13 @@ def time_calls(
         done(turn + 1)
     asked = sum(len(call[0]) for call in calls)
     tokens = sum(len(completion.token_ids) for call in calls for completion in call[2])
-    usage = [completion.usage for call in _replayed(policy, calls) for completion in call]
-    read = sum(one.prompt_tokens for one in usage if one)
+    usage = [completion.usage for completion in made if completion.usage is not None]
+    read = sum(one.prompt_tokens for one in usage)
     return {
         "envs": count,
         "actions": asked,
-        "prompt_tokens": round(read / asked),
-        "reused": round(sum(one.cached_tokens for one in usage if one) / read, 3),
+        "prompt_tokens": round(read / (asked * rounds)),
+        "reused": round(sum(one.cached_tokens for one in usage) / read, 3),
         "tokens_per_action": round(tokens / asked, 2),
         "speed": {name: round(asked * rounds / sum(seconds[name]), 3) for name in ("generate", "batched", "policy")},
         "tokens_per_second": round(tokens * rounds / sum(seconds["policy"]), 1),
@@ -172,21 +173,21 @@ def _computed(completion: Completion) -> int:
     return last
 
 
-def _again(policy: TransformersPolicy, calls: list[Call], *, reuse: bool) -> list[float]:
+def _again(
+    policy: TransformersPolicy, calls: list[Call], *, reuse: bool, made: list[Completion] | None = None
+) -> list[float]:
+    """Make the calls again and return how long each took; the completions are added to `made`."""
     policy.forget()
     seconds = []
     for conversations, grammars, _ in calls:
         if not reuse:
             policy.forget()
         start = time.perf_counter()
-        policy.complete(conversations, grammars=grammars, prefill='{"')
+        completions = policy.complete(conversations, grammars=grammars, prefill='{"')
         seconds.append(time.perf_counter() - start)
+        if made is not None:
+            made += completions
     return seconds
-
-
-def _replayed(policy: TransformersPolicy, calls: list[Call]) -> list[list[Completion]]:
-    policy.forget()
-    return [policy.complete(conversations, grammars=grammars, prefill='{"') for conversations, grammars, _ in calls]
 
 
 def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> float:
