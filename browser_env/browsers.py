@@ -26,6 +26,30 @@ _MAC_APPS = (
 
 _DEBIAN = Path("/usr/lib/chromium")
 
+DISABLED_FEATURES = (
+    # With it, the browser refuses an answer to a dialog that a page opens while its successor is on its way, and waits
+    # for the answer for ever.
+    "RenderDocument",
+    # Playwright's own list, which a list of ours replaces.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "TcpPortRandomizationWin",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+    "msForceBrowserSignIn",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+)
+"""Features of Chromium that are switched off."""
+
 SWITCHES = (
     # Frames are drawn when asked for, not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or 33.
     "--disable-frame-rate-limit",
@@ -40,6 +64,7 @@ SWITCHES = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--disable-features=" + ",".join(DISABLED_FEATURES),
 )
 """Command-line switches added to Playwright's own."""
 

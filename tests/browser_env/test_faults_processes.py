@@ -84,6 +84,14 @@ def test_a_renderer_killed_in_a_step_is_noticed(env):
     assert info["outcome"] == "running"
 
 
+def test_what_playwright_switches_off_stays_off_beside_what_we_switch_off(env):
+    (browser,) = browsers()
+    lists = [part.partition("=")[2] for part in browser.cmdline() if part.startswith("--disable-features=")]
+    assert len(lists) == 2
+    assert set(lists[0].split(",")) <= set(lists[1].split(","))  # the browser obeys the last
+    assert "RenderDocument" in lists[1].split(",")
+
+
 def run(work, **options):
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(work=work)],
