@@ -105,11 +105,13 @@ class MiniWobTask(Task):
         self.time_limit = time_limit
         self.sites = {ORIGIN: html_root()}
         self._oracle = oracles.ORACLES.get(name)
+        self._notes: oracles.Notes = {}
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
         """Load the page unless it is there, and start an episode in it."""
         if page.url != self.start_url or self.name in RELOADED:
             await page.goto(self.start_url, wait_until="load")
+        self._notes = {}
         seed = str(rng.integers(2**31))
         goal, ready = await page.evaluate(_START, [seed, self.data_mode, self.time_limit])
         if not ready:
@@ -128,5 +130,5 @@ class MiniWobTask(Task):
         return self._oracle is not None
 
     def oracle(self, obs: Observation) -> Action | None:
-        """Return an expert's next action, for the tasks that have an oracle."""
-        return self._oracle(obs) if self._oracle else None
+        """Return an expert's next action, for the tasks that have an oracle. It remembers what it saw in the episode."""
+        return self._oracle(obs, self._notes) if self._oracle else None

@@ -1,66 +1,12 @@
-"""Experts for MiniWoB++ tasks: from what the agent sees to its best next action, and one sentence why.
-
-An oracle looks at the observation alone, as an agent does: no page, no hidden state, no memory. So every state
-that it can meet must show in the observation what is left to do.
-"""
+"""Buttons, links, tabs, boxes, lists and simple forms."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from browser_env.actions import Action, Click, Fill, Select
-from browser_env.observation import Element, Observation
-
-Oracle = Callable[[Observation], Action | None]
-
-ORACLES: dict[str, Oracle] = {}
-"""Oracles by task name."""
-
-
-def oracle(*names: str) -> Callable[[Oracle], Oracle]:
-    """Register a function as the oracle of these tasks."""
-
-    def register(function: Oracle) -> Oracle:
-        ORACLES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-def elements(obs: Observation, role: str = "", name: str | None = None) -> list[Element]:
-    """Return the elements of a role and name, in the page's order (which their ids follow).
-
-    A name matches exactly; only where none does, its case is overlooked.
-    """
-    found = sorted((e for e in obs["elements"] if role in ("", e["role"])), key=lambda e: e["id"])
-    if name is None:
-        return found
-    return [e for e in found if e["name"] == name] or [e for e in found if same(e["name"], name)]
-
-
-def same(a: str, b: str) -> bool:
-    """Are two labels the same, whatever their case and blanks?"""
-    return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
-
-
-def quoted(goal: str) -> list[str]:
-    """Return the texts in double quotes."""
-    return re.findall(r'"(.*?)"', goal)
-
-
-def click(found: list[Element], reason: str) -> Action | None:
-    """Click the first of the elements; None when there is none."""
-    return Click(id=found[0]["id"], reason=reason) if found else None
-
-
-def fill_then_press(obs: Observation, texts: list[str], button: str) -> Action | None:
-    """Fill the text fields in order, each unless it holds its text, then press the button."""
-    for field, text in zip(elements(obs, "textbox"), texts, strict=False):
-        shown = "•" * len(text) if field["value"].startswith("•") else text
-        if field["value"] != shown:
-            return Fill(id=field["id"], text=text, reason=f'The field {field["id"]} must hold "{text}".')
-    return click(elements(obs, "button", button), f'The fields are filled, so "{button}" comes next.')
+from browser_env.actions import Action, Click, Select
+from browser_env.observation import Observation
+from tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, same
 
 
 @oracle("click-button")

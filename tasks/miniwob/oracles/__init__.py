@@ -1,0 +1,10 @@
+"""Experts for MiniWoB++ tasks: from what the agent sees to its best next action, and one sentence why.
+
+An oracle looks at what an agent sees, and at what it has seen in the episode: no page, no hidden state. It answers in
+every state that it can meet, also in those that another agent's mistakes lead to.
+"""
+
+from tasks.miniwob.oracles import basics  # noqa: F401  each module registers its oracles
+from tasks.miniwob.oracles.base import ORACLES, Notes
+
+__all__ = ["ORACLES", "Notes"]
