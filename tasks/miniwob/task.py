@@ -130,5 +130,5 @@ class MiniWobTask(Task):
         return self._oracle is not None
 
     def oracle(self, obs: Observation) -> Action | None:
-        """Return an expert's next action, for the tasks that have an oracle. It remembers what it saw in the episode."""
+        """Return the next action of an expert, which remembers what it saw in the episode; None if there is none."""
         return self._oracle(obs, self._notes) if self._oracle else None
