@@ -333,16 +333,26 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
 
-  // Listeners further down take the clicks themselves, so this one only delegates.
+  // Listeners further down take the clicks themselves, so this one only delegates; unless it has words that are in none
+  // of them, as the row of a list with icons of its own has.
   function delegates(el) {
     const all = el.getElementsByTagName('*');
     const limit = Math.min(all.length, 100);
+    let inside = false;
     for (let i = 0; i < limit; i++) {
       const inner = all[i];
       const tag = tagOf(inner);
-      if (tag === 'svg' || tag === 'canvas' || clicks(inner)) return true;
+      if (tag === 'svg' || tag === 'canvas') return true;
+      inside = inside || clicks(inner);
     }
-    return limit > 30;
+    return limit > 30 || inside && !wordsOfItsOwn(el);
+  }
+
+  function wordsOfItsOwn(el) {
+    for (const child of el.childNodes) {
+      if (child.nodeType === 3 ? squeeze(child.data) !== '' : child.nodeType === 1 && !clicks(child) && wordsOfItsOwn(child)) return true;
+    }
+    return false;
   }
 
   function clipFor(el, style, rect, at, display) {
