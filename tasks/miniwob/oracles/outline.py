@@ -11,9 +11,8 @@ _LINE = re.compile(r"( *)(?:\[(\d+)\] )?(.*)")
 
 
 class Line(NamedTuple):
-    """A line of the outline: an element, which has an id, or anything else."""
+    """A line of the outline: an element if it has an id, else text or what holds others."""
 
-    depth: int
     id: int | None
     text: str
 
@@ -23,12 +22,6 @@ def outline(obs: Observation) -> list[Line]:
     lines = []
     for row in obs["dom"].splitlines():
         match = _LINE.fullmatch(row)
-        assert match is not None
-        indent, id, text = match.groups()
-        lines.append(Line(len(indent) // 2, int(id) if id else None, text))
-    return lines[1:] if lines and lines[0].text == obs["goal"] else lines
-
-
-def texts(obs: Observation) -> list[str]:
-    """Return the lines of static text."""
-    return [line.text for line in outline(obs) if line.id is None]
+        if match is not None:
+            lines.append(Line(int(match[2]) if match[2] else None, match[3]))
+    return [line for line in lines if line.text != obs["goal"]]
