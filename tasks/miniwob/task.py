@@ -23,7 +23,14 @@ LIFTED_LIMIT = 1_000_000
 """Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
 default is 10,000, which a language model can't keep."""
 
-MORE_STEPS = {"click-checkboxes-large": 20, "social-media-all": 12, "social-media-some": 12}
+MORE_STEPS = {
+    "book-flight": 12,
+    "book-flight-nodelay": 12,
+    "click-checkboxes-large": 20,
+    "social-media-all": 12,
+    "social-media-some": 12,
+    "stock-market": 40,
+}
 """Step limits of the tasks that can't be done in the usual 10."""
 
 RELOADED = frozenset(
