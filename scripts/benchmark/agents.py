@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 import agents
 from agents.agent import Act, Agent
 from browser_env.observation import Observation
@@ -131,7 +133,13 @@ def agent_options(name: str, given: list[str], model: str, adapter: str) -> dict
     from scripts.run import _checked, _options
 
     options = _options(given, model, adapter)
-    return options if _is_users(name) else _checked(name, options, 0)
+    if not _is_users(name):
+        return _checked(name, options, 0)
+    try:
+        inspect.signature(load_class(name)).bind(**options)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(f"--agent {name}: {error}") from None
+    return options
 
 
 def agent_about(name: str, options: dict[str, Any]) -> dict[str, Any]:
