@@ -31,7 +31,7 @@ def book_flight(obs: Observation) -> Action | None:
     date = [e for e in elements(obs, "textbox") if "readonly" in e["states"]]
     if date and date[0]["value"] != day:
         return _choose_day(obs, date[0], day)
-    return click(elements(obs, "button", "Search"), f"The flight from {origin} to {destination} on {day} is filled in.")
+    return click(elements(obs, "button", "Search"), f"From {origin} to {destination} on {day}: all is filled in.")
 
 
 def _is_airport(shown: str, airport: str) -> bool:
