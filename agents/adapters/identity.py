@@ -53,6 +53,17 @@ def read_config(adapter: Path) -> dict[str, Any]:
     return read_json(adapter / CONFIG)
 
 
+def check_folder(adapter: str | Path | None) -> None:
+    """Make sure that there is an adapter in that folder, before its base model is loaded; None is no adapter.
+
+    Raises:
+        FileNotFoundError: there is none.
+        AdapterError: it is damaged.
+    """
+    if adapter is not None:
+        read_config(Path(adapter).expanduser())
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 

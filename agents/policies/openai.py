@@ -9,11 +9,15 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from agents import models
+from agents.options import Count, Duration, Natural
 from agents.policies import chat, estimate
-from agents.policies.accounting import Prices, Totals
+from agents.policies.accounting import Prices, Totals, prices_of
 from agents.policies.background import Background
 from agents.policies.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from agents.policies.problems import Explainer
@@ -58,8 +62,7 @@ class OpenAIPolicy:
 
     Raises:
         ImportError: the `openai` package is not installed.
-        ValueError: an option is unknown or does not fit another.
-        PolicyError: the endpoint needs a key and there is none.
+        ValueError: an option is unknown or does not fit another, or the endpoint needs a key and there is none.
     """
 
     def __init__(
@@ -74,13 +77,13 @@ class OpenAIPolicy:
         tools: bool = False,
         sees_images: bool = False,
         tokenizer: Any = None,
-        context_length: int | None = None,
-        prompt_budget: int = 16_000,
-        max_concurrency: int = 8,
-        timeout: float = 60.0,
-        retries: int = 5,
-        patience: float = 300.0,
-        prices: Prices | Mapping[str, float] | None = None,
+        context_length: Count | None = None,
+        prompt_budget: Count = 16_000,
+        max_concurrency: Count = 8,
+        timeout: Duration = 60.0,
+        retries: Natural = 5,
+        patience: Duration = 300.0,
+        prices: Annotated[Prices | Mapping[str, float] | None, AfterValidator(prices_of)] = None,
         logprobs: bool | None = None,
         processed_logprobs: bool = False,
         extra_body: Mapping[str, Any] | None = None,
@@ -104,7 +107,7 @@ class OpenAIPolicy:
             raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
-        self.prices = Prices(**prices) if isinstance(prices, Mapping) else prices
+        self.prices = prices_of(prices)
         self.totals = Totals()
         """Requests, tokens and dollars since this policy was made."""
         self._context_length = context_length
@@ -365,15 +368,23 @@ def _endpoint(endpoint: str | Endpoint | None, base_url: str | None) -> Endpoint
     else:
         raise ValueError(f"Unknown endpoint {endpoint!r}: choose from {', '.join(ENDPOINTS)}, or pass base_url=.")
     address = base_url or found.base_url
-    if not address.startswith(("http://", "https://")):
+    if not _is_address(address):
         raise ValueError(f"base_url= is an address such as http://localhost:8000/v1, not {address!r}.")
     return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _key(endpoint: Endpoint, base_url: str, api_key: str | None) -> str:
     key = (api_key or os.environ.get(endpoint.key_variable or "", "")).strip()
     if not key and base_url == endpoint.base_url and base_url.startswith("https://") and endpoint.key_variable:
-        raise PolicyError(f"{base_url} needs a key: set {endpoint.key_variable}, or pass api_key=.")
+        raise ValueError(f"{base_url} needs a key: set {endpoint.key_variable}, or pass api_key=.")
     return key
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from agents import models
 from agents.adapters.identity import read_config
+from agents.options import Count, Natural
 from agents.policies.request import check_length, check_sampling, followed
 from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
 from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
@@ -67,12 +68,12 @@ class TensorRTPolicy:
         model: str | Path = "smollm2",
         tokenizer: Any = None,
         adapter: str | Path | None = None,
-        lora_rank: int | None = None,
+        lora_rank: Count | None = None,
         guided_decoding_backend: GuideBackend | None = "llguidance",
-        tensor_parallel_size: int = 1,
-        dtype: str = "auto",
+        tensor_parallel_size: Count = 1,
+        dtype: Literal["auto", "bfloat16", "float16"] = "auto",
         engine: Mapping[str, Any] | None = None,
-        seed: int = 0,
+        seed: Natural = 0,
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
             raise ValueError(

@@ -420,7 +420,7 @@ def test_keys(monkeypatch: pytest.MonkeyPatch, asking: Callable[..., OpenAIPolic
         asking(handle, **{"api_key": None, **options}).complete([ASK])
     assert sent == ["Bearer from-nvidia", "Bearer given", "Bearer none"], "no key goes to a server that it is not for"
     monkeypatch.delenv("NVIDIA_API_KEY")
-    with pytest.raises(PolicyError, match="set NVIDIA_API_KEY, or pass api_key="):
+    with pytest.raises(ValueError, match="set NVIDIA_API_KEY, or pass api_key="):
         agents.make("openai", model="m", endpoint="nim")
 
 
