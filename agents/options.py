@@ -67,7 +67,8 @@ def _needed(parameter: Parameter) -> bool:
 
 
 def _value(name: str, value: Any, kind: Any, parameter: Parameter) -> Any:
-    function = kind.__init__ if isinstance(kind, type) else kind
+    made: Any = kind
+    function = made.__init__ if isinstance(kind, type) else made
     wanted = _type(parameter.annotation, getattr(function, "__globals__", {}))
     try:
         return TypeAdapter(wanted).validate_json(json.dumps(value), strict=True)
