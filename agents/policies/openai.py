@@ -24,7 +24,7 @@ from agents.policies.problems import Explainer
 from agents.policies.request import check_sampling, followed
 from agents.policies.retry import Limits, ReplyError, persist
 from agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
-from agents.schema import Schema, strict, wrapped
+from agents.schema import Schema, any_action, strict, wrapped
 
 
 class OpenAIPolicy:
@@ -42,7 +42,8 @@ class OpenAIPolicy:
         api_key: the key; by default from the endpoint's environment variable.
         adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
         guidance: how replies are held to valid actions, if not in the endpoint's own way.
-        tools: take replies as calls of one tool, whose arguments are the reply's text.
+        tools: take replies as calls of one tool, whose arguments are the reply's text. A call of another function,
+            such as `click`, is read as that action.
         sees_images: whether the model takes images.
         tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
             one, tokens are counted by a server that offers it, else estimated (see `agents.policies.estimate`).
@@ -241,7 +242,7 @@ class OpenAIPolicy:
         if self.tools:
             is_strict = self.endpoint.schema_form == "strict" and schema is not None
             if schema is None:
-                return chat.tool_fields({"type": "object"}, strict=False)
+                return chat.tool_fields(wrapped(any_action()), strict=False)
             return chat.tool_fields(strict(schema) if is_strict else wrapped(schema), strict=is_strict)
         if grammar and self.endpoint.grammar_form is not None:
             return grammar_fields(self.endpoint.grammar_form, grammar)
