@@ -67,6 +67,8 @@ class _Slot:
     goal: str = ""
     history: list[str] = field(default_factory=list)
     error: str = ""
+    advice: str = ""
+    """From the guards, for the next prompt."""
     guards: list[guarding.Guard] = field(default_factory=list)
 
 
@@ -234,6 +236,7 @@ class LLMAgent:
             goal=slot.goal,
             history=slot.history,
             error=slot.error,
+            advice=slot.advice,
             kinds=self.actions,
             spelled=not self.constrained,
             examples=self.examples,
@@ -268,11 +271,11 @@ class LLMAgent:
             completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
         )
         if parsed.action is None:
-            slot.error = parsed.error
+            slot.error, slot.advice = parsed.error, ""
             slot.history.append("an unreadable reply")
             return replace(decision, guard_counts=guarding.counts(slot.guards))
         verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
-        slot.error = verdict.feedback
+        slot.error, slot.advice = "", verdict.feedback
         slot.history.append(describe(verdict.action, obs))
         return replace(
             decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)
