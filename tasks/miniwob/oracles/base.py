@@ -61,6 +61,11 @@ def quoted(goal: str) -> list[str]:
     return re.findall(r'"(.*?)"', goal)
 
 
+def was_clicked(obs: Observation, element: Element) -> bool:
+    """Was the last action a click on the element?"""
+    return obs["last_action"] == Click(id=element["id"]).to_json()
+
+
 def click(found: list[Element], reason: str) -> Action | None:
     """Click the first of the elements; None when there is none."""
     return Click(id=found[0]["id"], reason=reason) if found else None
