@@ -96,6 +96,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
     const states = statesOf(source || el, role, why, focused);
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
+    else if (role === 'generic' && !el.firstChild && !value) states.push(...paint(getComputedStyle(el)));
     elements.push([id, role, name, el.localName, clip(value, 1000), states,
       [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
@@ -208,6 +209,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const hasPointer = style.cursor === 'pointer';
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
+    if (!el.firstChild && visible && !quiet) text += iconText(el);
     // Text formatting, most of what there is, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
       if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';

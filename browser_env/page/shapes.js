@@ -34,6 +34,20 @@ function shapeText(el, style, rect, x, y) {
   return `${what} ${round(rect.width)}x${round(rect.height)} at ${round(rect.left + x + rect.width / 2)},${round(rect.top + y + rect.height / 2)}`;
 }
 
+// The colour of an empty box, if it has one.
+function paint(style) {
+  const color = colorName(style.backgroundColor);
+  return color ? [color] : [];
+}
+
+const ICON = /^(?:fa|bi|glyphicon|(?:[a-z]+-)?icon)-([a-z]+(?:-[a-z]+)*)$/;
+
+// An icon among text, which is an empty element with a picture by its class: ` icon "trash" `; empty for all else.
+function iconText(el) {
+  const kinds = Array.from(el.classList, (name) => ICON.exec(name)?.[1]).filter(Boolean);
+  return kinds.length ? ` icon "${kinds.join(' ')}" ` : '';
+}
+
 const isShape = (el) => SHAPES.has(el.localName) && el.namespaceURI === SVG && !el.closest(UNDRAWN);
 
 // Does one have to know what is drawn, since it or something in it can be clicked or dragged? `clicks`: has an element

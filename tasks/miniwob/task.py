@@ -23,7 +23,7 @@ LIFTED_LIMIT = 1_000_000
 """Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
 default is 10,000, which a language model can't keep."""
 
-MORE_STEPS = {"click-checkboxes-large": 20}
+MORE_STEPS = {"click-checkboxes-large": 20, "number-checkboxes": 20, "hot-cold": 20}
 """Step limits of the tasks that can't be done in the usual 10."""
 
 RELOADED = frozenset(

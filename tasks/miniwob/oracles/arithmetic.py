@@ -14,10 +14,10 @@ def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
     """Click the numbers from 1 on; after the first click they are covered, and where they were must be remembered."""
     where: dict[int, tuple[float, float]] = notes.setdefault("numbers", {})
     shown = elements(obs, "generic")
-    where.update({int(e["name"]): _middle(e) for e in shown if e["name"]})
+    where.update({int(e["name"]): _middle(e) for e in shown if e["name"].isdigit()})
 
     def number(box: Element) -> int:
-        if box["name"]:
+        if box["name"].isdigit():
             return int(box["name"])
         x, y = _middle(box)
         return min(where, key=lambda n: (where[n][0] - x) ** 2 + (where[n][1] - y) ** 2, default=0)
@@ -26,7 +26,7 @@ def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
     if not boxes:
         return None
     lowest = number(boxes[0])
-    covered = "" if boxes[0]["name"] else f", and the box now covers the place where {lowest} was"
+    covered = "" if boxes[0]["name"].isdigit() else f", and the box now covers the place where {lowest} was"
     return click(boxes, f"{lowest} is the lowest number that is left{covered}.")
 
 
@@ -38,13 +38,15 @@ def _middle(element: Element) -> tuple[float, float]:
 @oracle("find-greatest")
 def find_greatest(obs: Observation) -> Action | None:
     """Pick the card with the greatest number, then submit."""
-    cards = sorted(elements(obs, "generic"), key=lambda card: -int(card["name"] or -1))
+    cards = [card for card in elements(obs, "generic") if card["name"].isdigit()]
     if not cards:
         return None
-    numbers = ", ".join(card["name"] for card in elements(obs, "generic"))
-    if was_clicked(obs, cards[0]):
-        return click(elements(obs, "button", "Submit"), f"The card with {cards[0]['name']} is picked, so Submit is next.")
-    return click(cards, f"{cards[0]['name']} is the greatest of {numbers}.")
+    greatest = max(cards, key=lambda card: int(card["name"]))
+    if was_clicked(obs, greatest):
+        return click(
+            elements(obs, "button", "Submit"), f"The card with {greatest['name']} is picked, so Submit is next."
+        )
+    return click([greatest], f"{greatest['name']} is the greatest of {', '.join(card['name'] for card in cards)}.")
 
 
 @oracle("generate-number")

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from browser_env.actions import Action, Click, Hover, Select, Wait
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted, was_clicked
+from browser_env.actions import Action, Hover, Select, Wait
+from browser_env.observation import Element, Observation
+from tasks.miniwob.oracles.base import click, elements, oracle, quoted
 
-PLAYBACK = {"seek-start": "Prev", "stop": "Stop", "play": "Play", "seek-end": "Next"}
-ICONS = {"disk": "Save", "zoomin": "Zoom In", "zoomout": "Zoom Out", **PLAYBACK}
-"""What a media player's icons stand for; those of PLAYBACK are in the submenu of that name."""
+ICONS = {
+    "disk": "Save",
+    "seek-start": "Prev",
+    "stop": "Stop",
+    "play": "Play",
+    "seek-end": "Next",
+    "zoomin": "Zoom In",
+    "zoomout": "Zoom Out",
+}
+"""What a media player's icons stand for."""
 
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
@@ -37,16 +44,21 @@ def click_menu(obs: Observation) -> Action | None:
     seen = [item for name in reversed(way) for item in elements(obs, "menuitem", name)]
     if not seen:
         return None
-    if obs["last_action"] == Hover(id=seen[0]["id"]).to_json():
-        return Wait(ms=400, reason=f'The mouse is over "{seen[0]["name"]}", and its submenu opens with a delay.')
-    return Hover(id=seen[0]["id"], reason=f'"{last}" is below "{seen[0]["name"]}", whose submenu opens under the mouse.')
+    return _open_submenu(obs, seen[0], last)
+
+
+def _open_submenu(obs: Observation, item: Element, wanted: str) -> Action:
+    """Move the mouse over the item and leave it there."""
+    if obs["last_action"] == Hover(id=item["id"]).to_json():
+        return Wait(ms=400, reason=f'The mouse is over "{item["name"]}", whose submenu opens after a moment.')
+    return Hover(id=item["id"], reason=f'"{wanted}" is below "{item["name"]}", whose submenu opens under the mouse.')
 
 
 @oracle("click-menu-2")
 def click_menu_2(obs: Observation) -> Action | None:
     """Open the menu, and the submenu Playback where the item is in there; click the item."""
     named = quoted(obs["goal"])[1:]
-    icon = re.search(r"with the\s+icon ([\w-]+)", obs["dom"])
+    icon = re.search(r'with the icon "([\w-]+)" icon', obs["dom"])
     name = named[0] if named else ICONS[icon.group(1)] if icon else ""
     meant = "the goal names it" if named else "its icon is the one in the goal"
     target = elements(obs, "menuitem", name)
@@ -54,7 +66,7 @@ def click_menu_2(obs: Observation) -> Action | None:
         return click(target, f'The item is "{name}", since {meant}.')
     playback = elements(obs, "menuitem", "Playback")
     if playback:
-        return click(playback, f'"{name}" is in the submenu "Playback".')
+        return _open_submenu(obs, playback[0], name)
     return click(elements(obs, "button", "Menu"), f'"{name}" is in the menu, which must be opened first.')
 
 
@@ -84,21 +96,14 @@ def click_scroll_list(obs: Observation) -> Action | None:
     return click(elements(obs, "button", "Submit"), f"{listed} and nothing else is chosen, so Submit comes next.")
 
 
-@noting_oracle("navigate-tree")
-def navigate_tree(obs: Observation, notes: Notes) -> Action | None:
-    """Click the name, else open the next folder that has not been opened; a folder has a handle to its left."""
+@oracle("navigate-tree")
+def navigate_tree(obs: Observation) -> Action | None:
+    """Click the name, else open the next folder that is closed, as the handle to its left shows."""
     name = quoted(obs["goal"])[0]
-    target = elements(obs, "generic", name)
+    target = [e for e in elements(obs) if e["name"] == name and e["role"] in ("generic", "listitem")]
     if target:
-        return click(target, f'This is the folder "{name}".')
-    file = re.search(rf"\[(\d+)\] listitem\n\s*{re.escape(name)}$", obs["dom"], re.MULTILINE)
-    if file:
-        return Click(id=int(file.group(1)), reason=f'This is the file "{name}".')
-    shown = elements(obs, "generic")
-    folders = [label for handle, label in pairwise(shown) if not handle["name"] and label["name"]]
-    opened: set[int] = notes.setdefault("opened", set())
-    opened.update(folder["id"] for folder in folders if was_clicked(obs, folder))
-    closed = [folder for folder in folders if folder["id"] not in opened]
-    if not closed:
-        return None
-    return click(closed, f'"{name}" is not in sight; the next folder to look into is "{closed[0]["name"]}".')
+        return click(target, f'This is "{name}".')
+    closed = [label for handle, label in pairwise(elements(obs, "generic")) if "expandable-hitarea" in handle["name"]]
+    return (
+        click(closed, f'"{name}" is not in sight, and the folder "{closed[0]["name"]}" is closed.') if closed else None
+    )

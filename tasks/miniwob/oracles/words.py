@@ -64,4 +64,6 @@ def click_checkboxes_soft(obs: Observation) -> Action | None:
         if (meant is not None) != ("checked" in box["states"]):
             why = f'means much the same as "{meant}"' if meant else "means none of what the goal lists"
             return Click(id=box["id"], reason=f'"{box["name"]}" {why}.')
-    return click(elements(obs, "button", "Submit"), f"All words like {', '.join(listed)} are ticked, so Submit is next.")
+    return click(
+        elements(obs, "button", "Submit"), f"All words like {', '.join(listed)} are ticked, so Submit is next."
+    )
