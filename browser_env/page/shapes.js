@@ -40,6 +40,14 @@ function paint(style) {
   return color ? [color] : [];
 }
 
+const PAINTED = new Set('b div em i p span'.split(' '));
+
+// The colour of a small box without content that is part of the text; empty for all else.
+function swatchColor(tag, style, rect) {
+  const small = rect.width >= 4 && rect.height >= 4 && rect.width <= 40 && rect.height <= 40;
+  return small && PAINTED.has(tag) && !/absolute|fixed/.test(style.position) ? colorName(style.backgroundColor) : '';
+}
+
 const ICON = /^(?:fa|bi|glyphicon|(?:[a-z]+-)?icon)-([a-z]+(?:-[a-z]+)*)$/;
 
 // An icon among text, which is an empty element with a picture by its class: ` icon "trash" `; empty for all else.

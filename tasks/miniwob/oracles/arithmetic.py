@@ -124,6 +124,15 @@ def simple_arithmetic(obs: Observation) -> Action | None:
     return _answer(obs, result, f"{match.group()} {result}.")
 
 
+@oracle("visual-addition")
+def visual_addition(obs: Observation) -> Action | None:
+    """Add the numbers of blocks up, fill the sum in, submit."""
+    counts = [int(number or 1) for number in re.findall(r"(?:(\d+) )?#[0-9a-f]{6} box", obs["dom"])]
+    if not counts:
+        return None
+    return _answer(obs, sum(counts), f"There are {' + '.join(str(count) for count in counts)} = {sum(counts)} blocks.")
+
+
 def _answer(obs: Observation, number: int, why: str) -> Action | None:
     """Fill the number into the only text field, then submit."""
     for field in elements(obs, "textbox"):

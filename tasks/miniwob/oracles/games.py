@@ -115,11 +115,11 @@ def hot_cold(obs: Observation, notes: Notes) -> Action | None:
             return Click(x=x, y=y, reason=f"It is HOT at {x:g}, {y:g}.")
         answers[x, y] = WORDS.index(heard.group())
         so_far = f"It is {heard.group()} at {x:g}, {y:g}, and "
-    x, y = _most_telling(area[0]["bbox"], answers)
+    x, y = most_telling(area[0]["bbox"], answers)
     return Hover(x=x, y=y, reason=f"{so_far}{x:g}, {y:g} is the place to try that tells most about where it is HOT.")
 
 
-def _most_telling(
+def most_telling(
     box: tuple[float, float, float, float], answers: dict[tuple[float, float], int]
 ) -> tuple[float, float]:
     """Return the point whose answer divides best the places where the spot can still be."""
