@@ -75,9 +75,10 @@ def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
     asked = f'starts with "{beginning}"' + (f' and ends with "{end}"' if end else "")
     if fitting:
         return click([suggested[fitting[0]]], f'"{fitting[0]}" {asked}, as the goal asks.')
-    return field and Fill(
-        id=field[0]["id"], text=beginning, reason=f'Typing "{beginning}" brings up the items that start with it.'
-    )
+    if not field:
+        return None
+    reason = f'Typing "{beginning}" brings up the items that start with it.'
+    return Fill(id=field[0]["id"], text=beginning, reason=reason)
 
 
 @oracle("terminal")

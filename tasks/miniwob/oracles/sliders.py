@@ -36,7 +36,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
     """
     sliders = [(handle, number) for handle in elements(obs, "generic") if (number := _value(obs, handle)) is not None]
     for handle, number in sliders:
-        notes.setdefault(handle["id"], {})[number] = _middle(handle)
+        notes.setdefault(f"slider {handle['id']}", {})[number] = _middle(handle)
     for (handle, number), target in zip(sliders, wanted, strict=False):
         if number == target:
             continue
@@ -50,7 +50,8 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
             return Press(id=handle["id"], key=key, reason=f"{at}; where {key} takes it tells how far a pixel goes.")
         (x, y), (dx, dy) = _middle(handle), scale
         to = (round(x + (target - number) * dx, 1), round(y + (target - number) * dy, 1))
-        return Drag(from_=handle["id"], to=to, reason=f"{at}, which is at {to[0]:g}, {to[1]:g} by what was seen of it.")
+        reason = f"{at}, which is at {to[0]:g}, {to[1]:g} by what was seen of it."
+        return Drag.model_validate({"from": handle["id"], "to": to, "reason": reason})
     return None
 
 

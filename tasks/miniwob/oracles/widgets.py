@@ -63,9 +63,8 @@ def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
     if now > before if change == "larger" else now < before:
         done = f"The {side} is {now:g} now, {change} than the {before:g} at first, so Submit comes next."
         return click(elements(obs, "button", "Submit"), done)
-    by = (before - now) + (20 if change == "larger" else -20)
-    if side == "width":
-        edge, (start, end) = "right", ((x + width, y + height / 2), (x + width + by, y + height / 2))
-    else:
-        edge, (start, end) = "lower", ((x + width / 2, y + height), (x + width / 2, y + height + by))
-    return Drag(from_=start, to=end, reason=f"The {side} must become {change}, and the {edge} edge can be dragged.")
+    by = before - now + (20 if change == "larger" else -20)
+    corner = (x + width - 6, y + height - 6)
+    to = (corner[0] + by, corner[1]) if side == "width" else (corner[0], corner[1] + by)
+    reason = f"The {side} must become {change} than {before:g}, and the lower right corner can be dragged."
+    return Drag.model_validate({"from": corner, "to": to, "reason": reason})
