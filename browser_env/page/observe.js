@@ -2,6 +2,7 @@
 
 const FLAT_LISTS = 200;  // children from which on a list is searched for its visible part instead of walked
 const OPTION_LINES = 100;
+const ICON = 48;  // CSS pixels that an icon is wide and high at most
 const DEEPEST = 300;  // nested elements; Chromium's stack holds some 700 of these calls
 const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], [role=link], [tabindex], [onclick], [contenteditable]';
 
@@ -87,7 +88,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (stamp) el.setAttribute('data-agent-id', String(id));
     const [shown, why] = visibility(source || el, rect, at);
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
-    elements.push([id, role, name, el.localName, clip(value, 1000), statesOf(source || el, role, why, focused),
+    elements.push([id, role, name, el.localName, clipMiddle(value, 1000), statesOf(source || el, role, why, focused),
       [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
@@ -340,9 +341,15 @@ function pass({firstId, stamp, origin, screen, reach}) {
     for (let i = 0; i < limit; i++) {
       const inner = all[i];
       const tag = tagOf(inner);
-      if (tag === 'svg' || tag === 'canvas' || clicks(inner)) return true;
+      if (clicks(inner) || (tag === 'svg' || tag === 'canvas') && !isIcon(inner)) return true;
     }
     return limit > 30;
+  }
+
+  // A picture that is part of a button's face and not a surface of its own.
+  function isIcon(el) {
+    const {width, height} = el.getBoundingClientRect();
+    return width <= ICON && height <= ICON;
   }
 
   function clipFor(el, style, rect, at, display) {
