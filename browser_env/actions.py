@@ -174,11 +174,12 @@ class Scroll(_MaybeAtElement):
 
 
 class Drag(BaseAction):
-    """Press the mouse on one element or point, move to another, release."""
+    """Press the mouse on one element or point, move to another, release. `via`: points to pass on the way, in order."""
 
     action: Literal["drag"] = "drag"
     from_: ElementId | Point | Selector = Field(alias="from")
     to: ElementId | Point | Selector
+    via: tuple[Point, ...] = Field(default=(), max_length=200)
 
 
 class Upload(_AtElement):

@@ -110,7 +110,7 @@ function nameOf(el, role, interactive) {
     if (title) return squeeze(title.textContent);
     if (tag === 'text' || tag === 'tspan' || tag === 'g') return squeeze(el.textContent);
   }
-  if (NAMED_BY_CONTENT.has(role) || tag === 'summary' || (interactive && role === 'generic')) {
+  if (NAMED_BY_CONTENT.has(role) || tag === 'summary' || (interactive && (role === 'generic' || role === 'listitem'))) {
     const text = squeeze(contentText(el, {elements: new Set(), length: 0, branch: role === 'treeitem'})) ||
       squeeze(el.querySelector('[title]')?.getAttribute('title') || '');  // of an icon
     if (text) return text;

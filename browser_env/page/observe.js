@@ -24,6 +24,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
   const kept = band === Infinity ? null : keepVisible();
   const probed = new Map();
+  const drawings = new Map();
   let text = '';
   let textDistance = 0;
   let cut = false;
@@ -44,6 +45,12 @@ function pass({firstId, stamp, origin, screen, reach}) {
     let answer = probed.get(el);
     if (answer === undefined) { answer = listens(el); probed.set(el, answer); }
     return answer;
+  }
+
+  function inDrawing(el) {
+    const svg = el.ownerSVGElement;
+    if (svg && !drawings.has(svg)) drawings.set(svg, isDrawing(svg, clicks));
+    return drawings.get(svg);
   }
 
   // `at`: where the document begins in the top frame, its frame's name, what it shows of itself (`view`), and the boxes
@@ -88,7 +95,9 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (stamp) el.setAttribute('data-agent-id', String(id));
     const [shown, why] = visibility(source || el, rect, at);
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
-    elements.push([id, role, name, el.localName, clipMiddle(value, 1000), statesOf(source || el, role, why, focused),
+    const states = statesOf(source || el, role, why, focused);
+    if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
+    elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,
       [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
@@ -241,6 +250,11 @@ function pass({firstId, stamp, origin, screen, reach}) {
       if (block) words.push('\n');
       return 0;
     }
+    if (svgChild && tag !== 'text' && visible && boxed && !quiet && isShape(el) && inDrawing(el)) {
+      flush(depth);
+      lines.push([depth, shapeText(el, style, rect, at.x, at.y), -1, distanceOf(rect, at)]);
+      return 0;
+    }
     if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
     suspect(el, tag, display, rect);
 
@@ -325,13 +339,20 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
     if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (isItem(el) && clicks(parentOf(el))) return true;
     if (clicks(el)) {
+      if (el.firstElementChild && isItem(el.firstElementChild)) return false;
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
     if (hasPointer && !pointer) return !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
+  }
+
+  // Lists listen for their items, which are what is clicked or dragged, unless these hold something of their own.
+  function isItem(el) {
+    return el.localName === 'li' && /^[uo]l$/.test(el.parentElement?.localName) && !el.querySelector('a[href], button, input, select, textarea, [tabindex], ul, ol');
   }
 
   // Listeners further down take the clicks themselves, so this one only delegates.
