@@ -124,6 +124,13 @@ function focusedElement() {
   }
 }
 
+// The text that is marked, in the focused field or in the document; empty where there is none.
+function markedText(focused) {
+  if (focused?.localName === 'input' && focused.type === 'password') return '';
+  const selection = DOC.getSelection(focused?.ownerDocument || document);
+  return selection?.type === 'Range' || focused?.selectionEnd > focused?.selectionStart ? squeeze(selection.toString()) : '';
+}
+
 function find(id) {
   const el = byId.get(id);
   if (!el) return {error: 'unknown'};

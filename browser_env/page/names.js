@@ -115,7 +115,15 @@ function nameOf(el, role, interactive) {
       squeeze(el.querySelector('[title]')?.getAttribute('title') || '');  // of an icon
     if (text) return text;
   }
-  return squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  const told = squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  return told || (interactive && role === 'generic' ? markupWords(el) : '');
+}
+
+// An icon made of a bare element says what it is to the eye only: the words of its id and classes stand for its picture.
+// Generated ones (with digits or capitals) say nothing.
+function markupWords(el) {
+  const words = `${el.getAttribute('id') || ''} ${el.getAttribute('class') || ''}`.split(/\s+/);
+  return words.filter((word) => /^[a-z]+([-_]+[a-z]+)*$/.test(word)).slice(0, 4).join(' ');
 }
 
 function valueOf(el, role) {

@@ -2,7 +2,6 @@
 
 const FLAT_LISTS = 200;  // children from which on a list is searched for its visible part instead of walked
 const OPTION_LINES = 100;
-const ICON = 48;  // CSS pixels that an icon is wide and high at most
 const DEEPEST = 300;  // nested elements; Chromium's stack holds some 700 of these calls
 const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], [role=link], [tabindex], [onclick], [contenteditable]';
 
@@ -97,6 +96,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
     const states = statesOf(source || el, role, why, focused);
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
+    else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
     elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,
       [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
@@ -279,6 +279,10 @@ function pass({firstId, stamp, origin, screen, reach}) {
       if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + JSON.stringify(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
       return 0;
     }
+    if (boxed && visible && !quiet && isSwatch(el, display, rect)) {
+      const color = colorName(style.backgroundColor);
+      if (color) text += ` (${color} box) `;
+    }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
     const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
@@ -355,22 +359,26 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return el.localName === 'li' && /^[uo]l$/.test(el.parentElement?.localName) && !el.querySelector('a[href], button, input, select, textarea, [tabindex], ul, ol');
   }
 
-  // Listeners further down take the clicks themselves, so this one only delegates.
+  // Listeners further down take the clicks themselves, so this one only delegates; unless it has words that are in none
+  // of them, as the row of a list with icons of its own has.
   function delegates(el) {
     const all = el.getElementsByTagName('*');
     const limit = Math.min(all.length, 100);
+    let inside = false;
     for (let i = 0; i < limit; i++) {
       const inner = all[i];
       const tag = tagOf(inner);
-      if (clicks(inner) || (tag === 'svg' || tag === 'canvas') && !isIcon(inner)) return true;
+      if ((tag === 'svg' || tag === 'canvas') && !isIcon(inner)) return true;
+      inside = inside || clicks(inner);
     }
-    return limit > 30;
+    return limit > 30 || inside && !wordsOfItsOwn(el);
   }
 
-  // A picture that is part of a button's face and not a surface of its own.
-  function isIcon(el) {
-    const {width, height} = el.getBoundingClientRect();
-    return width <= ICON && height <= ICON;
+  function wordsOfItsOwn(el) {
+    for (const child of el.childNodes) {
+      if (child.nodeType === 3 ? squeeze(child.data) !== '' : child.nodeType === 1 && !clicks(child) && wordsOfItsOwn(child)) return true;
+    }
+    return false;
   }
 
   function clipFor(el, style, rect, at, display) {
@@ -467,6 +475,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? DOC.URL(document) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  const marked = markedText(focused);
+  if (marked) lines.push([0, 'marked text: ' + JSON.stringify(clip(marked, 300)), -1, 0]);
   if (cut) lines.push([0, goesOn(), -1, 0]);
   return {
     url: DOC.URL(document), title: DOC.title(document), elements, lines, opaque, nextId, suspects: suspects.length,

@@ -49,6 +49,17 @@ def use_colorwheel(obs: Observation) -> Action | None:
     return fill_then_submit(obs, elements(obs, "textbox"), code, f"The colour {name} is written as {code}.")
 
 
+@oracle("use-colorwheel-2")
+def use_colorwheel_2(obs: Observation) -> Action | None:
+    """Fill the number of the colour that the box in the goal's line has in, then submit."""
+    match = re.search(r"\((#?\w+) box\)", obs["dom"])
+    color = match.group(1) if match else ""
+    code = COLORS.get(color, color.lstrip("#").upper())
+    return fill_then_submit(
+        obs, elements(obs, "textbox"), code, f"The colour to be selected is {color}, that is {code}."
+    )
+
+
 @noting_oracle("resize-textarea")
 def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
     """Drag the right or the lower edge of the text area, then submit."""
