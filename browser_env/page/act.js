@@ -279,10 +279,12 @@ function select({id, options}) {
   const {el: named, error} = find(id);
   if (error) return {error};
   const el = fieldOf(named);
-  const refused = refusal(el);
-  if (refused) return refused;
   const own = el.localName === 'select' ? null : ['listbox', 'combobox'].includes(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
-  if (own === false) return options.length === 1 && roleOf(el) === 'textbox' ? mark(el, options[0]) : {error: 'kind', kind: roleOf(el)};
+  const isText = own === false && roleOf(el) === 'textbox' && options.length === 1;
+  const refused = refusal(el);
+  if (refused && !(isText && refused.error === 'readonly')) return refused;
+  if (isText) return mark(el, options[0]);
+  if (own === false) return {error: 'kind', kind: roleOf(el)};
   const found = own ? listOf(el) : {options: Array.from(el.options)};
   if (!found) return {error: 'closed', kind: roleOf(el)};
   const label = (o) => squeeze(own ? o.getAttribute('aria-label') || o.innerText : o.label);
@@ -321,7 +323,10 @@ function mark(el, text) {
   if (start < 0 || !text) return {error: 'noText', text};
   show(el);
   el.focus();
-  if (field) { el.setSelectionRange(start, start + text.length); return {}; }
+  if (field) {
+    try { el.setSelectionRange(start, start + text.length); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
+    return {};
+  }
   const place = (offset, last) => {
     for (const node of parts) {
       if (offset < node.length || last && offset === node.length) return [node, offset];

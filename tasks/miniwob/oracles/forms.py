@@ -94,7 +94,7 @@ def terminal(obs: Observation) -> Action | None:
     listed = [re.match(r" *ls *\n(.*)", command) for command in commands[1:-1]]
     command, reason = "ls", "The names of the files are not known yet, and ls lists them."
     if files := next((found.group(1).split() for found in reversed(listed) if found), []):
-        name = _to_delete(files, extension)
+        name = to_delete(files, extension)
         kind = f"ends with .{extension}" if extension else "has no extension"
         command, reason = f"rm {name}", f'Of the listed files "{name}" {kind}, and rm removes it.'
     if not command.startswith(typed):
@@ -102,7 +102,7 @@ def terminal(obs: Observation) -> Action | None:
     return Type(id=field[0]["id"], text=command[len(typed) :] + "\n", reason=reason)
 
 
-def _to_delete(files: list[str], extension: str) -> str:
+def to_delete(files: list[str], extension: str) -> str:
     """Return a file with the extension. The page takes `py.py` and the like amiss, so these come last."""
     if not extension:
         return next((name for name in files if "." not in name), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from browser_env.actions import Action, Click, Press, Scroll, Select
+from browser_env.actions import Action, Click, Press, Scroll, Select, Wait
 from browser_env.observation import Observation
 from tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle, oracle
 from tasks.miniwob.oracles.texts import ordinal
@@ -75,7 +75,7 @@ def text_editor(obs: Observation, notes: Notes) -> Action | None:
     if swatches:
         notes["swatch"] = swatches[0]["id"]
     done = last_done(obs)
-    styled = done.get("key") == KEYS.get(look) if kind == "style" else done.get("id") == notes.get("swatch")
+    styled = done.get("key") == KEYS[look] if kind == "style" else done.get("id") == notes.get("swatch", -1)
     if styled and notes.get("marked") == text:
         return click(elements(obs, "button", "Submit"), f'"{text}" is {look} now, so Submit comes next.')
     if kind == "color" and swatches and notes.get("marked") == text:
@@ -83,6 +83,8 @@ def text_editor(obs: Observation, notes: Notes) -> Action | None:
     if marked != text:
         reason = f'"{text}" must be marked first, so that it alone becomes {look}.'
         return Select(id=editor[0]["id"], options=(text,), reason=reason)
+    if kind == "color" and done.get("action") != "wait":
+        return Wait(ms=200, reason="The editor looks at what is marked a tenth of a second later only.")
     if kind == "color":
         return click(elements(obs, "generic"), f'"{text}" is marked, and the colour picker has {look}.')
     return Press(id=editor[0]["id"], key=KEYS[look], reason=f'"{text}" is marked, and {KEYS[look]} makes it {look}.')

@@ -8,8 +8,8 @@ from browser_env.actions import Action, Drag, Press
 from browser_env.observation import Element, Observation
 from tasks.miniwob.oracles.base import Notes, click, elements, line_near, noting_oracle
 
-FINE = 2
-"""Steps that are quicker made by keys than by dragging."""
+FINE = 3
+"""Pixels within which dragging is not exact enough; there an arrow key, which moves by one, is better."""
 
 
 @noting_oracle("use-slider")
@@ -41,10 +41,11 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
         if number == target:
             continue
         at = f"The slider is at {number} and must be at {target}"
-        if abs(number - target) <= FINE:
+        scale = next((scale for seen in notes.values() if (scale := scale_of(seen))), None)
+        off = abs(number - target)
+        if off * max(map(abs, scale)) <= FINE if scale else off <= 2:
             key = "ArrowRight" if target > number else "ArrowLeft"
-            return Press(id=handle["id"], key=key, reason=f"{at}, and an arrow key moves it by one.")
-        scale = next((scale for seen in notes.values() if (scale := _scale(seen))), None)
+            return Press(id=handle["id"], key=key, reason=f"{at}, and {key} moves it by one.")
         if not scale:
             key = "End" if target > number else "Home"
             return Press(id=handle["id"], key=key, reason=f"{at}; where {key} takes it tells how far a pixel goes.")
@@ -55,7 +56,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
     return None
 
 
-def _scale(seen: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
+def scale_of(seen: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
     """Return by how many pixels to the right and down a handle moves when its value rises by one, if that is known."""
     low, high = min(seen), max(seen)
     if low == high:
