@@ -26,7 +26,7 @@ def test_small_painted_boxes_among_text_are_told_with_their_colour(open_page):
         <p>{swatch.format("transparent")} nothing</p>
         <div style="width:300px;height:10px;background:red"></div><b style="position:absolute;top:0;width:9px;height:9px;background:red"></b>"""
     )
-    assert lines(obs) == ["red box Sales 2 #123456 boxes Costs", "nothing"]
+    assert lines(obs) == ["(red box) Sales (2 #123456 boxes) Costs", "nothing"]
 
 
 def test_an_empty_box_that_can_be_clicked_tells_its_colour(open_page):

@@ -17,10 +17,10 @@ def cells(board):
     [
         ("XX.OO....", 2, "completes"),
         ("OO.X.....", 2, "keeps O from"),
-        (".........", 4, "best chances"),
+        (".........", 0, "best chances"),
     ],
 )
-def test_tic_tac_toe_wins_blocks_and_begins_in_the_middle(board, best, why):
+def test_tic_tac_toe_wins_blocks_and_begins_in_a_corner(board, best, why):
     action = tic_tac_toe(cells(board))
     assert action.id == best
     assert why in action.reason

@@ -4,7 +4,20 @@ An oracle looks at what an agent sees, and at what it has seen in the episode: n
 every state that it can meet, also in those that another agent's mistakes lead to.
 """
 
-from tasks.miniwob.oracles import arithmetic, basics, colours, games, menus, words  # noqa: F401  each module registers its oracles
+from tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
+    arithmetic,
+    basics,
+    colours,
+    dates,
+    forms,
+    games,
+    menus,
+    selection,
+    sliders,
+    texts,
+    widgets,
+    words,
+)
 from tasks.miniwob.oracles.base import ORACLES, Notes
 
 __all__ = ["ORACLES", "Notes"]
