@@ -91,10 +91,10 @@ def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str
     return click(elements(obs, "button", "Submit"), f'The field holds "{text}" as it should, so Submit comes next.')
 
 
-def fill_then_press(obs: Observation, texts: list[str], button: str) -> Action | None:
-    """Fill the text fields in order, each unless it holds its text, then press the button."""
+def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:
+    """Fill the text fields in order, each unless it holds its text, then press the button, or what serves as one."""
     for field, text in zip(elements(obs, "textbox"), texts, strict=False):
         shown = "•" * len(text) if field["value"].startswith("•") else text
         if field["value"] != shown:
             return Fill(id=field["id"], text=text, reason=f'The field {field["id"]} must hold "{text}".')
-    return click(elements(obs, "button", button), f'The fields are filled, so "{button}" comes next.')
+    return click(elements(obs, role, button), f'The fields are filled, so "{button}" comes next.')
