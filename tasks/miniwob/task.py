@@ -26,7 +26,7 @@ default is 10,000, which a language model can't keep."""
 FLIGHT_VIEWPORT = (375, 667)
 """Size of an airline's page, which is made for phones."""
 
-MORE_STEPS = {"click-checkboxes-large": 20}
+MORE_STEPS = {"click-checkboxes-large": 20, "flight.Alaska": 15, "flight.Alaska-auto": 20}
 """Step limits of the tasks that can't be done in the usual 10."""
 
 RELOADED = frozenset(
