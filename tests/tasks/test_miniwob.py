@@ -10,7 +10,7 @@ TYPING = ("enter-text", "enter-text-dynamic", "enter-password", "login-user")
 SEVERAL_STEPS = ("click-option", "click-checkboxes", "choose-list", "click-collapsible", "click-tab-2", *TYPING)
 
 
-ALMOST = {"circle-center": 0.95, "find-midpoint": 0.95, "right-angle": 0.95, "bisect-angle": 0.98}
+ALMOST = {"circle-center": 0.95, "find-midpoint": 0.95, "right-angle": 0.97, "bisect-angle": 0.85}
 """The least raw reward where it falls with the distance from a point between the pixels that a click can hit."""
 
 

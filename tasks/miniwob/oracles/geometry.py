@@ -42,10 +42,10 @@ def angle(end: Point, vertex: Point, other: Point) -> float:
 
 
 def pixels_along(vertex: Point, directions: Iterable[float]) -> list[Point]:
-    """Return the whole pixels of the drawing next to the rays from the vertex, from 20 pixels on."""
+    """Return the whole pixels of the drawing next to the rays from the vertex, from 8 pixels on, the farthest first."""
     found: list[Point] = []
     for direction in directions:
-        for far in range(20, 180):
+        for far in range(180, 7, -1):
             x = round(vertex[0] + far * math.cos(direction))
             y = round(vertex[1] + far * math.sin(direction))
             if _LEFT <= x <= _RIGHT and _TOP <= y <= _BOTTOM:
@@ -82,7 +82,7 @@ def right_angle(obs: Observation) -> Action | None:
     end, vertex = (black[0].x, black[0].y), (blue[0].x, blue[0].y)
     along = math.atan2(end[1] - vertex[1], end[0] - vertex[0])
     pixels = pixels_along(vertex, (along + math.pi / 2, along - math.pi / 2))
-    best = min(pixels, key=lambda pixel: abs(angle(end, vertex, pixel) - 90), default=None)
+    best = min(pixels, key=lambda pixel: round(abs(angle(end, vertex, pixel) - 90), 1), default=None)
     what = f"a right angle to the line from {vertex[0]:g},{vertex[1]:g} to {end[0]:g},{end[1]:g}"
     return put_dot(obs, best, blue[1:], what) if best else None
 
@@ -135,7 +135,8 @@ def draw_circle(obs: Observation) -> Action | None:
         if path and abs(path[0] - path[1]) < 4 and path[0] > 30 and math.dist(path[2:], (dot.x, dot.y)) < 2:
             reason = f"The circle is around the dot at {dot.x:g},{dot.y:g}, so Submit comes next."
             return click(elements(obs, "button", "Submit"), reason)
-        turns = (2 * math.pi * corner / corners for corner in range(corners + 1))
+        # From the left, where there is always room; on the right the circle may go beyond the drawing.
+        turns = (math.pi * (1 + 2 * corner / corners) for corner in range(corners + 1))
         way = [(round(dot.x + radius * math.cos(a), 1), round(dot.y + radius * math.sin(a), 1)) for a in turns]
         reason = f"A circle around {dot.x:g},{dot.y:g} is a drag that stays {radius} pixels away from it."
         return Drag.model_validate({"from": way[0], "via": way[1:-1], "to": way[-1], "reason": reason})
