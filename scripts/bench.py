@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,7 +30,7 @@ def suites(
 
     from envs_registry.suites import load_suite, suite_names
 
-    found = []
+    found: list[dict[str, Any]] = []
     for name in suite_names():
         suite = load_suite(name)
         found.append(
