@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Fill
+from browser_env.actions import Action
 from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, was_clicked
+from tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle, was_clicked
 
 
 @noting_oracle("ascending-numbers")
@@ -79,10 +79,7 @@ def guess_number(obs: Observation, notes: Notes) -> Action | None:
         notes.update(low=low, high=high)
     guess = str((low + high) // 2)
     why = f"The number is between {low} and {high}, and {guess} is in the middle."
-    for field in elements(obs, "spinbutton"):
-        if field["value"] != guess:
-            return Fill(id=field["id"], text=guess, reason=why)
-    return click(elements(obs, "button", "Submit"), f"The guess {guess} is entered, so Submit comes next.")
+    return fill_then_submit(obs, elements(obs, "spinbutton"), guess, why)
 
 
 @oracle("odd-or-even")
@@ -135,7 +132,4 @@ def visual_addition(obs: Observation) -> Action | None:
 
 def _answer(obs: Observation, number: int, why: str) -> Action | None:
     """Fill the number into the only text field, then submit."""
-    for field in elements(obs, "textbox"):
-        if field["value"] != str(number):
-            return Fill(id=field["id"], text=str(number), reason=why)
-    return click(elements(obs, "button", "Submit"), f"The answer {number} is entered, so Submit comes next.")
+    return fill_then_submit(obs, elements(obs, "textbox"), str(number), why)
