@@ -146,7 +146,7 @@ class Press(_MaybeAtElement):
 
 
 class Select(_AtElement):
-    """Choose options of a `<select>` by their label or value."""
+    """Choose options of a list by their label or value; in a text field or editor, mark that text."""
 
     action: Literal["select"] = "select"
     options: tuple[str, ...]

@@ -5,13 +5,28 @@ every state that it can meet, also in those that another agent's mistakes lead t
 """
 
 from tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
+    arithmetic,
     basics,
     booking,
     buying,
+    colours,
+    dates,
+    dragging,
     email,
+    flights,
+    forms,
+    games,
     gates,
+    geometry,
+    menus,
     searching,
+    selection,
+    shapes,
+    sliders,
     social,
+    texts,
+    widgets,
+    words,
 )
 from tasks.miniwob.oracles.base import ORACLES, Notes
 
