@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
-from browser_env.actions import Action, Click, Drag, Fill, Press, Scroll
+from browser_env.actions import Action, Click, Fill, Press, Scroll
 from browser_env.observation import Element, Observation
 from tasks.miniwob.oracles.base import click, elements, oracle, quoted
 from tasks.miniwob.oracles.buying import best, offers
+from tasks.miniwob.oracles.dates import choose_day
+from tasks.miniwob.oracles.dragging import drag_onto
 from tasks.miniwob.oracles.outline import outline
 
 
@@ -30,7 +31,7 @@ def book_flight(obs: Observation) -> Action | None:
                 return _choose_airport(obs, field, airport)
     date = [e for e in elements(obs, "textbox") if "readonly" in e["states"]]
     if date and date[0]["value"] != day:
-        return _choose_day(obs, date[0], day)
+        return choose_day(obs, date, day)
     return click(elements(obs, "button", "Search"), f"From {origin} to {destination} on {day}: all is filled in.")
 
 
@@ -48,17 +49,6 @@ def _choose_airport(obs: Observation, field: Element, airport: str) -> Action:
         why = f'The field holds "{airport}", of which a suggestion has to be chosen, and this key shows them.'
         return Press(id=field["id"], key="ArrowDown", reason=why)
     return Fill(id=field["id"], text=airport, reason=f'"{airport}" in the field {field["name"]} brings suggestions.')
-
-
-def _choose_day(obs: Observation, field: Element, day: str) -> Action | None:
-    month = re.search(r"^ *([A-Z][a-z]+ \d{4})$", obs["dom"], re.MULTILINE)
-    if not month:
-        return Click(id=field["id"], reason=f"The departure is to be {day}, and a click here opens the calendar.")
-    shown, wanted = datetime.strptime(month[1], "%B %Y"), datetime.strptime(day, "%m/%d/%Y")
-    if (shown.year, shown.month) == (wanted.year, wanted.month):
-        return click(elements(obs, "link", str(wanted.day)), f"This is {day}: day {wanted.day} of {month[1]}.")
-    way = "Prev" if shown > wanted else "Next"
-    return click(elements(obs, "link", way), f'The calendar shows {month[1]}, and "{way}" leads towards {day}.')
 
 
 HALF_HOURS = {"mins": 1 / 30, "hour": 2, "hours": 2}
@@ -84,9 +74,7 @@ def daily_calendar(obs: Observation) -> Action | None:
     for start in range(len(window) - length + 1):
         if all(free[start : start + length]):
             why = f"{clock(first + start)} to {clock(first + start + length)} is free, between {goal[3]} and {goal[4]}."
-            return Drag.model_validate(
-                {"from": window[start]["id"], "to": window[start + length - 1]["id"], "reason": why}
-            )
+            return drag_onto(window[start], window[start + length - 1], why)
     there = window[0] if window[-1]["in_viewport"] else window[-1]
     why = f"Room for {goal[1]} {goal[2]} between {goal[3]} and {goal[4]} is not in view yet."
     return Scroll(id=there["id"], reason=why)

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from browser_env.actions import Action, Click, Wait
 from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle
+from tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle, oracle
 from tasks.miniwob.oracles.outline import outline
 
 MOVE = 1.5
 """Dollars by which a stock's price changes at most, ten times a second."""
+SOON = 25.0
+"""Milliseconds after which a stock's price is looked at again when it may be the moment to buy."""
 
 
 class Offer(NamedTuple):
@@ -122,10 +124,10 @@ def stock_market(obs: Observation, notes: Notes) -> Action | None:
         return Wait(ms=50, reason="There is no price yet.")
     price = float(shown[1])
     before, notes["price"] = notes.get("price"), price
-    just_changed = before != price and '"wait"' in obs["last_action"] and '"ms": 25' in obs["last_action"]
+    just_changed = before != price and last_done(obs) == {"action": "wait", "ms": SOON}
     if price <= limit - MOVE or (price <= limit and just_changed):
         return click(elements(obs, "button", "Buy"), f"The price is ${price:.2f}, which is not above ${limit:.2f}.")
     if price <= limit:
-        return Wait(ms=25, reason=f"${price:.2f} would do, but it may change any moment: the next change is awaited.")
-    ms = max(25, round((price - limit) / MOVE * 200))
+        return Wait(ms=SOON, reason=f"${price:.2f} would do, but it may change any moment: the next change is awaited.")
+    ms = max(SOON, round((price - limit) / MOVE * 200))
     return Wait(ms=ms, reason=f"${price:.2f} is more than ${limit:.2f}, so it has to fall first.")

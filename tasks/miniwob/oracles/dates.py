@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 from browser_env.actions import Action, Press
-from browser_env.observation import Observation
+from browser_env.observation import Element, Observation
 from tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle
 
 
@@ -30,12 +30,17 @@ def enter_time(obs: Observation) -> Action | None:
 def choose_date(obs: Observation) -> Action | None:
     """Open the calendar, turn it to the month, click the day, then submit."""
     given = re.findall(r"\d\d/\d\d/\d{4}", obs["goal"])[0]
-    date = datetime.strptime(given, "%m/%d/%Y")
     field = elements(obs, "textbox")
     if not field:
         return None
     if field[0]["value"] == given:
         return click(elements(obs, "button", "Submit"), f"The date is {given} as it should be, so Submit comes next.")
+    return choose_day(obs, field, given)
+
+
+def choose_day(obs: Observation, field: list[Element], given: str) -> Action | None:
+    """Choose a day, such as 12/31/2016, from the calendar that opens at a field."""
+    date = datetime.strptime(given, "%m/%d/%Y")
     shown = re.search(r"^ *([A-Z][a-z]+ \d{4})$", obs["dom"], re.MULTILINE)
     if not shown:
         return click(field, f"The date must become {given}, and a click on the field opens its calendar.")
