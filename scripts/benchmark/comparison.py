@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scripts.benchmark.formats import seeds
 from scripts.benchmark.intervals import Interval
 from scripts.benchmark.paired import Mcnemar, difference_interval, mcnemar, sign_flip
 from scripts.benchmark.reading import Line, Results, ResultsError
@@ -170,7 +171,7 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
     for name, a, b in (
         ("suite", first.run.suite, other.run.suite),
         ("step limit", first.run.max_steps, other.run.max_steps),
-        ("list of seeds", seeds_text(first.run.seeds), seeds_text(other.run.seeds)),
+        ("list of seeds", seeds(first.run.seeds), seeds(other.run.seeds)),
     ):
         if a != b:
             notes.append(f"The {name} differs: {label} has {_shown(a)}, {other_label} has {_shown(b)}.")
@@ -179,14 +180,6 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
 
 def _shown(value: object) -> str:
     return "none" if value is None else str(value)
-
-
-def seeds_text(seeds: Sequence[int]) -> str:
-    """Seeds in short and in order: `0-4` for a range, otherwise each."""
-    seeds = sorted(seeds)
-    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"{seeds[0]}-{seeds[-1]}"
-    return ", ".join(map(str, seeds))
 
 
 def _labels(results: Sequence[Results]) -> tuple[str, ...]:

@@ -112,6 +112,11 @@ class Summary:
     time_curve: tuple[TimePoint, ...]
 
     @property
+    def parts(self) -> tuple[Row, ...]:
+        """All tasks, the splits, and the groups that do not hold all tasks again."""
+        return (self.overall, *(row for row in (*self.splits, *self.groups) if row.tasks < self.overall.tasks))
+
+    @property
     def complete(self) -> bool:
         """Every episode that was asked for is there."""
         return not self.results.missing
@@ -146,7 +151,7 @@ def summarise(results: Results) -> Summary:
     groups = sorted({group for task in tasks for group in task.groups})
     return Summary(
         results=results,
-        overall=_row("all", results, tasks),
+        overall=_row("all tasks", results, tasks),
         splits=tuple(_row(name, results, [task for task in tasks if task.split == name]) for name in splits),
         groups=tuple(_row(name, results, [task for task in tasks if name in task.groups]) for name in groups),
         tasks=tuple(_row(task.id, results, [task], task.split, task.groups) for task in tasks),
@@ -227,11 +232,11 @@ def _step_curve(results: Results) -> tuple[StepPoint, ...]:
     lines = results.counted
     if not lines:
         return ()
-    last = results.run.max_steps or max(line.steps for line in lines)
+    last = results.run.max_steps or max(1, *(line.steps for line in lines))
     numbers = task_numbers(lines)
     drawn = weights(numbers) if len(set(numbers)) > 1 else None
     points = []
-    for limit in np.unique(np.linspace(0, last, min(last + 1, _POINTS)).round().astype(int)).tolist():
+    for limit in np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist():
         strict = [float(line.strict and line.steps <= limit) for line in lines]
         lenient = float(np.mean([line.lenient and line.steps <= limit for line in lines]))
         points.append(StepPoint(limit, float(np.mean(strict)), lenient, mean_interval(strict, numbers, 0, 1, drawn)))
