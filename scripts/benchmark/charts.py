@@ -73,7 +73,7 @@ def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable
 
 def dumbbells(rows: Sequence[tuple[str, float, float, str]], colours: tuple[str, str]) -> str:
     """Shares before and after, joined by a line: of each row its label, both shares and what is written beside."""
-    left, right, row = 150, 360, 21
+    left, right, row = 172, 356, 21
     height = row * len(rows) + 20
 
     def x(share: float) -> float:
@@ -86,7 +86,7 @@ def dumbbells(rows: Sequence[tuple[str, float, float, str]], colours: tuple[str,
     for at, (label, before, after, note) in enumerate(rows):
         y = row * at + 11
         parts.append(f"<g><title>{escape(label)}: {percent(before)}, {percent(after)}</title>")
-        parts.append(f'<text class="strong" x="0" y="{y + 4}">{escape(_cut(label, 23))}</text>')
+        parts.append(f'<text class="strong" x="0" y="{y + 4}">{escape(_cut(label, 22))}</text>')
         parts.append(f'<line class="joint" x1="{x(before):.1f}" x2="{x(after):.1f}" y1="{y}" y2="{y}"/>')
         for share, colour in zip((before, after), colours, strict=True):
             parts.append(f'<circle cx="{x(share):.1f}" cy="{y}" r="4.5" fill="var(--{colour})"/>')

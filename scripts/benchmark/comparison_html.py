@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scripts.benchmark import formats
-from scripts.benchmark.charts import Bar, Line, curves, dumbbells, forest, mini
+from scripts.benchmark.charts import Bar, Line, curves, dumbbells, forest
 from scripts.benchmark.comparison import Against, Change, Comparison, Difference
-from scripts.benchmark.formats import chance, count, percent, points, points_interval, share, share_interval, spread
-from scripts.benchmark.page import Cell, about, banner, card, document, key, missing, number, table, text
+from scripts.benchmark.formats import chance, count, percent, points, points_interval, share
+from scripts.benchmark.page import (
+    Cell,
+    about,
+    banner,
+    bar_cell,
+    card,
+    document,
+    interval_cell,
+    key,
+    mean_cell,
+    missing,
+    number,
+    spread_cell,
+    table,
+    text,
+)
 from scripts.benchmark.summary import Summary
 
 MOST_CHANGES = 12
@@ -18,8 +33,8 @@ COLOURS = 6
 """Runs that have a colour of their own; further ones share them."""
 
 METHOD = (
-    "Every run is set beside the first on the tasks and seeds that both have; a pair of which either ended as env_error "
-    "is left out. A difference is the other run minus the first, in percentage points.",
+    "Every run is set beside the first on the tasks and seeds that both have; a pair of which either ended as "
+    "env_error is left out. A difference is the other run minus the first, in percentage points.",
     "The 95% interval of a difference resamples tasks with all their pairs. p is exact and two-sided: the share of all "
     "choices of signs for the tasks' differences that come out at least as far from zero. Both take the task as the "
     "unit, since pairs of one task resemble each other. With several runs the p values are not corrected for their "
@@ -31,11 +46,10 @@ METHOD = (
 def comparison_html(comparison: Comparison) -> str:
     """The page."""
     labels, summaries = comparison.labels, comparison.summaries
+    title = f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs, each against {labels[0]}"
     body = [
-        f'<div class="eyebrow">Benchmark comparison</div><h1>{text(" against ".join(reversed(labels)))}</h1>'
-        if len(labels) == 2
-        else f'<div class="eyebrow">Benchmark comparison</div><h1>{len(labels)} runs, each against {text(labels[0])}</h1>',
-        *(f"{missing(summary.results)}" for summary in summaries),
+        f'<div class="eyebrow">Benchmark comparison</div><h1>{text(title)}</h1>',
+        *(missing(summary.results, label) for label, summary in zip(labels, summaries, strict=True)),
         *(banner(text(note)) for note in comparison.warnings),
         "<h2>Runs</h2>",
         _runs(labels, summaries),
@@ -50,7 +64,7 @@ def comparison_html(comparison: Comparison) -> str:
         f'<ul class="method">{"".join(f"<li>{line}</li>" for line in METHOD)}</ul>',
         "<footer>Written by selfsurf bench report; comparison.json holds every figure.</footer>",
     ]  # fmt: skip
-    return document(" against ".join(reversed(labels)), body)
+    return document(title, body)
 
 
 def _runs(labels: Sequence[str], summaries: Sequence[Summary]) -> str:
@@ -62,20 +76,19 @@ def _runs(labels: Sequence[str], summaries: Sequence[Summary]) -> str:
     rows = []
     for at, (label, summary) in enumerate(zip(labels, summaries, strict=True)):
         row, agent = summary.overall, summary.results.run.agent
-        strict = row.strict
         rows.append([
             Cell(_key(at, label), label),
-            number(strict and strict.mean, share(strict)),
-            Cell(mini(strict.mean, strict.interval) if strict else ""),
-            Cell(share_interval(strict)),
-            number(row.lenient and row.lenient.mean, share(row.lenient)),
-            number(row.time_reward and row.time_reward.mean, formats.mean(row.time_reward)),
+            mean_cell(row.strict, share),
+            bar_cell(row.strict),
+            interval_cell(row.strict),
+            mean_cell(row.lenient, share),
+            mean_cell(row.time_reward, formats.mean),
             number(row.episodes, f"{row.episodes:,}"),
             number(row.env_errors, f"{row.env_errors:,}"),
             number(row.missing, f"{row.missing:,}"),
-            number(row.steps and row.steps.median, spread(row.steps)),
-            number(row.seconds and row.seconds.median, spread(row.seconds)),
-            number(row.completion_tokens and row.completion_tokens.median, spread(row.completion_tokens)),
+            spread_cell(row.steps),
+            spread_cell(row.seconds),
+            spread_cell(row.completion_tokens),
             Cell(text(agent.model or "")),
             Cell(text(agent.adapter or "")),
         ])  # fmt: skip
@@ -91,8 +104,7 @@ def _against(first: str, against: Against, at: int, comparison: Comparison) -> l
         f"{percent(against.first_rate)} to {percent(against.other_rate)} strict, "
         f"<b>{points(strict.mean)} points</b>, 95% {points_interval(strict.interval)}, p {chance(strict.p)}.</p>",
         '<div class="charts">',
-        card("Difference in percentage points", _differences(against)),
-        card("Pairs by who solved them, strictly", _quad(first, against)),
+        card("Difference in percentage points", _differences(against), _quad(first, against)),
         _curves(comparison, at),
         _changes(first, against, at),
         "</div>",
@@ -125,6 +137,7 @@ def _ends(bar: Bar) -> tuple[float, ...]:
 def _quad(first: str, against: Against) -> str:
     counts, other = against.counts, text(against.label)
     return (
+        '<h3 class="apart">Pairs by who solved them, strictly</h3>'
         f'<div class="quad"><span></span><span>{text(first)} solved</span><span>{text(first)} not</span>'
         f"<span>{other} solved</span><b>{counts.both:,}</b><b class='gain'>{counts.only_other:,}</b>"
         f"<span>{other} not</span><b class='loss'>{counts.only_first:,}</b><b>{counts.neither:,}</b></div>"
@@ -134,10 +147,14 @@ def _quad(first: str, against: Against) -> str:
 def _curves(comparison: Comparison, at: int) -> str:
     runs = [(each, comparison.summaries[each]) for each in (0, at) if comparison.summaries[each].step_curve]
     lines = [
-        Line(comparison.labels[each], f"run-{each % COLOURS}", [(point.steps, point.strict) for point in run.step_curve],
-             [point.interval for point in run.step_curve])
+        Line(
+            comparison.labels[each],
+            f"run-{each % COLOURS}",
+            [(point.steps, point.strict) for point in run.step_curve],
+            [point.interval for point in run.step_curve],
+        )
         for each, run in runs
-    ]  # fmt: skip
+    ]
     legend = "".join(_key(each, comparison.labels[each]) for each, _ in runs)
     return card(
         "Strictly solved within so many steps, each on all its episodes",

@@ -24,8 +24,8 @@ def comparison_markdown(comparison: Comparison) -> str:
     ]  # fmt: skip
     heads = ["run", "strict", "95%", "lenient", "time-scaled", "episodes", "env_error", "missing"]
     lines = [f"# {plain(', '.join(labels[1:]))} against {plain(labels[0])}", ""]
-    for summary in summaries:
-        lines += missing(summary.results)
+    for label, summary in zip(labels, summaries, strict=True):
+        lines += missing(summary.results, label)
     lines += [f"> {plain(note)}\n" for note in comparison.warnings]
     lines += table(heads, rows)
     for against in comparison.against:
@@ -50,8 +50,8 @@ def _against(first: str, against: Against) -> list[str]:
     lines = [
         f"## {plain(against.label)} against {plain(first)}",
         "",
-        f"{count(against.pairs, 'pair')} of {count(against.tasks, 'task')}, {against.left_out:,} left out for env_error: "
-        f"{percent(against.first_rate)} to {percent(against.other_rate)} strict.",
+        f"{count(against.pairs, 'pair')} of {count(against.tasks, 'task')}, {against.left_out:,} left out for "
+        f"env_error: {percent(against.first_rate)} to {percent(against.other_rate)} strict.",
         *table(["success", "difference", "95%", "p"], rows),
     ]
     if against.time_reward:

@@ -15,9 +15,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from scripts.benchmark.formats import NONE, amount, count, seeds, spread
+from scripts.benchmark.charts import mini
+from scripts.benchmark.formats import NONE, amount, count, seeds, share_interval, spread
 from scripts.benchmark.reading import Results, Run
-from scripts.benchmark.summary import OUTCOMES, Row
+from scripts.benchmark.summary import OUTCOMES, Mean, Row, Spread
 
 LONGEST = 1200
 """Characters of a text from an episode that a page shows; report.json has all of them."""
@@ -103,14 +104,25 @@ def number(value: float | None, written: str) -> Cell:
     return Cell(written, "" if value is None else value)
 
 
-def effort(field: str) -> Callable[[Row], Cell]:
-    """A cell with median and 90th percentile of a field."""
+def mean_cell(value: Mean | None, write: Callable[[Mean | None], str]) -> Cell:
+    """A cell with a mean, sorted by it."""
+    return number(value.mean if value else None, write(value))
 
-    def cell(row: Row) -> Cell:
-        value = getattr(row, field)
-        return number(value.median if value else None, spread(value))
 
-    return cell
+def spread_cell(value: Spread | None) -> Cell:
+    """A cell with median and 90th percentile, sorted by the median."""
+    return number(value.median if value else None, spread(value))
+
+
+def interval_cell(value: Mean | None) -> Cell:
+    """A cell with the interval of a success, sorted by its lower end."""
+    interval = value.interval if value else None
+    return number(interval.low if interval else None, share_interval(value))
+
+
+def bar_cell(value: Mean | None) -> Cell:
+    """A cell with a success and its interval as a picture."""
+    return Cell(mini(value.mean, value.interval), value.mean) if value else Cell("", "")
 
 
 def tile(label: str, value: str, note: str, wide: bool = False) -> str:
@@ -177,15 +189,15 @@ def about(run: Run) -> str:
     return f'<div class="card"><dl class="about">{command}{shown}</dl></div>'
 
 
-def missing(results: Results) -> str:
+def missing(results: Results, whose: str = "") -> str:
     """The banner of an incomplete run, or nothing."""
     if not results.missing:
         return ""
     asked = len(results.run.tasks) * len(results.run.seeds)
     items = ", ".join(f"{task} #{seed}" for task, seed in results.missing)
     return banner(
-        f"<details><summary><b>Incomplete: {len(results.missing):,} of {count(asked, 'episode')} are missing.</b> "
-        "Every figure below is of the episodes that are there; run the same command again to finish."
+        f"<details><summary><b>Incomplete{f', {text(whose)}' if whose else ''}: {len(results.missing):,} of {count(asked, 'episode')} are missing.</b> "
+        "Every figure is of the episodes that are there; run the same command again to finish."
         f'</summary><p class="mono">{escape(items)}</p></details>',
         bad=True,
     )

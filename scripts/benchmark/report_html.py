@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.benchmark import formats
-from scripts.benchmark.charts import Bar, Line, columns, curves, forest, mini
+from scripts.benchmark.charts import Bar, Line, columns, curves, forest
 from scripts.benchmark.failures import failures
-from scripts.benchmark.formats import NONE, amount, count, duration, percent_interval, share, share_interval
+from scripts.benchmark.formats import NONE, amount, count, duration, share, share_interval
 from scripts.benchmark.page import (
     Cell,
     Column,
     about,
     banner,
+    bar_cell,
     card,
     date,
     document,
-    effort,
     figures,
+    interval_cell,
+    mean_cell,
     missing,
     number,
     outcome_bar,
+    spread_cell,
     table,
     text,
     tile,
@@ -226,35 +229,18 @@ def _task_columns(results: Results) -> list[Column]:
 
 def _figure_columns() -> list[Column]:
     return [
-        Column("Strict", _mean("strict", share)),
-        Column("", _bar, number=False),
-        Column("95%", _interval),
-        Column("Lenient", _mean("lenient", share)),
-        Column("Time-scaled", _mean("time_reward", formats.mean)),
-        Column("Steps", effort("steps")),
-        Column("Seconds", effort("seconds")),
-        Column("Tokens read", effort("prompt_tokens")),
-        Column("Tokens written", effort("completion_tokens")),
+        Column("Strict", lambda row: mean_cell(row.strict, share)),
+        Column("", lambda row: bar_cell(row.strict), number=False),
+        Column("95%", lambda row: interval_cell(row.strict)),
+        Column("Lenient", lambda row: mean_cell(row.lenient, share)),
+        Column("Time-scaled", lambda row: mean_cell(row.time_reward, formats.mean)),
+        Column("Steps", lambda row: spread_cell(row.steps)),
+        Column("Seconds", lambda row: spread_cell(row.seconds)),
+        Column("Tokens read", lambda row: spread_cell(row.prompt_tokens)),
+        Column("Tokens written", lambda row: spread_cell(row.completion_tokens)),
         Column("env_error", lambda row: number(row.env_errors, str(row.env_errors) if row.env_errors else "")),
         Column("Missing", lambda row: number(row.missing, str(row.missing) if row.missing else "")),
     ]
-
-
-def _mean(field: str, write: Callable[[Mean | None], str]) -> Callable[[Row], Cell]:
-    def cell(row: Row) -> Cell:
-        value: Mean | None = getattr(row, field)
-        return number(value.mean if value else None, write(value))
-
-    return cell
-
-
-def _bar(row: Row) -> Cell:
-    return Cell(mini(row.strict.mean, row.strict.interval) if row.strict else "", row.strict.mean if row.strict else "")
-
-
-def _interval(row: Row) -> Cell:
-    interval = row.strict.interval if row.strict else None
-    return number(interval.low if interval else None, percent_interval(interval))
 
 
 class _Cells:
