@@ -198,7 +198,7 @@ def _change(change: Change | None) -> list[Cell]:
     return [
         number(change.first / change.pairs, f"{change.first}/{change.pairs}"),
         number(change.other / change.pairs, f"{change.other}/{change.pairs}"),
-        number(change.difference, points(change.difference) if change.difference else "0"),
+        number(change.difference, points(change.difference)),
     ]
 
 

@@ -81,13 +81,8 @@ def _options(names: Sequence[str]) -> str:
 
 def _card(results: Results, line: Line, shot: Path | None, embedded: dict[Pair, str], folder: Path) -> str:
     data = embedded.get((line.task, line.seed))
-    picture = (
-        f'<img src="{data}" alt="Last screenshot" loading="lazy">'
-        if data
-        else "screenshot"
-        if shot
-        else "no screenshot"
-    )
+    nothing = "screenshot" if shot else "no screenshot"
+    picture = f'<img src="{data}" alt="Last screenshot" loading="lazy">' if data else nothing
     framed = (
         f'<a class="shot" href="{_link(shot, folder)}">{picture}</a>' if shot else f'<div class="shot">{picture}</div>'
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scripts.benchmark.intervals import Interval
+from scripts.benchmark.reading import Results
 from scripts.benchmark.summary import Mean, Spread
 
 NONE = "–"
@@ -18,7 +19,7 @@ def percent(share: float | None) -> str:
 
 def points(difference: float) -> str:
     """A difference of shares in percentage points, with its sign."""
-    return f"{100 * difference:+.1f}"
+    return f"{100 * difference:+.1f}" if difference else "0"
 
 
 def percent_interval(interval: Interval | None) -> str:
@@ -89,3 +90,15 @@ def seeds(numbers: Sequence[int]) -> str:
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[0] + len(ordered))):
         return f"{ordered[0]}-{ordered[-1]}"
     return ", ".join(map(str, ordered))
+
+
+def incomplete(results: Results, whose: str = "") -> str:
+    """How much an incomplete run lacks."""
+    asked = len(results.run.tasks) * len(results.run.seeds)
+    of = f" {whose}" if whose else ""
+    return f"INCOMPLETE{of}: {len(results.missing):,} of {count(asked, 'episode')} missing."
+
+
+def date(started: str) -> str:
+    """An ISO time to the minute."""
+    return started[:16].replace("T", " ")

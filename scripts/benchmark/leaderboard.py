@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from scripts.benchmark import formats
@@ -32,8 +33,8 @@ from scripts.benchmark.reading import ResultsError, read
 from scripts.benchmark.summary import Summary, summarise
 
 METHOD = (
-    "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; ranks "
-    "whose 95% intervals overlap may well be chance, which a comparison of the two runs tells.",
+    "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; "
+    "ranks whose 95% intervals overlap may well be chance, which a comparison of the two runs tells.",
     "Episodes that ended as env_error are in no share and are counted beside. Steps, tokens and seconds are median / "
     "90th percentile. Episodes a minute are those of one worker: 60 divided by the mean seconds of an episode.",
 )
@@ -82,6 +83,25 @@ def boards(summaries: Sequence[Summary]) -> list[Board]:
     return [
         Board(f"{suite}, {count(len(tasks), 'task')}, seeds {seeds(numbers)}", _ranked(runs))
         for (suite, tasks, numbers), runs in sorted(together.items())
+    ]
+
+
+def listed(found: Sequence[Board]) -> list[dict[str, Any]]:
+    """The tables as data."""
+    return [
+        {
+            "title": board.title,
+            "places": [
+                {
+                    "rank": place.rank,
+                    "folder": str(place.summary.results.folder),
+                    "run": place.summary.results.run.model_dump(mode="json"),
+                    "overall": asdict(place.summary.overall),
+                }
+                for place in board.places
+            ],
+        }
+        for board in found
     ]
 
 

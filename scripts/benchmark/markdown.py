@@ -8,7 +8,8 @@ from collections.abc import Sequence
 LONGEST = 240
 """Characters of a text from an episode; report.json has all of them."""
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
+_SPECIAL = re.compile(r"([\\`*_\[\]|~<>&@]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+"""What starts markup inside a line; GitHub makes links of bare addresses, too."""
 
 
 def plain(value: object, most: int = LONGEST) -> str:

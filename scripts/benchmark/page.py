@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from scripts.benchmark.charts import mini
-from scripts.benchmark.formats import NONE, amount, count, seeds, share_interval, spread
+from scripts.benchmark.formats import NONE, amount, count, incomplete, seeds, share_interval, spread
 from scripts.benchmark.reading import Results, Run
 from scripts.benchmark.summary import OUTCOMES, Mean, Row, Spread
 
@@ -193,19 +193,13 @@ def missing(results: Results, whose: str = "") -> str:
     """The banner of an incomplete run, or nothing."""
     if not results.missing:
         return ""
-    asked = len(results.run.tasks) * len(results.run.seeds)
     items = ", ".join(f"{task} #{seed}" for task, seed in results.missing)
     return banner(
-        f"<details><summary><b>Incomplete{f', {text(whose)}' if whose else ''}: {len(results.missing):,} of {count(asked, 'episode')} are missing.</b> "
+        f"<details><summary><b>{text(incomplete(results, whose))}</b> "
         "Every figure is of the episodes that are there; run the same command again to finish."
         f'</summary><p class="mono">{escape(items)}</p></details>',
         bad=True,
     )
-
-
-def date(started: str) -> str:
-    """The day of a time."""
-    return started[:16].replace("T", " ")
 
 
 def _with_hash(name: str | None, sha256: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from scripts.benchmark.comparison import Comparison, compare
 from scripts.benchmark.comparison_html import comparison_html
 from scripts.benchmark.comparison_markdown import comparison_markdown
+from scripts.benchmark.formats import chance, count, incomplete, points, points_interval, share, share_interval
 from scripts.benchmark.reading import read
 from scripts.benchmark.report_html import report_html
 from scripts.benchmark.report_markdown import report_markdown
@@ -37,6 +38,29 @@ def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[
     out.mkdir(parents=True, exist_ok=True)
     texts = comparison_markdown(comparison), comparison_html(comparison)
     return comparison, _write(out, "comparison", comparison.as_json(), *texts)
+
+
+def headline(figures: Summary | Comparison) -> list[str]:
+    """What the figures come to, in a few lines."""
+    if isinstance(figures, Summary):
+        row, results = figures.overall, figures.results
+        lacking = [incomplete(results)] if results.missing else []
+        beside = f", {row.env_errors} env_error beside" if row.env_errors else ""
+        return [
+            *lacking,
+            f"{share(row.strict)} strict ({share_interval(row.strict)}), {share(row.lenient)} lenient, "
+            f"{count(row.episodes, 'episode')}{beside}",
+        ]
+    runs = list(zip(figures.labels, figures.summaries, strict=True))
+    return [
+        *(incomplete(summary.results, label) for label, summary in runs if summary.results.missing),
+        *figures.warnings,
+        *(
+            f"{each.label} against {figures.labels[0]}: {points(each.strict.mean)} points strict "
+            f"(95% {points_interval(each.strict.interval)}), p {chance(each.strict.p)}, {count(each.pairs, 'pair')}"
+            for each in figures.against
+        ),
+    ]
 
 
 def _write(out: Path, name: str, figures: dict[str, Any], markdown: str, html: str) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from scripts.benchmark import formats
 from scripts.benchmark.charts import Bar, Line, columns, curves, forest
 from scripts.benchmark.failures import failures
-from scripts.benchmark.formats import NONE, amount, count, duration, share, share_interval
+from scripts.benchmark.formats import NONE, amount, count, date, duration, share, share_interval
 from scripts.benchmark.page import (
     Cell,
     Column,
@@ -18,7 +18,6 @@ from scripts.benchmark.page import (
     banner,
     bar_cell,
     card,
-    date,
     document,
     figures,
     interval_cell,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scripts.benchmark import formats
-from scripts.benchmark.formats import count, seeds, share, share_interval, spread
+from scripts.benchmark.formats import count, date, incomplete, seeds, share, share_interval, spread
 from scripts.benchmark.markdown import plain, table
 from scripts.benchmark.reading import Results
 from scripts.benchmark.summary import Row, Summary
@@ -48,23 +48,21 @@ def report_markdown(summary: Summary) -> str:
                     for line in results.env_errors]),
         ]  # fmt: skip
     lines += [
-        "Strict: the task's own reward is 1; lenient: above 0. env_error, an infrastructure failure, is in no figure but "
-        "its own. Intervals: bootstrap over tasks and their seeds; for one task Wilson's. Steps, seconds and tokens: "
-        "median / 90th percentile.",
+        "Strict: the task's own reward is 1; lenient: above 0. env_error, an infrastructure failure, is in no figure "
+        "but its own. Intervals: bootstrap over tasks and their seeds; for one task Wilson's. Steps, seconds and "
+        "tokens: median / 90th percentile.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def missing(results: Results) -> list[str]:
+def missing(results: Results, whose: str = "") -> list[str]:
     """What an incomplete run lacks, loudly; or nothing."""
     if not results.missing:
         return []
-    asked = len(results.run.tasks) * len(results.run.seeds)
     names = ", ".join(plain(f"{task} #{seed}") for task, seed in results.missing[:50])
     more = f", and {len(results.missing) - 50:,} more" if len(results.missing) > 50 else ""
     return [
-        f"> **INCOMPLETE: {len(results.missing):,} of {count(asked, 'episode')} are missing.** Every figure is of the "
-        "episodes that are there.",
+        f"> **{plain(incomplete(results, whose))}** Every figure is of the episodes that are there.",
         ">",
         f"> {names}{more}",
         "",
@@ -77,7 +75,7 @@ def facts(results: Results) -> list[str]:
     git = f"{run.git.revision[:12]}{' with uncommitted changes' if run.git.dirty else ''}" if run.git else "unknown"
     limit = "no step limit" if run.max_steps is None else f"at most {count(run.max_steps, 'step')}"
     return [
-        f"- {count(len(run.tasks), 'task')}, seeds {seeds(run.seeds)}, {limit}; started {plain(run.started)}; "
+        f"- {count(len(run.tasks), 'task')}, seeds {seeds(run.seeds)}, {limit}; started {plain(date(run.started))}; "
         f"git {plain(git)}",
         f"- model {plain(run.agent.model or 'none')}, adapter {plain(run.agent.adapter or 'none')}",
         *([f"- `{' '.join(run.command).replace('`', '')}`"] if run.command else []),
