@@ -8,12 +8,17 @@ from typing import Annotated
 
 import typer
 
+from scripts import bench_run
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
 
 @app.callback()
 def _group() -> None:
     """Measure against a raw limit or a peer, in one run."""
+
+
+app.command("run")(bench_run.main)
 
 
 @app.command("env")

@@ -1,1 +1,1 @@
-"""Benchmarks: run a suite into a results folder, and read results folders as reports, comparisons and leaderboards."""
+"""Benchmarks of agents on suites: the runner, its books, and what is read out of them."""
