@@ -48,7 +48,7 @@ def mini(value: float | None, interval: Interval | None) -> str:
 
 def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable[[float], str] = percent) -> str:
     """Values with their intervals below each other, on one scale."""
-    left, right, row = 118, 322, 23
+    left, right, row = 118, 302, 23
     height = row * len(bars) + 20
 
     def x(value: float) -> float:
@@ -67,7 +67,7 @@ def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable
             start, end = x(max(bar.interval.low, low)), x(min(bar.interval.high, high))
             parts.append(f'<line class="whisker" x1="{start:.1f}" x2="{end:.1f}" y1="{y}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(min(max(bar.value, low), high)):.1f}" cy="{y}" r="4.5"/>')
-        parts.append(f'<text class="strong" x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(bar.note)}</text></g>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(bar.note)}</text></g>')
     return _svg(height, "Values with 95% intervals", parts)
 
 
@@ -90,7 +90,7 @@ def dumbbells(rows: Sequence[tuple[str, float, float, str]], colours: tuple[str,
         parts.append(f'<line class="joint" x1="{x(before):.1f}" x2="{x(after):.1f}" y1="{y}" y2="{y}"/>')
         for share, colour in zip((before, after), colours, strict=True):
             parts.append(f'<circle cx="{x(share):.1f}" cy="{y}" r="4.5" fill="var(--{colour})"/>')
-        parts.append(f'<text class="strong" x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(note)}</text></g>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(note)}</text></g>')
     return _svg(height, "Shares of two runs by task", parts)
 
 

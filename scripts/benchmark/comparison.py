@@ -175,6 +175,10 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
     ):
         if a != b:
             notes.append(f"The {name} differs: {label} has {_shown(a)}, {other_label} has {_shown(b)}.")
+    here = {task.id: task.options for task in first.run.tasks}
+    differ = [task.id for task in other.run.tasks if here.get(task.id, task.options) != task.options]
+    if differ:
+        notes.append(f"The options of {len(differ)} tasks differ between {label} and {other_label}.")
     return notes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scripts.benchmark import formats
 from scripts.benchmark.charts import Bar, Line, curves, dumbbells, forest
 from scripts.benchmark.comparison import Against, Change, Comparison, Difference
-from scripts.benchmark.formats import chance, count, percent, points, points_interval, share
+from scripts.benchmark.formats import chance, count, percent, points, points_interval, share, short
 from scripts.benchmark.page import (
     Cell,
     about,
@@ -168,7 +168,12 @@ def _changes(first: str, against: Against, at: int) -> str:
     if not changed:
         return card("Largest changes", '<p class="soft">No task changed.</p>')
     rows = [
-        (each.task, each.first / each.pairs, each.other / each.pairs, f"{each.first} to {each.other} of {each.pairs}")
+        (
+            short(each.task),
+            each.first / each.pairs,
+            each.other / each.pairs,
+            f"{each.first} to {each.other} of {each.pairs}",
+        )
         for each in changed
     ]
     legend = f'<div class="legend">{_key(0, first)}{_key(at, against.label)}</div>'

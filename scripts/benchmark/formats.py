@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from scripts.benchmark.intervals import Interval
@@ -90,6 +91,11 @@ def seeds(numbers: Sequence[int]) -> str:
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[0] + len(ordered))):
         return f"{ordered[0]}-{ordered[-1]}"
     return ", ".join(map(str, ordered))
+
+
+def short(task: str) -> str:
+    """A task's id without what all of a family share, for places where little fits: `MiniWoB/click-tab-v0`."""
+    return re.sub(r"^\w+/|-v\d+$", "", task)
 
 
 def incomplete(results: Results, whose: str = "") -> str:

@@ -6,6 +6,7 @@ others without a rank: what it lacks may be what it would have failed.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,18 +26,17 @@ from scripts.benchmark.page import (
     interval_cell,
     mean_cell,
     number,
-    spread_cell,
     table,
     text,
 )
 from scripts.benchmark.reading import ResultsError, read
-from scripts.benchmark.summary import Summary, summarise
+from scripts.benchmark.summary import Spread, Summary, summarise
 
 METHOD = (
     "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; "
-    "ranks whose 95% intervals overlap may well be chance, which a comparison of the two runs tells.",
-    "Episodes that ended as env_error are in no share and are counted beside. Steps, tokens and seconds are median / "
-    "90th percentile. Episodes a minute are those of one worker: 60 divided by the mean seconds of an episode.",
+    "ranks whose 95% intervals overlap may be chance: a comparison of the two runs tells.",
+    "Episodes that ended as env_error are in no share and are counted beside. Steps, tokens and seconds of an "
+    "episode are medians. Episodes a minute are by the clock on the wall, with all workers.",
 )
 
 
@@ -75,15 +75,22 @@ def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
     """Put runs of the same suite, tasks and seeds together and rank them."""
-    together: dict[tuple[str, tuple[str, ...], tuple[int, ...]], list[Summary]] = {}
+    together: dict[tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]], list[Summary]] = {}
     for summary in summaries:
         run = summary.results.run
-        asked = (run.suite, tuple(sorted(task.id for task in run.tasks)), tuple(sorted(run.seeds)))
+        tasks = tuple(sorted((task.id, json.dumps(task.options, sort_keys=True)) for task in run.tasks))
+        asked = (run.suite, tasks, tuple(sorted(run.seeds)))
         together.setdefault(asked, []).append(summary)
     return [
-        Board(f"{suite}, {count(len(tasks), 'task')}, seeds {seeds(numbers)}", _ranked(runs))
+        Board(f"{suite}, {count(len(tasks), 'task')}{_options(tasks)}, seeds {seeds(numbers)}", _ranked(runs))
         for (suite, tasks, numbers), runs in sorted(together.items())
     ]
+
+
+def _options(tasks: Sequence[tuple[str, str]]) -> str:
+    """What sets these tasks apart from the same tasks with other options."""
+    options = {given for _, given in tasks}
+    return " with various options" if len(options) > 1 else "" if options == {"{}"} else f" with {options.pop()}"
 
 
 def listed(found: Sequence[Board]) -> list[dict[str, Any]]:
@@ -141,40 +148,47 @@ def leaderboard_html(found: Sequence[Board], folder: Path) -> str:
 
 
 _HEADS = (
-    ("Rank", True), ("Agent", False), ("Strict", True), ("", False), ("95%", True), ("Lenient", True),
-    ("Time-scaled", True), ("Model", False), ("Adapter", False), ("Step limit", True), ("Steps", True),
-    ("Episodes", True), ("env_error", True), ("Missing", True), ("Episodes/min", True), ("Seconds", True),
-    ("Tokens read", True), ("Tokens written", True), ("Cost", True), ("Date", False), ("Git", False),
+    ("", True), ("Agent, model, adapter", False), ("Strict", True), ("", False), ("95%", True), ("Lenient", True),
+    ("Time-scaled", True), ("Step limit", True), ("Steps", True), ("Episodes", True), ("env_error", True),
+    ("Missing", True), ("Episodes/min", True), ("Seconds", True), ("Tokens read", True), ("Written", True),
+    ("Cost", True), ("Date, git", False),
 )  # fmt: skip
 
 
 def _row(place: Place, folder: Path) -> list[Cell]:
     summary = place.summary
     row, run = summary.overall, summary.results.run
-    rate = _a_minute(summary)
+    rate = summary.results.per_minute
     return [
         number(place.rank, str(place.rank or NONE)),
-        Cell(f"<b>{_linked(summary, folder)}</b>", run.agent.name),
+        Cell(f'<b>{_linked(summary, folder)}</b><div class="soft small">{text(_model(summary))}</div>', run.agent.name),
         mean_cell(row.strict, share),
         bar_cell(row.strict),
         interval_cell(row.strict),
         mean_cell(row.lenient, share),
         mean_cell(row.time_reward, formats.mean),
-        Cell(text(run.agent.model or "")),
-        Cell(text(run.agent.adapter or "")),
         number(run.max_steps, str(run.max_steps if run.max_steps is not None else "none")),
-        spread_cell(row.steps),
+        _median(row.steps),
         number(row.episodes, f"{row.episodes:,}"),
         number(row.env_errors, f"{row.env_errors:,}"),
         number(row.missing, f"{row.missing:,}"),
         number(rate, amount(rate)),
-        spread_cell(row.seconds),
-        spread_cell(row.prompt_tokens),
-        spread_cell(row.completion_tokens),
+        _median(row.seconds),
+        _median(row.prompt_tokens),
+        _median(row.completion_tokens),
         number(row.cost, amount(row.cost)),
-        Cell(text(date(run.started)), run.started),
-        Cell(text(_git(summary))),
+        Cell(f'{text(date(run.started))}<div class="soft small">{text(_git(summary))}</div>', run.started),
     ]
+
+
+def _median(value: Spread | None) -> Cell:
+    median = value.median if value else None
+    return number(median, amount(median))
+
+
+def _model(summary: Summary) -> str:
+    agent = summary.results.run.agent
+    return ", ".join(part for part in (agent.model, agent.adapter) if part)
 
 
 def _linked(summary: Summary, folder: Path) -> str:
@@ -183,11 +197,6 @@ def _linked(summary: Summary, folder: Path) -> str:
     if not report.exists():
         return name
     return f'<a href="./{quote(Path(os.path.relpath(report.resolve(), folder.resolve())).as_posix())}">{name}</a>'
-
-
-def _a_minute(summary: Summary) -> float | None:
-    seconds = summary.overall.seconds
-    return 60 * summary.overall.episodes / seconds.total if seconds and seconds.total else None
 
 
 def _git(summary: Summary) -> str:
@@ -216,6 +225,6 @@ def _markdown_row(place: Place) -> list[str]:
         str(place.rank or "incomplete"), plain(run.agent.name), plain(run.agent.model or ""),
         plain(run.agent.adapter or ""), share(row.strict), share_interval(row.strict), share(row.lenient),
         formats.mean(row.time_reward), str(run.max_steps if run.max_steps is not None else "none"),
-        formats.spread(row.steps), amount(_a_minute(summary)), formats.spread(row.completion_tokens),
+        _median(row.steps).html, amount(summary.results.per_minute), _median(row.completion_tokens).html,
         amount(row.cost), str(row.env_errors), str(row.missing), plain(date(run.started)), plain(_git(summary)),
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from scripts.benchmark.charts import mini
-from scripts.benchmark.formats import NONE, amount, count, incomplete, seeds, share_interval, spread
+from scripts.benchmark.formats import NONE, amount, count, duration, incomplete, seeds, share_interval, spread
 from scripts.benchmark.reading import Results, Run
 from scripts.benchmark.summary import OUTCOMES, Mean, Row, Spread
 
@@ -180,8 +180,13 @@ def about(run: Run) -> str:
         "Retries of env_error": run.retries,
         "Started": run.started or NONE,
         "Git": f"{git.revision}{', with uncommitted changes' if git.dirty else ''}" if git else NONE,
-        "Versions": _pairs(run.versions),
+        "Versions": _pairs({name: version for name, version in run.versions.items() if version != "absent"}),
         "Host": _pairs(run.host),
+        "Sessions": "; ".join(
+            f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"
+            for each in run.sessions
+        )
+        or NONE,
         **{name.replace("_", " ").capitalize(): _value(value) for name, value in (run.model_extra or {}).items()},
     }
     shown = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in facts.items() if value != NONE)

@@ -39,6 +39,16 @@ class AskedTask(BaseModel):
     id: str
     split: str = ""
     groups: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    """Passed to the task: it is another task with others."""
+
+
+class Session(BaseModel):
+    """What one process of the run did; one that was killed has left none."""
+
+    seconds: Amount
+    episodes: Count
+    workers: Count = 1
 
 
 class Agent(BaseModel):
@@ -77,6 +87,7 @@ class Run(BaseModel):
     command: tuple[str, ...] = ()
     started: str = ""
     host: dict[str, Any] = {}
+    sessions: tuple[Session, ...] = ()
 
 
 class Line(BaseModel):
@@ -145,6 +156,12 @@ class Results:
     def env_errors(self) -> tuple[Line, ...]:
         """The episodes that ended by no fault of the agent's: beside the score, never in it."""
         return tuple(line for line in self.lines if not line.counted)
+
+    @property
+    def per_minute(self) -> float | None:
+        """Episodes a minute by the clock on the wall, with all workers, over the sessions that are known."""
+        seconds = sum(session.seconds for session in self.run.sessions)
+        return 60 * sum(session.episodes for session in self.run.sessions) / seconds if seconds else None
 
     @cached_property
     def missing(self) -> tuple[Pair, ...]:

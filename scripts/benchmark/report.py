@@ -11,7 +11,7 @@ from scripts.benchmark.comparison import Comparison, compare
 from scripts.benchmark.comparison_html import comparison_html
 from scripts.benchmark.comparison_markdown import comparison_markdown
 from scripts.benchmark.formats import chance, count, incomplete, points, points_interval, share, share_interval
-from scripts.benchmark.reading import read
+from scripts.benchmark.reading import Results, read
 from scripts.benchmark.report_html import report_html
 from scripts.benchmark.report_markdown import report_markdown
 from scripts.benchmark.summary import Summary, summarise
@@ -44,7 +44,7 @@ def headline(figures: Summary | Comparison) -> list[str]:
     """What the figures come to, in a few lines."""
     if isinstance(figures, Summary):
         row, results = figures.overall, figures.results
-        lacking = [incomplete(results)] if results.missing else []
+        lacking = _lacking(results)
         beside = f", {row.env_errors} env_error beside" if row.env_errors else ""
         return [
             *lacking,
@@ -53,7 +53,7 @@ def headline(figures: Summary | Comparison) -> list[str]:
         ]
     runs = list(zip(figures.labels, figures.summaries, strict=True))
     return [
-        *(incomplete(summary.results, label) for label, summary in runs if summary.results.missing),
+        *(line for label, summary in runs for line in _lacking(summary.results, label)),
         *figures.warnings,
         *(
             f"{each.label} against {figures.labels[0]}: {points(each.strict.mean)} points strict "
@@ -61,6 +61,14 @@ def headline(figures: Summary | Comparison) -> list[str]:
             for each in figures.against
         ),
     ]
+
+
+def _lacking(results: Results, whose: str = "") -> list[str]:
+    """How much is missing, and the first of it."""
+    if not results.missing:
+        return []
+    names = ", ".join(f"{task} #{seed}" for task, seed in results.missing[:10])
+    return [f"{incomplete(results, whose)} {names}{' ...' if len(results.missing) > 10 else ''}"]
 
 
 def _write(out: Path, name: str, figures: dict[str, Any], markdown: str, html: str) -> list[Path]:

@@ -57,7 +57,7 @@ def report_html(summary: Summary, folder: Path) -> str:
         _head(summary),
         missing(results),
         _remarks(results),
-        _tiles(summary.overall),
+        _tiles(summary.overall, results.per_minute),
         "<h2>Success</h2>",
         '<div class="charts">',
         *_charts(summary),
@@ -108,7 +108,7 @@ def _remarks(results: Results) -> str:
     return "".join(banner(remark) for remark in remarks)
 
 
-def _tiles(row: Row) -> str:
+def _tiles(row: Row, per_minute: float | None) -> str:
     solved = f"{row.solved:,} of {count(row.episodes, 'episode')}"
     tokens = row.completion_tokens
     cost = f", cost {amount(row.cost)}" if row.cost is not None else ""
@@ -119,7 +119,7 @@ def _tiles(row: Row) -> str:
         tile("Time-scaled reward", formats.mean(row.time_reward), formats.mean_interval(row.time_reward)),
         tile("Steps", amount(row.steps.median) if row.steps else NONE, _ninetieth(row, "steps")),
         tile("Seconds an episode", amount(row.seconds.median) if row.seconds else NONE,
-             f"{_ninetieth(row, 'seconds')}, {duration(row.seconds.total) if row.seconds else NONE} in all"),
+             f"{_ninetieth(row, 'seconds')}, {amount(per_minute)} episodes a minute"),
         tile("Tokens written", amount(tokens.median) if tokens else NONE,
              f"{_ninetieth(row, 'completion_tokens')}{cost}" if tokens else "not told by the agent"),
         tile("env_error", f"{row.env_errors:,}", f"{row.missing:,} missing"),

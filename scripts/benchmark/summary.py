@@ -130,6 +130,7 @@ class Summary:
             "complete": self.complete,
             "last_line_cut": results.cut,
             "run": results.run.model_dump(mode="json"),
+            "episodes_per_minute": results.per_minute,
             "overall": asdict(self.overall),
             "splits": [asdict(row) for row in self.splits],
             "groups": [asdict(row) for row in self.groups],
