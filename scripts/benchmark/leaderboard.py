@@ -150,7 +150,7 @@ def leaderboard_html(found: Sequence[Board], folder: Path) -> str:
 _HEADS = (
     ("", True), ("Agent, model, adapter", False), ("Strict", True), ("", False), ("95%", True), ("Lenient", True),
     ("Time-scaled", True), ("Step limit", True), ("Steps", True), ("Episodes", True), ("env_error", True),
-    ("Missing", True), ("Episodes/min", True), ("Seconds", True), ("Tokens read", True), ("Written", True),
+    ("Missing", True), ("Episodes a minute", True), ("Seconds", True), ("Tokens read", True), ("Tokens written", True),
     ("Cost", True), ("Date, git", False),
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,9 +56,15 @@ def difference_interval(differences: Sequence[float], tasks: Sequence[int], boun
     means = sums / numbers
     if np.ptp(means) == 0:
         return unanimous(float(means[0]), count, -bound, bound)
-    drawn = weights(range(count))  # of one value a task: that draws tasks alone
+    drawn = _drawn(count)
     low, high = percentiles(((drawn @ sums) / (drawn @ numbers))[:, None])
     return Interval(float(low[0]), float(high[0]), "bootstrap")
+
+
+@lru_cache(maxsize=4)
+def _drawn(count: int) -> Floats:
+    """Resamples of so many tasks, with one value each: that draws tasks alone."""
+    return weights(range(count))
 
 
 def sign_flip(differences: Sequence[int], tasks: Sequence[int]) -> float:
