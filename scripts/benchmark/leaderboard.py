@@ -177,7 +177,7 @@ def _row(place: Place, folder: Path) -> list[Cell]:
         _median(row.prompt_tokens),
         _median(row.completion_tokens),
         number(row.cost, amount(row.cost)),
-        Cell(f'{text(date(run.started))}<div class="soft small">{text(_git(summary))}</div>', run.started),
+        Cell(f'{text(date(run.started)[:10])}<div class="soft small">{text(_git(summary))}</div>', run.started),
     ]
 
 
@@ -201,7 +201,7 @@ def _linked(summary: Summary, folder: Path) -> str:
 
 def _git(summary: Summary) -> str:
     git = summary.results.run.git
-    return f"{git.revision[:10]}{' + changes' if git.dirty else ''}" if git else NONE
+    return f"{git.revision[:8]}{' + changes' if git.dirty else ''}" if git else NONE
 
 
 def leaderboard_markdown(found: Sequence[Board]) -> str:
@@ -226,5 +226,5 @@ def _markdown_row(place: Place) -> list[str]:
         plain(run.agent.adapter or ""), share(row.strict), share_interval(row.strict), share(row.lenient),
         formats.mean(row.time_reward), str(run.max_steps if run.max_steps is not None else "none"),
         _median(row.steps).html, amount(summary.results.per_minute), _median(row.completion_tokens).html,
-        amount(row.cost), str(row.env_errors), str(row.missing), plain(date(run.started)), plain(_git(summary)),
+        amount(row.cost), str(row.env_errors), str(row.missing), plain(date(run.started)[:10]), plain(_git(summary)),
     ]  # fmt: skip

@@ -250,6 +250,11 @@ def test_nothing_of_an_episode_becomes_markup(hostile):
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
+def _rows(text):
+    """The names of the tasks in the order of their table."""
+    return re.findall(r"^(a<b>|b)(?=\s)", text.split("By task")[1].split("Failures")[0], re.MULTILINE)
+
+
 def test_the_page_works_in_a_browser(hostile):
     env = gymnasium.make("Browser-v0", start_url=hostile.as_uri(), viewport=(400, 6000))
     try:
@@ -262,9 +267,10 @@ def test_the_page_works_in_a_browser(hostile):
         outcome = next(each for each in observation["elements"] if each["name"] == "Outcome")
         observation, *_ = env.step({"action": "select", "id": outcome["id"], "options": ["timeout"]})
         assert "1 of 2" in observation["page_text"]
-        seeds = next(each for each in observation["elements"] if each["name"] == "Solved" and each["role"] == "button")
-        observation, *_ = env.step({"action": "click", "id": seeds["id"]})
-        assert observation["last_error"] == ""
+        assert _rows(observation["page_text"]) == ["a<b>", "b"]
+        solved = [each for each in observation["elements"] if each["role"] == "button" and each["name"] == "Solved"]
+        observation, *_ = env.step({"action": "click", "id": solved[-1]["id"]})
+        assert _rows(observation["page_text"]) == ["b", "a<b>"]
         assert observation["title"] != "owned"
     finally:
         env.close()
