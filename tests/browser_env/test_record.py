@@ -9,7 +9,7 @@ import pytest
 import browser_env
 from agents.prompt import build, with_demonstration
 from browser_env.episode import Episode
-from browser_env.record import Recorder
+from browser_env.record import EARLY, Recorder
 from browser_env.replay import replay
 from browser_env.runtime import runtime
 from browser_env.tabs_watch import RECENT
@@ -515,3 +515,35 @@ def test_a_task_ends_the_recording(tmp_path):
     again = browser_env.AsyncBrowserEnv(task=task_of("MiniWoB/click-button-v0"), screenshot=False)
     result = play(again, Episode(tmp_path / "episode"))
     assert (result.complete, result.same_outcome, result.outcome, result.reward) == (True, True, "solved", 1.0)
+
+
+def test_input_before_the_recorder_is_in_a_new_document_is_recorded_late(recorded):
+    person = recorded(
+        "<a href=two.html>Go</a>",
+        two="<button>Next</button><input aria-label=Name>",
+    )
+    recorder = person.recorder
+    prepare, wait = recorder._prepare, asyncio.Event()
+
+    async def late(tab):
+        await wait.wait()
+        await prepare(tab)
+
+    recorder._prepare = late
+
+    async def quickly(page):
+        await page.mouse.click(20, 16)
+        await page.wait_for_url("**/two.html")
+        await page.mouse.click(20, 20)
+        box = await page.locator("input").bounding_box()
+        await page.mouse.click(box["x"] + 9, box["y"] + 9)
+        await page.keyboard.type("Ada")
+        wait.set()
+
+    person.do(quickly, 0)
+    assert person.done() == [
+        {"action": "click", "id": "Go"},
+        {"action": "click", "id": "Next"},
+        {"action": "fill", "id": "Name", "text": "Ada"},
+    ]
+    assert EARLY in person.steps[0]["events"] + person.steps[1]["events"]
