@@ -195,6 +195,7 @@ function record({event, report, reach}) {
     if (!ready) return;  // listen.js keeps it
     told.preventDefault();
     const fact = JSON.parse(told.detail);
+    if (fact.button > 2) return;  // those at the side of a mouse go back and forward: the browser tells of that
     const el = nodeAt(fact.path) || (fact.type === 'taken' ? DOC.documentElement(document) : null);
     if (!el) return;
     switch (fact.type) {

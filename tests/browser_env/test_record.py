@@ -547,3 +547,36 @@ def test_input_before_the_recorder_is_in_a_new_document_is_recorded_late(recorde
         {"action": "fill", "id": "Name", "text": "Ada"},
     ]
     assert EARLY in person.steps[0]["events"] + person.steps[1]["events"]
+
+
+def test_buttons_at_the_side_of_a_mouse_go_back(recorded):
+    person = recorded("<a href=two.html>Go</a>", two="<p>two")
+
+    async def side(page):
+        tab = person.recorder.core.session.active
+        for type in ("mousePressed", "mouseReleased"):
+            about = {"type": type, "x": 300, "y": 300, "button": "back", "clickCount": 1}
+            await tab.protocol.send("Input.dispatchMouseEvent", about)
+
+    person.click("a", RECENT)
+    person.at("/two.html")
+    person.do(side, 0)
+    person.at("/index.html")
+    assert person.done() == [{"action": "click", "id": "Go"}, {"action": "back"}]
+
+
+def test_loading_anew_is_an_action_only_when_a_person_asks_for_it(recorded):
+    person = recorded(
+        "<button onclick='location.reload()'>Reload</button><a href=index.html>Here</a><button onclick='history.go(0)'>Go</button>"
+    )
+    for name in ("Reload", "Here", "Go"):
+        document = person.recorder.core.session.active.document
+        person.click(f"text={name}", 0)
+        person.until(lambda old=document: person.recorder.core.session.active.document != old)
+    person.do(lambda page: page.reload(), 0)  # soon after an input
+    assert person.done() == [
+        {"action": "click", "id": "Reload"},
+        {"action": "click", "id": "Here"},
+        {"action": "click", "id": "Go"},
+        {"action": "navigate", "url": f"{ORIGIN}/index.html"},
+    ]
