@@ -17,6 +17,7 @@ from agents.agent import Act, Agent
 from browser_env.observation import Observation
 from envs_registry.loading import load_class
 from scripts.benchmark.plan import Key
+from scripts.console import quiet_libraries
 
 Privileged = Callable[[int], Any]
 
@@ -55,6 +56,8 @@ class AgentHost:
         elif name == "oracle":
             self._shared = agents.make("oracle", privileged=privileged)
         elif name == "scripted" or name in agents.BACKENDS:
+            if name in ("transformers", "mlx"):
+                quiet_libraries()
             self._shared = agents.make(name, **agents.check_options(name, self._options))
         else:
             kind = load_class(name)
