@@ -146,7 +146,7 @@ class Press(_MaybeAtElement):
 
 
 class Select(_AtElement):
-    """Choose options of a `<select>` by their label or value."""
+    """Choose options of a list by their label or value; in a text field or editor, mark that text."""
 
     action: Literal["select"] = "select"
     options: tuple[str, ...]
@@ -174,11 +174,12 @@ class Scroll(_MaybeAtElement):
 
 
 class Drag(BaseAction):
-    """Press the mouse on one element or point, move to another, release."""
+    """Press the mouse on one element or point, move to another, release. `via`: points to pass on the way, in order."""
 
     action: Literal["drag"] = "drag"
     from_: ElementId | Point | Selector = Field(alias="from")
     to: ElementId | Point | Selector
+    via: tuple[Point, ...] = Field(default=(), max_length=200)
 
 
 class Upload(_AtElement):

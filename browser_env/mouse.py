@@ -71,7 +71,7 @@ async def hover(reach: Reach, action: Hover) -> str:
 
 
 async def drag(reach: Reach, action: Drag) -> str:
-    """Press at one place, move to the other in steps, release.
+    """Press at one place, move to the other in steps, by way of points if there are any, release.
 
     The drag begins before the target is looked for, since beginning may move things; the target is scrolled into view
     with the mouse held down. Both are looked for once before: a press with nowhere to go would be a click.
@@ -81,12 +81,17 @@ async def drag(reach: Reach, action: Drag) -> str:
     source = await reach.resolve_point(action.from_)
     await reach.point(target)
     start = await reach.point(source, press=True)
+    way = [reach.on_page(*point) for point in action.via]
     await mouse.move(*start)
     await mouse.down()
     try:
-        # A little way at first: browsers and libraries begin a drag after some pixels, where the mouse went down.
-        await mouse.move(start[0] + 3, start[1] + 3)
-        await mouse.move(start[0] + 6, start[1] + 6)
+        if way:
+            for point in way:
+                await mouse.move(*point)
+        else:
+            # A little way at first: browsers and libraries begin a drag after some pixels, where the mouse went down.
+            await mouse.move(start[0] + 3, start[1] + 3)
+            await mouse.move(start[0] + 6, start[1] + 6)
         end = await reach.point(target)
         await mouse.move(*end, steps=DRAG_STEPS)
         await mouse.move(*end)

@@ -22,7 +22,8 @@ class Element(TypedDict):
     value: str
     """Current value of a field; empty where there is none."""
     states: tuple[str, ...]
-    """Such as checked, disabled, expanded, focused, selected, covered."""
+    """Such as checked, disabled, expanded, focused, selected, covered; of a shape in an SVG what it looks like and
+    where its middle is, such as `red circle 16x16 at 30,82`."""
     bbox: tuple[float, float, float, float]
     """x, y, width, height in CSS pixels of the top frame."""
     in_viewport: bool

@@ -21,7 +21,7 @@ from browser_env.text import well_formed_json
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("safe", "common", "roles", "names", "observe", "act", "settle", "signs")
+_PARTS = ("safe", "common", "roles", "names", "shapes", "observe", "act", "settle", "signs")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
     "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",

@@ -35,6 +35,19 @@ def test_a_mouse_drag_that_needs_moves_on_the_way(open_page, by_name):
     assert drag(env, obs, by_name, "card", [40, 40])["title"] == "missed"
 
 
+def test_a_drag_by_way_of_points_draws_what_it_is_told(open_page, by_name):
+    env, obs = open_page(
+        f"""<div id=a role=button style="{BOX};top:0;left:0;height:300px;width:300px">pad</div>
+        <script>let seen = null; a.onmousedown = (e) => {{ seen = []; e.preventDefault() }}; onmousemove = (e) => seen?.push(e.clientX + ',' + e.clientY);
+        onmouseup = () => {{ document.title = seen.join(' '); seen = null }}</script>"""
+    )
+    way = {"action": "drag", "from": [10, 10], "via": [[90, 12], [90, 90]], "to": [10, 90]}
+    obs, *_ = env.step(way)
+    assert obs["title"] == "90,12 90,90 74,90 58,90 42,90 26,90 10,90 10,90"
+    obs, *_ = env.step({**way, "via": [[9000, 1]]})
+    assert "outside of the view" in obs["last_error"]
+
+
 def test_sliders_follow_a_drag(open_page, by_name):
     env, obs = open_page(
         """<style>body{margin:0}</style><input type=range min=0 max=100 value=0 aria-label=native style="position:absolute;top:10px;left:0;width:216px;margin:0">

@@ -211,6 +211,43 @@ def test_svg_canvas_maps_and_editors(open_page):
     }
 
 
+def test_shapes_of_a_drawing_say_what_they_look_like_and_where_they_are(open_page):
+    _, obs = open_page(
+        """<style>body{margin:0} svg{display:block}</style><svg id=board width=200 height=100>
+        <circle cx=50 cy=40 r=10 fill=red /><rect x=100 y=20 width=40 height=30 fill=none stroke=black />
+        <line x1=10 y1=90 x2=190 y2=80 stroke="#123456" /><text id=t x=20 y=20 fill=blue>A</text>
+        <polygon id=p points="160,60 170,40 180,60" style="cursor:pointer" fill=lime transform="translate(5,0)" />
+        <defs><circle cx=5 cy=5 r=5 /></defs></svg>
+        <svg width=100 height=100><circle cx=50 cy=50 r=9 /></svg>
+        <svg id=icon width=20 height=20><path d="M0 0 L20 20 L0 20" /></svg>
+        <script>board.onclick = t.onclick = icon.onclick = () => 0</script>"""
+    )
+    look = {element["tag"]: element["states"] for element in obs["elements"] if element["tag"] != "text"}
+    assert look["polygon"] == ("lime polygon 20x20 at 175,50",)
+    lines = [line.strip() for line in obs["dom"].split("\n")]
+    assert lines[1:4] == [
+        "red circle 20x20 at 50,40",
+        "black rect outline 40x30 at 120,35",
+        "#123456 line from 10,90 to 190,80",
+    ]
+    assert '"A" blue text' in lines[4]
+    assert sum("circle" in line or "path" in line for line in lines) == 1, "neither pictures nor icons nor definitions"
+
+
+def test_the_items_of_a_list_that_listens_are_what_is_clicked(open_page, by_name):
+    env, obs = open_page(
+        """<ul id=a onclick="document.title = event.target.textContent"><li>One<li><b>Two</b></ul>
+        <ul onclick="0"><li>Row <button>Delete</button></ul>"""
+    )
+    assert [(e["role"], e["name"]) for e in obs["elements"]] == [
+        ("listitem", "One"),
+        ("listitem", "Two"),
+        ("button", "Delete"),
+    ]
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Two")["id"]})
+    assert obs["title"] == "Two"
+
+
 def test_what_is_fixed_to_the_view_is_seen_wherever_its_container_lies(open_page, by_name):
     _, obs = open_page(
         """<p style="height:9000px">long</p>
