@@ -1,0 +1,82 @@
+"""From the name of a task to its Task: a registered id, or a class in a module or a file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from browser_env import Task
+
+
+def load_task(name: str, folder: str = "", **options: Any) -> Task:
+    """Make the Task of `MiniWoB/click-test-v0`, of `module:Class` or of `file.py:Class`.
+
+    Args:
+        name: which task.
+        folder: what a relative file is relative to; the current folder by default.
+        options: passed to the task.
+
+    Raises:
+        ValueError: there is none, or it does not take these options.
+    """
+    if ":" not in name:
+        from envs_registry import task_of
+
+        return task_of(name, **options)
+    kind = load_class(name, folder)
+    try:
+        inspect.signature(kind).bind(**options)
+    except TypeError as error:
+        raise ValueError(f"{name} does not take these options: {error}.") from None
+    task = kind(**options)
+    if not isinstance(task, Task):
+        raise ValueError(f"{name} is no browser_env.Task.")
+    return task
+
+
+def load_class(name: str, folder: str = "") -> Any:
+    """Return the class of `module:Class` or of `file.py:Class`.
+
+    Args:
+        name: which class.
+        folder: what a relative file is relative to; the current folder by default.
+
+    Raises:
+        ValueError: there is none.
+    """
+    where, _, attribute = name.partition(":")
+    module = _file(Path(folder or ".") / where) if where.endswith(".py") else _module(where)
+    kind = getattr(module, attribute, None)
+    if not callable(kind):
+        raise ValueError(f"{where} has no class {attribute!r}.")
+    return kind
+
+
+def _file(path: Path) -> ModuleType:
+    path = path.resolve()
+    name = f"_tasks_{path.stem}_{abs(hash(path))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ValueError(f"There is no file {path}.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"There is no module {error.name!r} to take a task from.") from None

@@ -1,0 +1,184 @@
+"""`selfsurf bench run`: an agent on every task of a suite, resumable, into one folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+
+import typer
+
+from scripts.console import Update, console, progress
+
+if TYPE_CHECKING:
+    from envs_registry.suites import Suite
+
+
+def main(
+    suite: Annotated[
+        str, typer.Argument(help="Name of a suite (see `selfsurf bench suites`), or a .toml or .py file.")
+    ],
+    agent: Annotated[
+        str, typer.Option(help="A backend, random, oracle, or module:Class or file.py:Class of an agent or policy.")
+    ] = "oracle",
+    model: Annotated[str, typer.Option(help="Short name, folder or hub id of the model.")] = "",
+    adapter: Annotated[str, typer.Option(help="Folder of a LoRA adapter.")] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the agent: name=value, the value as JSON.")
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option(help="How many (`5` is 0 to 4), or which: `0-4,7`. The suite's by default.")
+    ] = "",
+    split: Annotated[list[str] | None, typer.Option(help="Only this split; may be repeated.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Only this group; may be repeated.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Step limit of every task instead of its own.", min=1)] = None,
+    data_mode: Annotated[str, typer.Option(help="MiniWoB++: train or test data, where a task has both.")] = "",
+    time_limit: Annotated[
+        int | None, typer.Option(help="MiniWoB++: ms that a page gives an episode; lifted by default.", min=1)
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Episodes at the same time, over all processes.", min=1)] = 4,
+    processes: Annotated[int, typer.Option(help="Worker processes, each with a browser and the agent.", min=1)] = 1,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Workers as actors of a Ray cluster ($RAY_ADDRESS, or local).")
+    ] = False,
+    retries: Annotated[
+        int, typer.Option(help="Further tries of an episode that the infrastructure failed.", min=0)
+    ] = 2,
+    episode_timeout: Annotated[float, typer.Option(help="Seconds that an episode may take.", min=1)] = 600.0,
+    deadline: Annotated[float | None, typer.Option(help="Seconds for the whole run; go on later.", min=1)] = None,
+    logs: Annotated[str, typer.Option(help="Whose steps are kept: all, unsolved or none.")] = "all",
+    screenshots: Annotated[bool, typer.Option("--screenshots", help="A screenshot of every step in the logs.")] = False,
+    headful: Annotated[bool, typer.Option("--headful", help="Show the browser.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The folder; one that holds this run is gone on with.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Run an agent on a suite. Exit code 0: every episode asked for has a result; 1: some are missing; 130: Ctrl-C."""
+    from agents.record import versions
+    from browser_env.browsers import require_window
+    from browser_env.episode import new_folder
+    from scripts.benchmark.agents import agent_about, agent_options
+    from scripts.benchmark.books import Books, BooksError
+    from scripts.benchmark.plan import Logs, Plan
+    from scripts.benchmark.pool import LocalPool, Pool
+    from scripts.benchmark.ray_pool import RayPool
+    from scripts.benchmark.run import Run, RunError
+    from scripts.interrupts import Interrupts
+
+    chosen = _suite(suite, split or [], group or [], task or [], data_mode, time_limit)
+    options = agent_options(agent, set_ or [], model, adapter)
+    if logs not in get_args(Logs):
+        raise typer.BadParameter(f"--logs is one of {', '.join(get_args(Logs))}, not {logs!r}.")
+    if headful:
+        require_window()
+    slots = -(-workers // processes)
+    about = {
+        "format": 1, "suite": chosen.name, "agent": agent_about(agent, options), "tasks": chosen.about(),
+        "seeds": _seeds(seeds) if seeds else list(chosen.seeds), "max_steps": max_steps or chosen.max_steps,
+        "retries": retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": _host(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }  # fmt: skip
+    folder = (out or new_folder("bench")).resolve()
+    plan = Plan(
+        str(folder), tuple(chosen.about()), agent, options, max_steps or chosen.max_steps, episode_timeout,
+        cast("Logs", logs), screenshots, not headful,
+    )  # fmt: skip
+    with Interrupts() as interrupts:
+        try:
+            books = Books(folder, about)
+        except BooksError as error:
+            raise typer.BadParameter(str(error)) from None
+        with books:
+            seeds_of = tuple(books.about["seeds"])
+            total, before, begun = len(plan.tasks) * len(seeds_of), len(books.records), time.time()
+            try:
+                with progress(f"{chosen.name}, {agent}", total) as update:
+                    pool: Pool = RayPool(plan, slots, processes) if ray else LocalPool(plan, slots)
+                    solved = sum(record["outcome"] == "solved" for record in books.records.values())
+                    tell = _Tell(update, before, solved)
+                    update(before)
+                    Run(
+                        plan, seeds_of, books, pool, processes=processes, slots=slots, retries=retries,
+                        deadline=deadline, told=tell,
+                    ).work()  # fmt: skip
+            except RunError as error:
+                console.print(str(error), style="red", markup=False)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                done = len(books.records) - before
+                books.session(
+                    {"started": begun, "seconds": round(time.time() - begun, 2), "episodes": done, "workers": workers,
+                     "processes": processes, "ray": ray, "command": sys.argv, "host": _host()}
+                )  # fmt: skip
+            missing = total - len(books.records)
+    raise typer.Exit(130 if interrupts.seen else int(missing > 0))
+
+
+class _Tell:
+    """Moves the progress bar on."""
+
+    def __init__(self, update: Update, done: int, solved: int) -> None:
+        self._update, self._done, self._solved = update, done, solved
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        self._done += 1
+        self._solved += record["outcome"] == "solved"
+        self._update(self._done, note=f"{self._solved} solved")
+
+
+def _suite(
+    name: str, splits: list[str], groups: list[str], ids: list[str], data_mode: str, time_limit: int | None
+) -> Suite:
+    """Load the suite and make each task once, so that a wrong one is said now."""
+    from envs_registry.suites import load_suite
+
+    options: dict[str, Any] = {"data_mode": data_mode} if data_mode else {}
+    if time_limit is not None:
+        options["time_limit"] = time_limit
+    try:
+        suite = load_suite(name).only(splits=splits, groups=groups, ids=ids, **options)
+        for task in suite.tasks:
+            task.make()
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from None
+    return suite
+
+
+def _seeds(text: str) -> list[int]:
+    """Return the seeds that `5` (0 to 4) or `0-4,7` means."""
+    try:
+        if text.isdigit() and int(text) > 0:
+            return list(range(int(text)))
+        found: list[int] = []
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            found += range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        found = []
+    if not found or len(set(found)) < len(found):
+        raise typer.BadParameter(f"--seeds {text}: give a number of seeds, or a list such as 0-4,7.")
+    return found
+
+
+def _git() -> dict[str, Any] | None:
+    """Return the revision of the code that runs, if it is a checkout."""
+
+    def ask(*words: str) -> str:
+        run = subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
+        return run.stdout.strip()
+
+    try:
+        return {"revision": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _host() -> dict[str, Any]:
+    return {"system": platform.platform(), "machine": platform.machine(), "cores": os.cpu_count()}
