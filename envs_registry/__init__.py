@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 import browser_env
-from tasks.miniwob import MiniWobTask, names
+from tasks.miniwob import FLIGHTS, MiniWobTask, names
 from tasks.miniwob.task import MORE_STEPS
 
 
@@ -38,7 +38,7 @@ def _task_options(options: dict[str, Any]) -> dict[str, Any]:
     return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}
 
 
-for _name in names():
+for _name in (*names(), *FLIGHTS):
     if f"MiniWoB/{_name}-v0" not in gym.registry:
         gym.register(
             id=f"MiniWoB/{_name}-v0",

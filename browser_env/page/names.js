@@ -150,7 +150,7 @@ function statesOf(el, role, extra, focused) {
   const aria = (name) => el.getAttribute('aria-' + name);
   if (el.checked === true && (el.type === 'checkbox' || el.type === 'radio') || aria('checked') === 'true') out.push('checked');
   if (aria('checked') === 'mixed' || el.indeterminate) out.push('mixed');
-  if (aria('selected') === 'true' || (el.localName === 'option' && el.selected)) out.push('selected');
+  if (aria('selected') === 'true' || (el.localName === 'option' && el.selected) || el.classList.contains('selected')) out.push('selected');
   if (aria('pressed') === 'true') out.push('pressed');
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');

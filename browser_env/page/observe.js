@@ -25,6 +25,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   const probed = new Map();
   const drawings = new Map();
   let text = '';
+  let swatches = {};
   let textDistance = 0;
   let cut = false;
   let level = 0;
@@ -69,7 +70,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
   function flush(depth) {
     const squeezed = squeeze(text);
     text = '';
+    swatches = {};
     if (squeezed) lines.push([depth, squeezed, -1, textDistance]);
+  }
+
+  // A small painted box among the text, such as those of a legend; of several alike in a row, their number.
+  function addSwatch(color) {
+    const again = swatches.color === color && !/\S/.test(text.slice(swatches.end));
+    swatches = again ? {...swatches, count: swatches.count + 1} : {color, count: 1, start: text.length};
+    text = text.slice(0, swatches.start) + (swatches.count > 1 ? ` (${swatches.count} ${color} boxes) ` : ` (${color} box) `);
+    swatches.end = text.length;
   }
 
   // Is it in view, and if not why: `clipped` (cut off by something that does not scroll) or just off the screen.
@@ -211,6 +221,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const role = roleOf(el);
     // Text formatting, most of what there is, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
+      if (visible && !quiet && isBare(el)) text += iconText(el);
       if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
       return 0;
     }
@@ -257,6 +268,11 @@ function pass({firstId, stamp, origin, screen, reach}) {
     }
     if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
     suspect(el, tag, display, rect);
+    if (visible && boxed && !quiet && isBare(el)) {
+      text += iconText(el);
+      const color = isSwatch(display, style, rect) && colorName(style.backgroundColor);
+      if (color) { addSwatch(color); return 0; }
+    }
 
     if (visible && STRUCTURE.has(role) && !quiet && (boxed || contents)) {
       flush(depth);
@@ -278,10 +294,6 @@ function pass({firstId, stamp, origin, screen, reach}) {
       const name = squeeze(el.getAttribute('aria-label') || el.title);
       if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + JSON.stringify(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
       return 0;
-    }
-    if (boxed && visible && !quiet && isSwatch(el, display, rect)) {
-      const color = colorName(style.backgroundColor);
-      if (color) text += ` (${color} box) `;
     }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;

@@ -39,14 +39,22 @@ function shapeText(el, style, rect, x, y) {
 // Is there nothing in an element but its background, as in the squares of a colour picker?
 const isBare = (el) => !el.firstElementChild && !FIELDS.has(el.localName) && !squeeze(textOf(el));
 
-// Is it a sample of a colour among words?
-const isSwatch = (el, display, {width, height}) =>
-  display === 'inline-block' && Math.min(width, height) >= 4 && Math.max(width, height) <= LARGEST_SWATCH && isBare(el);
+// Is a bare element a sample of a colour among words?
+const isSwatch = (display, style, {width, height}) =>
+  (display === 'inline-block' || style.float !== 'none') && Math.min(width, height) >= 4 && Math.max(width, height) <= LARGEST_SWATCH;
 
 const isIcon = (el) => {
   const {width, height} = el.getBoundingClientRect();
   return width < SMALLEST_DRAWING || height < SMALLEST_DRAWING;
 };
+
+const ICON_CLASS = /^(?:fa|bi|glyphicon|(?:[a-z]+-)?icon)-([a-z]+(?:-[a-z]+)*)$/;
+
+// An icon among text, which is an empty element with a picture by its class: ` icon "trash" `; empty for all else.
+function iconText(el) {
+  const kinds = Array.from(el.classList, (name) => ICON_CLASS.exec(name)?.[1]).filter(Boolean);
+  return kinds.length ? ` icon "${kinds.join(' ')}" ` : '';
+}
 
 const isShape = (el) => SHAPES.has(el.localName) && el.namespaceURI === SVG && !el.closest(UNDRAWN);
 

@@ -127,3 +127,6 @@ NAMES: tuple[str, ...] = (
     "use-spinner",
     "visual-addition",
 )
+
+FLIGHTS = ("flight.AA", "flight.Alaska", "flight.Alaska-auto")
+"""The three tasks on airlines' pages (FlightWoB), which stand beside the 125."""

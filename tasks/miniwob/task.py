@@ -14,7 +14,7 @@ from browser_env.errors import EnvError
 from browser_env.observation import Observation
 from browser_env.task import EpisodeState, Score, Task
 from tasks.miniwob import oracles
-from tasks.miniwob.names import NAMES
+from tasks.miniwob.names import FLIGHTS, NAMES
 
 ORIGIN = "http://miniwob.test"
 """The pages are served under this address from the `miniwob` package's folder, without a server."""
@@ -23,7 +23,21 @@ LIFTED_LIMIT = 1_000_000
 """Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
 default is 10,000, which a language model can't keep."""
 
-MORE_STEPS = {"click-checkboxes-large": 20}
+FLIGHT_VIEWPORT = (375, 667)
+"""Size of an airline's page, which is made for phones."""
+
+MORE_STEPS = {
+    "book-flight": 12,
+    "book-flight-nodelay": 12,
+    "click-checkboxes-large": 20,
+    "flight.Alaska": 15,
+    "flight.Alaska-auto": 20,
+    "hot-cold": 20,
+    "number-checkboxes": 20,
+    "social-media-all": 12,
+    "social-media-some": 12,
+    "stock-market": 40,
+}
 """Step limits of the tasks that can't be done in the usual 10."""
 
 RELOADED = frozenset(
@@ -68,7 +82,7 @@ _SCORE = """() => typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all tasks, e.g. `"click-test"`."""
+    """Return the names of the suite's 125 tasks, e.g. `"click-test"`; `FLIGHTS` stand beside them."""
     return NAMES
 
 
@@ -104,9 +118,12 @@ class MiniWobTask(Task):
     def __init__(
         self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int = LIFTED_LIMIT
     ) -> None:
-        if name not in NAMES:
+        if name not in (*NAMES, *FLIGHTS):
             raise ValueError(f"There is no MiniWoB++ task {name!r}; `selfsurf envs --match MiniWoB` lists them.")
-        super().__init__(start_url=f"{ORIGIN}/miniwob/{name}.html")
+        flight = name in FLIGHTS
+        page = f"{name.replace('.', '/')}/wrapper.html" if flight else f"miniwob/{name}.html"
+        super().__init__(start_url=f"{ORIGIN}/{page}")
+        self.viewport = FLIGHT_VIEWPORT if flight else MiniWobTask.viewport
         self.name = name
         self.id = f"MiniWoB/{name}-v0"
         self.max_steps = MORE_STEPS.get(name, self.max_steps)

@@ -74,6 +74,11 @@ def quoted(goal: str) -> list[str]:
     return re.findall(r'"(.*?)"', goal)
 
 
+def was_clicked(obs: Observation, element: Element) -> bool:
+    """Was the last action a click on the element?"""
+    return obs["last_action"] == Click(id=element["id"]).to_json()
+
+
 def click(found: list[Element], reason: str) -> Action | None:
     """Click the first of the elements; None when there is none."""
     return Click(id=found[0]["id"], reason=reason) if found else None
@@ -86,10 +91,10 @@ def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str
     return click(elements(obs, "button", "Submit"), f'The field holds "{text}" as it should, so Submit comes next.')
 
 
-def fill_then_press(obs: Observation, texts: list[str], button: str) -> Action | None:
-    """Fill the text fields in order, each unless it holds its text, then press the button."""
+def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:
+    """Fill the text fields in order, each unless it holds its text, then press the button, or what serves as one."""
     for field, text in zip(elements(obs, "textbox"), texts, strict=False):
         shown = "•" * len(text) if field["value"].startswith("•") else text
         if field["value"] != shown:
             return Fill(id=field["id"], text=text, reason=f'The field {field["id"]} must hold "{text}".')
-    return click(elements(obs, "button", button), f'The fields are filled, so "{button}" comes next.')
+    return click(elements(obs, role, button), f'The fields are filled, so "{button}" comes next.')

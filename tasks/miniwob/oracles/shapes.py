@@ -1,0 +1,195 @@
+"""Shapes: find them, count them, say what they are, drag them where they belong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from browser_env.actions import Action, Drag
+from browser_env.observation import Element, Observation
+from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle
+
+_LOOK = re.compile(
+    r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"
+)
+_KINDS = {"circle": "circle", "rect": "rectangle", "polygon": "triangle"}
+_SLOT = 20
+"""Pixels between two shapes that are put into the same box."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape as it is seen, with its id where it can be acted on."""
+
+    color: str
+    kind: str
+    """`circle`, `rectangle`, `triangle` or `text`."""
+    hollow: bool
+    width: float
+    height: float
+    x: float
+    """Of the middle, as `y`."""
+    y: float
+    id: int | None = None
+    text: str = ""
+
+    @property
+    def large(self) -> bool:
+        """Is it of the larger of the two sizes that the grids of shapes have?"""
+        return self.height > 15
+
+    @property
+    def says(self) -> str:
+        """What one calls it, such as `large red circle` or `small blue "K"`."""
+        what = f'"{self.text}"' if self.kind == "text" else self.kind
+        return f"{'large' if self.large else 'small'} {self.color} {what}"
+
+
+def read_shape(look: str, element: Element | None = None) -> Shape | None:
+    """Read a shape from a line of the outline or from a state of an element; None if it isn't one."""
+    match = _LOOK.match(look)
+    if match is None:
+        return None
+    color, tag, hollow = match.group(1) or "", match.group(2), match.group(3) is not None
+    width, height, x, y = map(float, match.groups()[3:])
+    id, text = (element["id"], element["name"]) if element else (None, "")
+    return Shape(color, _KINDS.get(tag, tag), hollow, width, height, x, y, id, text)
+
+
+def drawn_shapes(obs: Observation) -> list[Shape]:
+    """Return the shapes that are only drawn, in the page's order."""
+    return [shape for line in obs["dom"].split("\n") if (shape := read_shape(line.strip()))]
+
+
+def live_shapes(obs: Observation) -> list[Shape]:
+    """Return the shapes that can be clicked or dragged, in the page's order."""
+    found = ((element, state) for element in elements(obs) for state in element["states"])
+    return [shape for element, state in found if (shape := read_shape(state, element))]
+
+
+def fits(shape: Shape, description: str) -> bool:
+    """Is this what is described, such as `small green item`, `red letter`, `large 7` or `blue triangle`?"""
+    *words, what = description.split()
+    for word in words:
+        if word in ("large", "small"):
+            if shape.large != (word == "large"):
+                return False
+        elif shape.color != word:
+            return False
+    if what == "item":
+        return True
+    if what in ("letter", "digit"):
+        return shape.kind == "text" and shape.text.isdigit() == (what == "digit")
+    if what == "shape":
+        return shape.kind != "text"
+    return what == (shape.text if shape.kind == "text" else shape.kind)
+
+
+@oracle("click-shape")
+def click_shape(obs: Observation) -> Action | None:
+    """Click the first shape that fits the description."""
+    description = obs["goal"].removeprefix("Click on a ")
+    for shape in live_shapes(obs):
+        if fits(shape, description):
+            found = [element for element in elements(obs) if element["id"] == shape.id]
+            return click(found, f'The {shape.says} is what the goal calls a "{description}".')
+    return None
+
+
+@oracle("count-shape")
+def count_shape(obs: Observation) -> Action | None:
+    """Count the shapes that fit and press the button with the number."""
+    match = re.match(r"How many (.+)s are there\?", obs["goal"])
+    description = match.group(1) if match else ""
+    found = [shape.says for shape in live_shapes(obs) if fits(shape, description)]
+    listed = f" ({', '.join(found)})" if found else ""
+    reason = f'I count {len(found)} of what the goal calls "{description}"{listed}.'
+    return click(elements(obs, "button", str(len(found))), reason)
+
+
+@oracle("identify-shape")
+def identify_shape(obs: Observation) -> Action | None:
+    """Press the button that says what the figure is."""
+    for shape in live_shapes(obs):
+        if shape.kind == "text":
+            kind = "Number" if shape.text.isdigit() else "Letter"
+            return click(elements(obs, "button", kind), f'The figure is a "{shape.text}", which is a {kind.lower()}.')
+        kind = shape.kind.capitalize()
+        return click(elements(obs, "button", kind), f"The figure is a {shape.color} {shape.kind}.")
+    return None
+
+
+@noting_oracle("drag-circle", "drag-single-shape")
+def drag_in_direction(obs: Observation, notes: Notes) -> Action | None:
+    """Drag the only shape a little in the direction, then submit. Noted: where it was first seen."""
+    match = re.search(r" (left|right|up|down) then", obs["goal"])
+    direction = match.group(1) if match else ""
+    dx, dy = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}.get(direction, (0, 0))
+    for shape in live_shapes(obs):
+        x, y = notes.setdefault("first", (shape.x, shape.y))
+        if (shape.x - x) * dx + (shape.y - y) * dy < 3:
+            to = (min(max(x + 30 * dx, 5), 155), min(max(y + 30 * dy, 55), 165))
+            reason = f"The {shape.kind} must be dragged {direction}, from {x:g},{y:g} to {to[0]:g},{to[1]:g}."
+            return Drag.model_validate({"from": shape.id, "to": to, "reason": reason})
+        reason = f"The {shape.kind} is {direction} of where it was, so Submit comes next."
+        return click(elements(obs, "button", "Submit"), reason)
+    return None
+
+
+@oracle("drag-shapes")
+def drag_shapes(obs: Observation) -> Action | None:
+    """Drag every shape of the kind into the box and what else is in there out of it, then submit."""
+    match = re.match(r"Drag all (\w+)s into the black box", obs["goal"])
+    kind = match.group(1) if match else ""
+    for box in drawn_shapes(obs):
+        for number, shape in enumerate(live_shapes(obs)):
+            if shape.kind == kind and not within(shape, box):
+                return to_slot(shape, box, number, f"goes into the black box, as all {kind}s do")
+            if shape.kind != kind and touches(shape, box):
+                aside = Shape("", "", True, 160, 20, 82, 62 if box.y - box.height / 2 > 75 else 170)
+                return to_slot(shape, aside, number, f"is no {kind}, so it must leave the black box")
+        return click(
+            elements(obs, "button", "Submit"), f"All {kind}s and nothing else are in the box, so Submit is next."
+        )
+    return None
+
+
+@oracle("drag-shapes-2")
+def drag_shapes_2(obs: Observation) -> Action | None:
+    """Drag what the goal names into the left box and the rest into the right one, then submit."""
+    match = re.match(r"Drag all (\w+?)(s| shapes) into the left box", obs["goal"])
+    word = match.group(1) if match else ""
+    boxes = sorted((shape for shape in drawn_shapes(obs) if shape.hollow), key=lambda box: box.x)
+    if len(boxes) != 2:
+        return None
+    for number, shape in enumerate(live_shapes(obs)):
+        chosen = word in (shape.kind, shape.color)
+        box, side = (boxes[0], "left") if chosen else (boxes[1], "right")
+        if not within(shape, box):
+            why = "goes into" if chosen else f"is not {word}, so it goes into"
+            return to_slot(shape, box, number, f"{why} the {side} box")
+    return click(
+        elements(obs, "button", "Submit"), f"Every {word} shape is left and the rest right, so Submit is next."
+    )
+
+
+def within(shape: Shape, box: Shape) -> bool:
+    """Are the shape's top left corner and its middle in the box?"""
+    left, top = box.x - box.width / 2, box.y - box.height / 2
+    xs, ys = (shape.x - shape.width / 2, shape.x), (shape.y - shape.height / 2, shape.y)
+    return all(left < x < left + box.width for x in xs) and all(top < y < top + box.height for y in ys)
+
+
+def touches(shape: Shape, box: Shape) -> bool:
+    """Is any of the shape in the box?"""
+    across, down = (shape.width + box.width) / 2, (shape.height + box.height) / 2
+    return abs(shape.x - box.x) < across and abs(shape.y - box.y) < down
+
+
+def to_slot(shape: Shape, box: Shape, number: int, reason: str) -> Action:
+    """Drag the shape to a place of its own in the box, so that no shape comes to lie on another."""
+    row = max(int((box.width - 4) // _SLOT), 1)
+    x = box.x - box.width / 2 + 13 + _SLOT * (number % row)
+    y = box.y - box.height / 2 + 13 + _SLOT * (number // row)
+    said = f"The {shape.color} {shape.kind} {reason}."
+    return Drag.model_validate({"from": shape.id, "to": (x, y), "reason": said})
