@@ -37,6 +37,9 @@ def choose_date(obs: Observation) -> Action | None:
     if field[0]["value"] == given:
         return click(elements(obs, "button", "Submit"), f"The date is {given} as it should be, so Submit comes next.")
     shown = re.search(r"^ *([A-Z][a-z]+ \d{4})$", obs["dom"], re.MULTILINE)
+    if not shown and "focused" in field[0]["states"]:
+        reason = f"The date must become {given}; where the field has the focus already, this key opens its calendar."
+        return Press(id=field[0]["id"], key="Control+Home", reason=reason)
     if not shown:
         return click(field, f"The date must become {given}, and a click on the field opens its calendar.")
     title = shown.group(1)
