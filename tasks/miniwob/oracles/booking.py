@@ -31,7 +31,7 @@ def book_flight(obs: Observation) -> Action | None:
     date = [e for e in elements(obs, "textbox") if "readonly" in e["states"]]
     if date and date[0]["value"] != day:
         return _choose_day(obs, date[0], day)
-    return click(elements(obs, "button", "Search"), f"The flight from {origin} to {destination} on {day} is filled in.")
+    return click(elements(obs, "button", "Search"), f"From {origin} to {destination} on {day}: all is filled in.")
 
 
 def _is_airport(shown: str, airport: str) -> bool:
@@ -75,19 +75,20 @@ def daily_calendar(obs: Observation) -> Action | None:
     first, end = half_hour(goal[3]), half_hour(goal[4])
     if field := elements(obs, "textbox", "Event name"):
         return _describe(obs, field[0], length, first, end)
+    if "New event" in obs["page_text"]:
+        why = "A new event that nobody has finished is in the way, and a click on it brings the form that cancels it."
+        return Click(selector="text=New event", reason=why)
     slots = [e for e in elements(obs, "generic") if e["name"] == "half-hour"]
     window = slots[first:end]
     free = ["covered" not in slot["states"] and slot["in_viewport"] for slot in window]
     for start in range(len(window) - length + 1):
         if all(free[start : start + length]):
-            why = (
-                f"The {length} half hours from {clock(first + start)} on are free and between {goal[3]} and {goal[4]}."
-            )
+            why = f"{clock(first + start)} to {clock(first + start + length)} is free, between {goal[3]} and {goal[4]}."
             return Drag.model_validate(
                 {"from": window[start]["id"], "to": window[start + length - 1]["id"], "reason": why}
             )
     there = window[0] if window[-1]["in_viewport"] else window[-1]
-    why = f"A free place for {length} half hours between {goal[3]} and {goal[4]} is not in view yet."
+    why = f"Room for {goal[1]} {goal[2]} between {goal[3]} and {goal[4]} is not in view yet."
     return Scroll(id=there["id"], reason=why)
 
 
@@ -98,7 +99,9 @@ def _describe(obs: Observation, field: Element, length: int, first: int, end: in
         half_hour(time) for time in re.findall(r"\b(\d+(?::30)?[ap]m) to (\d+(?::30)?[ap]m)\b", obs["page_text"])[0]
     ]
     if times[1] - times[0] != length or times[0] < first or times[1] > end:
-        why = f"The event is to take {length} half hours between {clock(first)} and {clock(end)}, which this does not."
+        why = (
+            f"The event is to take {length * 30} minutes between {clock(first)} and {clock(end)}, which this does not."
+        )
         return click(elements(obs, "button", "Cancel"), why)
     if field["value"] != name:
         return Fill(

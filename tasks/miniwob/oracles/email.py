@@ -13,6 +13,12 @@ from tasks.miniwob.oracles.outline import outline
 _DELETE = re.compile(r"\b(deleted?|trash|remove|rid|throw|recycling|out of my inbox|don't want)\b", re.IGNORECASE)
 _SENDER = (r"\b(?:from|by) {}\b", r"{} e-?mail", r"{}'?s\b", r"{} (?:sent|wrote)\b")
 """By what a goal tells who has sent the email that another one is to get, the surest first."""
+_REVERSED = re.compile(
+    r"Find yesterday's emails from|Forward .+'s email from yesterday to|"
+    r"Forward all messages from|Send .+ the message from"
+)
+"""Sentences of the `-nl-turk` tasks whose writers took the two people for each other: the pages expect the opposite. A
+fifth one reads like a right one, so nobody can tell."""
 
 
 class Wish(NamedTuple):
@@ -23,6 +29,7 @@ class Wish(NamedTuple):
     sender: str
     text: str = ""
     """The answer, or whom to forward to."""
+    remark: str = ""
 
 
 class Row(NamedTuple):
@@ -77,7 +84,10 @@ def wish(goal: str, names: set[str]) -> Wish | None:
     if len(people) > 1:
         cues = [cue.format(name) for cue in _SENDER for name in map(re.escape, people)]
         sender = next((name for cue in cues for name in people if name in cue and re.search(cue, goal)), people[0])
-        return Wish("forward", sender, next(name for name in people if name != sender))
+        receiver = next(name for name in people if name != sender)
+        if _REVERSED.match(goal):
+            return Wish("forward", receiver, sender, "who are the other way round in this sentence")
+        return Wish("forward", sender, receiver)
     return Wish("trash" if _DELETE.search(goal) else "star", people[0])
 
 
@@ -125,7 +135,8 @@ def _verb(wanted: Wish) -> str:
         "trash": f"delete the email by {wanted.sender}",
         "star": f"mark the email by {wanted.sender} as important",
         "reply": f'answer {wanted.sender} with "{wanted.text}"',
-        "forward": f"forward the email by {wanted.sender} to {wanted.text}",
+        "forward": f"forward the email by {wanted.sender} to {wanted.text}"
+        + f", {wanted.remark}" * bool(wanted.remark),
     }[wanted.action]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Fill
+from browser_env.actions import Action, Click, Fill
 from browser_env.observation import Observation
 from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
 from tasks.miniwob.oracles.outline import outline
@@ -46,8 +46,10 @@ def phone_book(obs: Observation, notes: Notes) -> Action | None:
     lines = outline(obs)
     if any(line.text.startswith(f'heading "{person}"') for line in lines):
         label = [line.text.casefold() for line in lines].index(f"{what}:")
-        links = [e for e in elements(obs, "link") if e["id"] == lines[label + 1].id]
-        return click(links, f"This is the {what} of {person}.")
+        for link in elements(obs, "link"):
+            if link["id"] == lines[label + 1].id:
+                why = f"The goal asks for the {what} of {person}, and this is it: {link['name']}."
+                return Click(id=link["id"], reason=why)
     page = next((int(e["name"]) for e in elements(obs, "link") if e["name"].isdigit()), 1)
     seen: set[int] = notes.setdefault("pages", set())
     seen.add(page)
