@@ -7,7 +7,7 @@ action = agent.act(obs)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,11 +30,10 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Privileged",
+    "check_options",
     "make",
     "names",
-    "options_of",
     "policy_class",
-    "required_options_of",
 ]
 
 
@@ -107,25 +106,21 @@ def policy_class(name: str) -> Callable[..., Policy]:
     return found
 
 
-def options_of(name: str) -> tuple[str, ...]:
-    """The options that `make(name, ...)` takes.
+def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options for `make(name, ...)` that were given as JSON values, in their right types. Loads no model.
 
     Raises:
+        agents.options.OptionError: one is unknown, missing or wrong; a ValueError.
         ValueError: there is no agent of that name.
         ImportError: a package that it needs is not installed.
     """
+    from agents.options import checked
+
     if name in _SIMPLE:
-        return tuple(signature(_SIMPLE[name]).parameters)
+        return checked(name, (_SIMPLE[name],), options)
     from agents.llm_agent import LLMAgent
 
-    found = [*signature(policy_class(name)).parameters, *signature(LLMAgent).parameters]
-    return tuple(dict.fromkeys(option for option in found if option != "policy"))
-
-
-def required_options_of(name: str) -> tuple[str, ...]:
-    """Those of `options_of(name)` that have no default. It raises the same."""
-    parameters = signature(_SIMPLE[name] if name in _SIMPLE else policy_class(name)).parameters.values()
-    return tuple(one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD)
+    return checked(name, (policy_class(name), LLMAgent), options)
 
 
 def names() -> tuple[str, ...]:

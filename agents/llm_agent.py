@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator
 
 from agents import guards as guarding
 from agents.agent import Act, Privileged
 from agents.compact import compact
 from agents.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
 from agents.examples import Example
+from agents.options import Amount, Count
 from agents.outlines import Outlines
 from agents.page import label
 from agents.parse import How, Parsed, parse
@@ -64,6 +67,8 @@ class _Slot:
     goal: str = ""
     history: list[str] = field(default_factory=list)
     error: str = ""
+    advice: str = ""
+    """From the guards, for the next prompt."""
     guards: list[guarding.Guard] = field(default_factory=list)
 
 
@@ -96,15 +101,15 @@ class LLMAgent:
         policy: Policy,
         *,
         constrained: bool | None = None,
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        max_prompt_tokens: int | Literal["auto"] | None = "auto",
+        temperature: Amount = 0.0,
+        max_new_tokens: Count = 64,
+        max_prompt_tokens: Count | Literal["auto"] | None = "auto",
         prefill: str = '{"',
-        actions: Sequence[str] = DEFAULT_KINDS,
+        actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS,
         guards: bool = True,
         examples: Sequence[Example] = (),
         vision: Vision = "auto",
-        max_image_side: int | None = MAX_IMAGE_SIDE,
+        max_image_side: Count | None = MAX_IMAGE_SIDE,
         text_page: bool = True,
         seed: int | None = None,
     ) -> None:
@@ -231,6 +236,7 @@ class LLMAgent:
             goal=slot.goal,
             history=slot.history,
             error=slot.error,
+            advice=slot.advice,
             kinds=self.actions,
             spelled=not self.constrained,
             examples=self.examples,
@@ -265,11 +271,11 @@ class LLMAgent:
             completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
         )
         if parsed.action is None:
-            slot.error = parsed.error
+            slot.error, slot.advice = parsed.error, ""
             slot.history.append("an unreadable reply")
             return replace(decision, guard_counts=guarding.counts(slot.guards))
         verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
-        slot.error = verdict.feedback
+        slot.error, slot.advice = "", verdict.feedback
         slot.history.append(describe(verdict.action, obs))
         return replace(
             decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)

@@ -37,6 +37,10 @@ class ModelError(RuntimeError):
     """A model could not be found, fetched or verified. The message says what to do."""
 
 
+class NoSuchModel(ModelError):
+    """There is no model of that name, or no folder at that path."""
+
+
 @dataclass(frozen=True)
 class Known:
     """A model with a short name and where to get it."""
@@ -80,7 +84,8 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
     """Return what transformers can load: a folder for a short name (pulled if need be) or a path, else the hub id.
 
     Raises:
-        ModelError: a path that doesn't exist, or a short name that could not be pulled.
+        NoSuchModel: an unknown short name, or a path without a model.
+        ModelError: a short name that could not be pulled.
     """
     name = str(name_or_path)
     if name in KNOWN:
@@ -88,13 +93,13 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ModelError(f"{path} holds no model (no config.json).")
+            raise NoSuchModel(f"{path} holds no model (no config.json).")
         return path
     parts = name.split("/")
     if isinstance(name_or_path, Path) or name[:1] in "./~\\" or len(parts) > 2 or path.exists():
-        raise ModelError(f"There is no model folder at {path}.")
+        raise NoSuchModel(f"There is no model folder at {path}.")
     if len(parts) == 1:
-        raise ModelError(
+        raise NoSuchModel(
             f"Unknown model {name!r}: give one of {', '.join(KNOWN)}, a folder, or a hub id such as {_example_id()}."
         )
     return name

@@ -41,7 +41,7 @@ MIN_LINE = 16
 _MOST_CHARACTERS = 8
 """Characters of a token on average, at most: a prompt with more than that is not worth counting as a whole."""
 
-_EXPENDABLE = ("events", "tabs", "history", "chat", "error")
+_EXPENDABLE = ("events", "tabs", "history", "chat", "advice", "error")
 """What goes, in this order, where even no page is too much."""
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
@@ -117,6 +117,7 @@ def build(
     goal: str = "",
     history: Sequence[str] = (),
     error: str = "",
+    advice: str = "",
     kinds: Sequence[str] = DEFAULT_KINDS,
     spelled: bool = False,
     examples: Sequence[Example] = (),
@@ -133,6 +134,7 @@ def build(
         goal: what is wanted; `obs["goal"]` if empty.
         history: this episode's actions so far, as short texts, oldest first; compacted (`agents.history`).
         error: what went wrong with the last action; `obs["last_error"]` if empty.
+        advice: what else the model is to know, such as what was done instead of its last action.
         kinds: the actions to offer, those of them that the page allows.
         spelled: show how each action is written in JSON, not only what it does: for replies without a grammar.
         examples: earlier turns in which the right action was given, the most useful first.
@@ -154,7 +156,7 @@ def build(
     form = _forms(seen, kinds) if spelled else _words(seen, kinds)
     draft = _Draft(
         [f"Goal: {goal}", form, *([picture.note] if picture else [])],
-        _asides(goal, history, error, obs),
+        _asides(goal, history, error, advice, obs),
         lines if text_page else None,
         priority(lines, seen),
         list(examples),
@@ -294,7 +296,7 @@ def _texts(count: Callable[[Sequence[Message]], int]) -> Callable[[str], int]:
     return lambda text: count((Message("user", text),)) - empty
 
 
-def _asides(goal: str, history: Sequence[str], error: str, obs: Observation) -> list[tuple[str, str]]:
+def _asides(goal: str, history: Sequence[str], error: str, advice: str, obs: Observation) -> list[tuple[str, str]]:
     chat = [message for message in obs["messages"] if message["text"] != goal]
     asides = [("chat", f"{message['role']}: {message['text']}") for message in chat[-4:]]
     if len(obs["tabs"]) > 1:
@@ -307,6 +309,8 @@ def _asides(goal: str, history: Sequence[str], error: str, obs: Observation) -> 
     error = error or obs["last_error"]
     if error:
         asides.append(("error", f"The last action failed: {error}"))
+    if advice:
+        asides.append(("advice", f"Note: {advice}"))
     return asides
 
 

@@ -11,8 +11,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from agents.compact import BARE, MAIN
-from agents.constraint import DEFAULT_KINDS, KEYS, MAX_TEXT, check_kinds, is_editable, offered, usable_options
+from agents.compact import BARE
+from agents.constraint import DEFAULT_KINDS, KEYS, KINDS, MAX_TEXT, check_kinds, is_editable, offered, usable_options
 from browser_env.observation import Element
 
 Schema: TypeAlias = dict[str, Any]
@@ -50,17 +50,23 @@ def action_schema(
                 if element["tag"] == "select":
                     options = usable_options(element)
                     branches.append(_object({kind: _ids([element]), "option": _one_of(options) if options else text}))
-        elif kind == "press":
-            branches.append(_object({kind: _one_of(KEYS)}))
-        elif kind == "scroll":
-            branches.append(_object({kind: _one_of(("down", "up"))}))
-        elif kind == "wait":
-            branches.append(_object({kind: {"type": "integer", "enum": [200, 1000]}}))
-        elif kind in BARE:
-            branches.append(_object({kind: {"type": "boolean", "enum": [True]}}))
-        elif kind in MAIN:
-            branches.append(_object({kind: text}))
+        else:
+            branches.append(_object({kind: _without_element(kind, text)}))
     return {"anyOf": branches}
+
+
+def any_action() -> Schema:
+    """Build the JSON schema of an action on whatever element: it describes the language to a model that is free."""
+    number, text = {"type": "integer"}, {"type": "string"}
+    branches: list[dict[str, Schema]] = []
+    for kind in KINDS:
+        if kind in ("click", "hover"):
+            branches.append({kind: number})
+        elif kind in ("fill", "type", "select"):
+            branches.append({kind: number, "option" if kind == "select" else "text": text})
+        else:
+            branches.append({kind: _without_element(kind, text)})
+    return {"anyOf": [_object(branch) for branch in branches]}
 
 
 def wrapped(schema: Schema) -> Schema:
@@ -105,6 +111,17 @@ def strict(schema: Schema) -> Schema:
     while sum(len(value["enum"]) for value in values) > STRICT_VALUES:
         del values.pop()["enum"]
     return wrapped({"anyOf": list(merged.values())})
+
+
+def _without_element(kind: str, text: Schema) -> Schema:
+    """What the main argument of an action may be that has no element."""
+    if kind == "press":
+        return _one_of(KEYS)
+    if kind == "scroll":
+        return _one_of(("down", "up"))
+    if kind == "wait":
+        return {"type": "integer", "enum": [200, 1000]}
+    return {"type": "boolean", "enum": [True]} if kind in BARE else text
 
 
 def _object(properties: dict[str, Schema]) -> Schema:

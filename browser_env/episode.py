@@ -122,6 +122,15 @@ class EpisodeWriter:
         )
         self._write_meta()
 
+    def discard(self) -> None:
+        """Take an episode away in which nothing has happened, its folder too unless it holds something else."""
+        self._lines.close()
+        for name in ("episode.json", "steps.jsonl"):
+            (self.folder / name).unlink()
+        for folder in (self.folder / "artifacts", self.folder):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
     def _save_image(self, pixels: Any) -> str:
         name = f"artifacts/{self._steps:04d}.png"
         (self.folder / name).write_bytes(encode_png(pixels))

@@ -39,6 +39,9 @@ WRITE_AFTER = 0.6
 SWITCHING = 1.0
 """Seconds after a tab appeared in which the mouse may still move in the one before."""
 
+LAST_WORDS = 2.0
+"""Seconds to wait at the end for what pages have still to tell."""
+
 Fact = tuple[Tab | None, dict[str, Any], int]
 
 
@@ -219,9 +222,8 @@ class Recorder:
     async def _browser(self, tab: Tab, fact: dict[str, Any]) -> None:
         """Take in what happened to a tab as a whole."""
         if fact["kind"] == "nav":
-            with contextlib.suppress(Exception):  # the tab has closed since
-                for action in await self._tabs.action_of(tab, fact):
-                    await self._begin(action)
+            for action in await self._tabs.action_of(tab, fact):
+                await self._begin(action)
             await self._write_all(self._gestures.left(), None)
             self._dirty = True
         elif fact["kind"] == "tab":
@@ -343,7 +345,9 @@ class Recorder:
             self._over.set()
 
     async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
-        self._facts.put_nowait((None, {"kind": "end"}, 0))  # what was done in the last moment comes before it
+        if not self._over.is_set():
+            await asyncio.gather(*(tab.caught_up(LAST_WORDS) for tab in self._open_tabs()))
+        self._facts.put_nowait((None, {"kind": "end"}, 0))
         if self._worker is not None:
             await self._worker
         if self.outcome is Outcome.RUNNING:

@@ -159,6 +159,17 @@ class Tab:
         """Call a method of the in-page script in the main frame (`World.call`)."""
         return await self.main.call(method, **arguments)
 
+    async def caught_up(self, seconds: float) -> None:
+        """Wait until all that the page has told is heard, and the browser knows which document it has shown.
+
+        What a page tells comes in order, so it has come when an answer to a later question has. A page with an open
+        dialog does not answer: it is waited for so long at most.
+        """
+        sessions = [self.protocol, *(protocol for _, protocol in self._remote.values())]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
+
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""
         asked: set[asyncio.Future[dict[str, Any]]] = set()

@@ -6,8 +6,10 @@ Navigations that the page asked for, and tabs that it opened, are consequences o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from browser_env.actions import Action, Back, Forward, Navigate
@@ -19,8 +21,20 @@ RECENT = 0.5
 OPENING = 3.0
 """Seconds that a tab may take to appear after the page asked for it."""
 
+COMMIT = 2.0
+"""Seconds to wait for a page that shows a new document to answer, before its tab's history is read."""
+
 _BY_HAND = frozenset({"typed", "generated", "keyword", "keyword_generated", "auto_bookmark", "auto_toplevel"})
 """Kinds of navigations, as Chromium's history names them, that begin outside of a page."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Where a tab was: ids of the entries, which of them is shown, and all that is known of that one."""
+
+    ids: list[int]
+    index: int
+    entry: dict[str, Any]
 
 
 class TabsWatch:
@@ -32,10 +46,11 @@ class TabsWatch:
 
     def __init__(self, heard: Callable[[Tab, dict[str, Any]], None]) -> None:
         self._heard = heard
-        self._history: dict[Tab, tuple[list[int], int]] = {}
+        self._history: dict[Tab, History] = {}
         self._acted: dict[Tab, float] = {}
         self._asked: set[Tab] = set()
         self._window_asked = 0.0
+        self._reading: set[asyncio.Task[History | None]] = set()
 
     async def watch(self, tab: Tab) -> None:
         """Begin with a tab."""
@@ -62,6 +77,7 @@ class TabsWatch:
         tab.protocol.on("Page.frameNavigated", navigated)
         tab.protocol.on("Page.navigatedWithinDocument", within)
         tab.protocol.on("Page.windowOpen", opening)
+        tab.protocol.on("Page.downloadWillBegin", lambda _: self._asked.discard(tab))
         asked: list[dict[str, Any]] = []
         tab.protocol.on("Page.javascriptDialogOpening", lambda event: asked.append(event))
         tab.protocol.on("Page.javascriptDialogClosed", lambda event: self._answered(tab, asked, event))
@@ -72,9 +88,11 @@ class TabsWatch:
         self._heard(tab, {"kind": "tab", "own": opened})
 
     def _navigated(self, tab: Tab, within: bool) -> None:
-        own = tab in self._asked or self._recent(tab)
+        self._reading.add(reading := asyncio.ensure_future(self._read(tab)))
+        reading.add_done_callback(self._reading.discard)
+        asked, recent = tab in self._asked, self._recent(tab)
         self._asked.discard(tab)
-        self._heard(tab, {"kind": "nav", "own": own, "within": within})
+        self._heard(tab, {"kind": "nav", "asked": asked, "recent": recent, "within": within, "history": reading})
 
     def _answered(self, tab: Tab, asked: list[dict[str, Any]], event: dict[str, Any]) -> None:
         """A dialog was closed by whoever sits at the window."""
@@ -95,26 +113,37 @@ class TabsWatch:
 
     async def remember(self, tab: Tab) -> None:
         """Take a tab's history as it is."""
-        history = await tab.protocol.send("Page.getNavigationHistory")
-        self._history[tab] = ([entry["id"] for entry in history["entries"]], history["currentIndex"])
+        self._history[tab] = await _history(tab)
+
+    async def _read(self, tab: Tab) -> History | None:
+        """Return a tab's history now that it has another document; None if it has closed since."""
+        # A page tells that it shows another document before the browser has noted it in the history.
+        await tab.caught_up(COMMIT)
+        with contextlib.suppress(Exception):
+            return await asyncio.wait_for(_history(tab), 5)
+        return None
 
     async def action_of(self, tab: Tab, fact: dict[str, Any]) -> list[Action]:
         """Return what a person did to make a tab navigate: nothing, if it was a consequence of something else."""
-        old = self._history.get(tab)
-        history = await asyncio.wait_for(tab.protocol.send("Page.getNavigationHistory"), 5)
-        index = history["currentIndex"]
-        ids = [entry["id"] for entry in history["entries"]]
-        self._history[tab] = (ids, index)
-        entry = history["entries"][index]
-        if old is None or not entry["url"].startswith(("http://", "https://", "file://", "data:")):
+        old, new = self._history.get(tab), await fact["history"]
+        if new is None:
             return []
-        if ids == old[0]:
-            if fact["own"]:
-                return []
-            if index != old[1]:
-                return [Back() if index < old[1] else Forward()] * abs(index - old[1])
-            return [] if fact["within"] else [Navigate(url=entry["url"])]  # loaded anew
-        if entry["id"] in old[0] or entry["transitionType"] not in _BY_HAND:
+        self._history[tab] = new
+        url = new.entry["url"]
+        if old is None or not url.startswith(("http://", "https://", "file://", "data:")):
             return []
-        typed = entry["userTypedURL"]
-        return [Navigate(url=typed if typed.startswith(("http://", "https://")) else entry["url"])]
+        if new.ids == old.ids:
+            back = old.index - new.index
+            if back:  # no event tells that a script did it
+                return [] if fact["recent"] else [Back() if back > 0 else Forward()] * abs(back)
+            return [] if fact["asked"] or fact["within"] else [Navigate(url=url)]  # loaded anew
+        if new.entry["id"] in old.ids or new.entry["transitionType"] not in _BY_HAND:
+            return []
+        typed = new.entry["userTypedURL"]
+        return [Navigate(url=typed if typed.startswith(("http://", "https://")) else url)]
+
+
+async def _history(tab: Tab) -> History:
+    told = await tab.protocol.send("Page.getNavigationHistory")
+    entries, index = told["entries"], told["currentIndex"]
+    return History([entry["id"] for entry in entries], index, entries[index])

@@ -21,6 +21,8 @@ from envs_registry.loading import load_task
 
 FOLDER = Path(__file__).parent / "suites"
 
+_TASK_FIELDS = ("id", "split", "groups", "options")
+
 
 class SuiteError(ValueError):
     """There is no such suite, or what stands in its file is none."""
@@ -137,18 +139,23 @@ def load_suite(name: str | Path) -> Suite:
 
 def _read(data: dict[str, Any], path: Path) -> Suite:
     _fields(data, ("name", "description", "seeds", "max_steps", "tasks"), ("tasks",), str(path))
+    if not isinstance(data["tasks"], list):
+        raise SuiteError(f"{path}: tasks is a list of ids, or of tables with {', '.join(_TASK_FIELDS)}.")
     tasks = []
     for number, entry in enumerate(data["tasks"], 1):
         where = f"{path}, task {number}"
         entry = {"id": entry} if isinstance(entry, str) else entry
-        _fields(entry, ("id", "split", "groups", "options"), ("id",), where)
+        _fields(entry, _TASK_FIELDS, ("id",), where)
         entry = {**entry, "groups": tuple(entry.get("groups", ()))}
         tasks.append(_at(SuiteTask(**entry), path.parent))
     seeds = data.get("seeds", 5)
     seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
         raise SuiteError(f"{path}: seeds is a number of seeds, or a list of them.")
-    return Suite(data.get("name", path.stem), tuple(tasks), seeds, data.get("max_steps"), data.get("description", ""))
+    max_steps = data.get("max_steps")
+    if max_steps is not None and not (isinstance(max_steps, int) and max_steps > 0):
+        raise SuiteError(f"{path}: max_steps is a number of steps, at least 1.")
+    return Suite(data.get("name", path.stem), tuple(tasks), seeds, max_steps, data.get("description", ""))
 
 
 def _fields(data: Any, known: tuple[str, ...], needed: tuple[str, ...], where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,34 @@ def _group() -> None:
 
 
 app.command("run")(bench_run.main)
+
+
+@app.command("suites")
+def suites(
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> None:
+    """List the suites that come with the package, with their splits and groups."""
+    from collections import Counter
+
+    from envs_registry.suites import load_suite, suite_names
+
+    found: list[dict[str, Any]] = []
+    for name in suite_names():
+        suite = load_suite(name)
+        found.append(
+            {
+                "name": name, "description": suite.description, "tasks": len(suite.tasks), "seeds": list(suite.seeds),
+                "splits": dict(Counter(task.split for task in suite.tasks if task.split)),
+                "groups": dict(Counter(group for task in suite.tasks for group in task.groups)),
+            }
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for one in found:
+        print(f"{one['name']}: {one['description']}")
+        for kind in ("splits", "groups"):
+            print(f"  {kind}: " + ", ".join(f"{name} {count}" for name, count in one[kind].items()))
 
 
 @app.command("env")
@@ -43,6 +71,30 @@ def env(
 
     with ending_on_signal():
         figures = measure(task, rounds or (5 if peers else 20), peers=peers, docs=docs)
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        show(figures)
+    if figures["errors"]:
+        raise typer.Exit(1)
+
+
+@app.command("throughput")
+def throughput(
+    rounds: Annotated[int, typer.Option(help="Rounds, in which all take turns.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Episodes of each task in a round of ours.", min=1)] = 20,
+    workers: Annotated[int, typer.Option(help="Episodes at the same time.", min=1)] = 4,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Beside BrowserGym, installed in the cache on first use.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Time whole episodes of five MiniWoB++ tasks, solved by the oracle. Exit code 0: all were measured."""
+    from scripts.bench_throughput import measure, show
+    from scripts.processes import ending_on_signal
+
+    with ending_on_signal():
+        figures = measure(rounds, seeds, workers, peers=peers)
     if as_json:
         print(json.dumps(figures, indent=1))
     else:

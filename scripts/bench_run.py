@@ -97,7 +97,7 @@ def main(
             total, before, begun = len(plan.tasks) * len(seeds_of), len(books.records), time.time()
             try:
                 with progress(f"{chosen.name}, {agent}", total) as update:
-                    pool: Pool = RayPool(plan, slots) if ray else LocalPool(plan, slots)
+                    pool: Pool = RayPool(plan, slots, processes) if ray else LocalPool(plan, slots)
                     solved = sum(record["outcome"] == "solved" for record in books.records.values())
                     tell = _Tell(update, before, solved)
                     update(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -54,6 +55,7 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it misses a package that is of no use with our weights
     import transformers
 
     transformers.logging.set_verbosity_error()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 OPEN_STEPS = 10
 """Step limit of a goal that no task sets one for."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells count: 128 + SIGINT."""
 
 
 def main(
@@ -47,10 +46,15 @@ def main(
     """Run an agent for one goal.
 
     The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
-    which ends the episode as `stopped`; else 1.
+    which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same; 2 for options that can't be,
+    which leave no episode; else 1.
     """
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
+    if url:
+        _check_address(url)
+    if out is not None and out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"--out: {out} is a file; give a folder that is new or holds no episode.")
     from browser_env.browsers import require_window
     from browser_env.episode import new_folder
 
@@ -60,8 +64,8 @@ def main(
     with Interrupts() as interrupts:
         attempt: _Attempt | None = None
         try:
-            options = _checked(backend, options, seed)
             wanted = _task(task, goal, url)
+            options = _checked(backend, options, seed, wanted)
             steps = max_steps or wanted.max_steps or OPEN_STEPS
             meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
                     "model": model or None, "adapter": adapter or None}  # fmt: skip
@@ -75,15 +79,17 @@ def main(
             pass
         except Exception as error:
             if attempt is not None:
-                attempt.fail(error)
-            if not interrupts.seen and not (attempt is not None and isinstance(error, _expected())):
+                attempt.fail(error, silent=as_json or interrupts.seen)
+            elif not interrupts.seen:
                 raise
         finally:
             if attempt is not None:
                 attempt.finish(interrupted=interrupts.seen)
         if attempt is None:  # nothing has begun
-            return INTERRUPTED
-        return attempt.report(as_json=as_json, interrupted=interrupts.seen)
+            return interrupts.exit_code
+        if attempt.refused:
+            raise typer.BadParameter(attempt.error)
+        return attempt.report(as_json=as_json, exit_code=interrupts.exit_code)
 
 
 @dataclass
@@ -103,6 +109,8 @@ class _Attempt:
     error: str = ""
     done: bool = False
     """Whether the episode came to its own end."""
+    refused: bool = False
+    """Whether the agent could not be made of its options: then there is no episode."""
 
     def work(self, backend: str, options: dict[str, Any], seed: int, interrupts: Interrupts) -> None:
         """Load the model, open the page, and act until the end."""
@@ -137,18 +145,32 @@ class _Attempt:
                 interrupts.check()
         self.view.stage("Done")
 
-    def fail(self, error: Exception) -> None:
-        """Take down that this error ended the episode. A request that can't be made is nobody's failure."""
+    def fail(self, error: Exception, *, silent: bool) -> None:
+        """Take down that this error ended the episode. A request that can't be made is nobody's failure.
+
+        Of an error that nobody has foreseen, the episode keeps where it came from, and it is shown unless `silent`.
+        """
         self.error = str(error) or type(error).__name__
+        self.refused = self.agent is None and isinstance(error, _refusals())
         asked = self.running is not None and isinstance(error, ValueError)
         self.outcome, self.trainable = "stopped" if asked else "env_error", False
+        if not isinstance(error, _expected()):
+            self.error = f"{type(error).__name__}: {error}"
+            where = "".join(traceback.format_exception(error))
+            self.writer.note(traceback=where)
+            if not silent:
+                console.print(where, markup=False, highlight=False, soft_wrap=True)
 
     def finish(self, *, interrupted: bool) -> None:
         """Put everything away: the episode first."""
         from browser_env.runtime import runtime, shutdown
 
         if interrupted and not self.done:
+            self.refused = False
             self.outcome, self.trainable, self.error = "stopped", False, ""
+        if self.refused:
+            self.writer.discard()
+            return
         if self.error:
             self.writer.note(error=self.error)
         after = None if self.running is None else self.running.observation
@@ -161,8 +183,8 @@ class _Attempt:
         else:
             runtime().run(self.env.close(), timeout=30)
 
-    def report(self, *, as_json: bool, interrupted: bool) -> int:
-        """Print how it ended and return the exit code."""
+    def report(self, *, as_json: bool, exit_code: int) -> int:
+        """Print how it ended and return the exit code: the given one, unless that is 0."""
         messages = self.running.observation["messages"] if self.running else ()
         answer = messages[-1]["text"] if messages and messages[-1]["role"] == "assistant" else ""
         state = self.state
@@ -177,8 +199,8 @@ class _Attempt:
             if self.error:
                 console.print(self.error, style="red", markup=False)
             print(f"{self.outcome}. {answer}".strip() + f"\nEpisode: {self.writer.folder}")
-        if interrupted:
-            return INTERRUPTED
+        if exit_code:
+            return exit_code
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
         return 0 if self.outcome == "solved" or (self.outcome == "stopped" and self.done) else 1
 
@@ -207,6 +229,14 @@ def _expected() -> tuple[type[Exception], ...]:
     return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
 
 
+def _refusals() -> tuple[type[Exception], ...]:
+    """The errors of making an agent that speak of its options."""
+    from agents.adapters.identity import AdapterError
+    from agents.models import NoSuchModel
+
+    return ValueError, ImportError, FileNotFoundError, NoSuchModel, AdapterError
+
+
 def _options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
     """Return the agent's options: values are JSON, and what is no JSON is text."""
     options: dict[str, Any] = {"model": model} if model else {}
@@ -223,22 +253,34 @@ def _options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
     return options
 
 
-def _checked(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+def _check_address(url: str) -> None:
+    """Refuse what no browser can open; `data:`, `file:` and `about:` pages are fine."""
+    try:
+        parts = urlsplit(url)
+        good = bool(parts.hostname) if parts.scheme in ("http", "https") else parts.scheme in ("data", "file", "about")
+    except ValueError:  # such as half an IPv6 address
+        good = False
+    if not good:
+        raise typer.BadParameter(f"--url is an address such as https://example.org, not {url!r}.")
+
+
+def _checked(backend: str, options: dict[str, Any], seed: int, task: Task) -> dict[str, Any]:
     """Return the options with what the adapter's training and the backend need, if the agent knows all of them."""
     import agents
+    from agents.adapters.identity import check_folder
 
+    if backend == "oracle":
+        if options:
+            raise typer.BadParameter("The agent oracle has no options.")
+        if not task.has_oracle:
+            raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
+        return {}
     try:
-        known = agents.options_of(backend)
-    except (ValueError, ImportError) as error:
+        options = agents.check_options(backend, options)
+        if backend in ("transformers", "mlx", "tensorrt"):
+            check_folder(options.get("adapter"))
+    except _refusals() as error:
         raise typer.BadParameter(str(error)) from None
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise typer.BadParameter(
-            f"The agent {backend} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}."
-        )
-    needed = [name for name in agents.required_options_of(backend) if name not in options]
-    if needed and backend != "oracle":
-        raise typer.BadParameter(f"The agent {backend} needs {', '.join(needed)}: --set name=value, or --model.")
     if backend == "random":
         return {"seed": seed, **options}
     if backend in agents.BACKENDS and backend != "openai":

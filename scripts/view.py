@@ -41,7 +41,7 @@ def main(
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
-    console.print(_end(found.meta))
+    console.print(_end(found.meta), soft_wrap=True)
     return 0
 
 
@@ -101,4 +101,4 @@ def _end(meta: dict[str, Any]) -> str:
         text += "; not the agent's doing, and not to be learned from"
     if meta["outcome"] == "running":
         text += "; it was cut off"
-    return text
+    return f"{text}\n[red]error[/]    {escape(str(meta['error']))}" if meta.get("error") else text

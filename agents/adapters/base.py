@@ -92,9 +92,10 @@ def _hash(files: list[Path]) -> str:
     with contextlib.ExitStack() as stack:
         where = {}
         for file in files:
+            entries = tensors.header(file)  # before it is mapped, which an empty file can't be
             stream = stack.enter_context(open(file, "rb"))
             data = stack.enter_context(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-            for name, entry in tensors.header(file).items():
+            for name, entry in entries.items():
                 where[name] = (data, entry)
         embedding = next((name for name in sorted(where) if name.endswith(_EMBEDDING)), None)
         if embedding and not any(name.endswith(_HEAD) for name in where):

@@ -64,9 +64,11 @@ def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         FileNotFoundError: there is no adapter.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
+    config = read_config(folder)
+    if "lora_parameters" in config:
+        raise AdapterError(f"The adapter at {folder} is in MLX's format already.")
     check_base(folder, base)
     base_folder = _folder(base)
-    config = read_config(folder)
     _refuse_unsupported(folder, config)
     pairs = _pairs(folder / PEFT_WEIGHTS, _PEFT_KEY)
     modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
@@ -98,9 +100,11 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     An adapter that carries no identity gets that of `base`. Arguments, result and errors are those of `peft_to_mlx`.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
+    config = read_config(folder)
+    if "peft_type" in config:
+        raise AdapterError(f"The adapter at {folder} is in PEFT's format already.")
     check_base(folder, base)
     base_folder = _folder(base)
-    config = read_config(folder)
     kind = config.get("fine_tune_type", "lora")
     if kind != "lora" or "lora_parameters" not in config:
         what = "kind unknown" if kind == "lora" else f"fine_tune_type {kind}"

@@ -53,6 +53,22 @@ def read_config(adapter: Path) -> dict[str, Any]:
     return read_json(adapter / CONFIG)
 
 
+def check_folder(adapter: str | Path | None) -> None:
+    """Make sure that there is a whole adapter in that folder, before its base model is loaded; None is no adapter.
+
+    Raises:
+        FileNotFoundError: there is none.
+        AdapterError: its configuration is damaged.
+        agents.adapters.tensors.DamagedFile: its weights are.
+    """
+    if adapter is None:
+        return
+    folder = Path(adapter).expanduser()
+    read_config(folder)
+    for file in folder.glob("*.safetensors"):
+        tensors.header(file)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 

@@ -14,9 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from agents.models import ModelError
+
 WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1,
           "U8": 1, "BOOL": 1}  # fmt: skip
 """Bytes of one value, by the format's names of dtypes."""
+
+
+class DamagedFile(ModelError, ValueError):
+    """A file is not in the safetensors format, or was cut off."""
 
 
 @dataclass(frozen=True)
@@ -54,25 +60,25 @@ def header(file: Path) -> dict[str, Entry]:
     """Return the tensors of a safetensors file, without their values.
 
     Raises:
-        ValueError: it is not a safetensors file, or one that was cut off.
+        DamagedFile: it is not a safetensors file, or one that was cut off.
     """
     size = file.stat().st_size
     with open(file, "rb") as stream:
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
         if length > size - 8:
-            raise ValueError(f"{file} is not a safetensors file.")
+            raise DamagedFile(f"{file} is cut off, or no safetensors file: fetch or copy it again.")
         try:
             facts = json.loads(stream.read(length))
-        except ValueError:
-            raise ValueError(f"{file} is not a safetensors file.") from None
-    facts.pop("__metadata__", None)
-    found = {}
-    for name, fact in facts.items():
-        first, last = (8 + length + offset for offset in fact["data_offsets"])
-        if last > size:
-            raise ValueError(f"{file} is cut off: fetch or copy it again.")
-        found[name] = Entry(fact["dtype"], tuple(fact["shape"]), first, last)
+            facts.pop("__metadata__", None)
+            found = {
+                name: Entry(str(fact["dtype"]), tuple(fact["shape"]), *(8 + length + at for at in fact["data_offsets"]))
+                for name, fact in facts.items()
+            }
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise DamagedFile(f"{file} is not a safetensors file: fetch or copy it again.") from None
+    if any(entry.end > size for entry in found.values()):
+        raise DamagedFile(f"{file} is cut off: fetch or copy it again.")
     return found
 
 
@@ -80,7 +86,7 @@ def read(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file.
 
     Raises:
-        ValueError: it is not a safetensors file, or one that was cut off.
+        DamagedFile: it is not a safetensors file, or one that was cut off.
     """
     entries = header(file)
     with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from agents.compact import compact
 from agents.guards.base import Guard, Verdict
-from agents.guards.escapes import escapes
+from agents.guards.escapes import escapes, instead
 from agents.page_state import action_key, page_state
 from browser_env.actions import Action, Finish, Infeasible
 from browser_env.observation import Observation
@@ -15,7 +14,8 @@ from browser_env.observation import Observation
 class Loop(Guard):
     """The same two to four actions on the same pages, a third time: something else is tried instead.
 
-    The same single action is `Repetition`'s.
+    So it goes on until the page changes or the model does something else; when all else was tried, its action is let
+    through, and everything may be tried anew. The same single action is `Repetition`'s.
 
     Args:
         longest: most actions of a circle.
@@ -32,30 +32,22 @@ class Loop(Guard):
     def reset(self) -> None:
         """See `Guard.reset`."""
         self._past: list[Hashable] = []
+        self._tried: set[Hashable] = set()
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = page_state(obs)
+        page = page_state(obs, focus=False)
         step = hash((page, action_key(action, obs)))
         length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
-        verdict = Verdict(action)
-        if length:
-            told = f"The last {length} actions led back to the same page {self.rounds} times."
-            circle = self._past[-length:]
-            for escape in escapes(obs):
-                other = hash((page, action_key(escape, obs)))
-                if other not in circle:
-                    step = other
-                    verdict = Verdict(
-                        escape,
-                        f"{told} Did {compact(escape)} instead of {compact(action)}.",
-                        f"{told} Do something else.",
-                    )
-                    break
-            else:
-                verdict = Verdict(action, told, f"{told} Do something else.")
+        told = f"The same {length} actions led back to the same page {self.rounds} times"
+        for escape in escapes(obs) if length else []:
+            other = hash((page, action_key(escape, obs)))
+            if other not in self._tried and other not in self._past[-length:]:
+                self._tried.add(other)
+                return instead(escape, told)
+        self._tried.clear()
         self._past = [*self._past, step][-self.longest * self.rounds :]
-        return verdict
+        return Verdict(action, f"{told}.", f"{told}. Do something else.") if length else Verdict(action)
 
     def _circle(self, step: Hashable) -> int:
         """The length of the circle that was gone through often enough and would begin anew; 0 if there is none."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from agents.compact import compact
 from agents.guards.base import Guard, Verdict
-from agents.guards.escapes import escapes
+from agents.guards.escapes import escapes, instead
 from agents.page_state import page_state
 from browser_env.actions import Action, Wait
 from browser_env.observation import Observation
@@ -15,6 +15,8 @@ from browser_env.observation import Observation
 
 class Repetition(Guard):
     """The same action for the third time on a page that it didn't change: something else is tried instead.
+
+    When all else was tried as often, the action is let through, and everything may be tried anew.
 
     Args:
         limit: how often an action may be tried on an unchanged page.
@@ -41,9 +43,10 @@ class Repetition(Guard):
         if self._tried[action.to_json()] < self.limit:
             self._tried[action.to_json()] += 1
             return Verdict(action)
-        told = f"{compact(action)} changed nothing {self.limit} times."
+        told = f"{compact(action)} changed nothing {self.limit} times"
         for escape in escapes(obs):
             if self._tried[escape.to_json()] < self.limit and escape != action:
                 self._tried[escape.to_json()] += 1
-                return Verdict(escape, f"{told} Did {compact(escape)} instead.", f"{told} Do something else.")
-        return Verdict(action, told, f"{told} Do something else.")
+                return instead(escape, told)
+        self._tried = Counter({action.to_json(): 1})
+        return Verdict(action, f"{told}, nor did anything else.", f"{told}. Do something else.")

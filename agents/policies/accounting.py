@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agents.policy import Usage
@@ -21,6 +22,23 @@ class Prices:
         cached = self.input if self.cached is None else self.cached
         fresh = prompt_tokens - cached_tokens
         return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1_000_000
+
+
+def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
+    """Return prices that may be given as a dict.
+
+    Raises:
+        ValueError: its fields are not those of `Prices`, or one is negative.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    fields = {"input", "output", "cached"}
+    if not {"input", "output"} <= set(given) <= fields or min(given.values()) < 0:
+        raise ValueError(
+            'prices are dollars per million tokens, such as {"input": 0.15, "output": 0.6} and, where it differs, '
+            f'"cached", not {dict(given)}.'
+        )
+    return Prices(**given)
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,14 @@ def without_reasoning(text: str) -> str:
 def _text(message: Mapping[str, Any]) -> str:
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls and isinstance(calls[0], dict):
-        arguments = (calls[0].get("function") or {}).get("arguments")
-        return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        function = calls[0].get("function") or {}
+        name, arguments = function.get("name"), function.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        if not isinstance(name, str) or name in ("", TOOL):
+            return written
+        # A function that was not offered, such as `click`: its name may be the action's. What was cut off stays so.
+        written = written.strip() or "{}"
+        return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
     content = message.get("content")
     if isinstance(content, list):  # parts; those of a thought have another type
         content = "".join(

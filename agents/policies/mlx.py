@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import models
+from agents.adapters.identity import check_folder
 from agents.constraint import Matcher
 from agents.mlx_adapters import Adapters
 from agents.mlx_decoding import Logits, Prompt, TextDecoder, VisionDecoder
 from agents.mlx_models import Dtype, is_vision, load_text, load_vision, mend_text, read_config
 from agents.mlx_prompts import Prompts
+from agents.options import Natural
 from agents.policies.prefixes import PrefixCache
 from agents.policies.reply import Reply, matchers_of
 from agents.policies.request import check_length, check_sampling, one_each
@@ -56,10 +58,11 @@ class MLXPolicy:
         model: str | Path = "smollm2",
         adapter: str | Path | None = None,
         dtype: Dtype | Literal["auto"] = "auto",
-        seed: int = 0,
-        reuse: int = 1024,
+        seed: Natural = 0,
+        reuse: Natural = 1024,
     ) -> None:
         self.name = str(model)
+        check_folder(adapter)
         folder = _folder(model)
         self.sees_images = is_vision(folder)
         precision: Dtype | None = None if dtype == "auto" else dtype

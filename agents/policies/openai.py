@@ -9,18 +9,22 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from agents import models
+from agents.options import Count, Duration, Natural
 from agents.policies import chat, estimate
-from agents.policies.accounting import Prices, Totals
+from agents.policies.accounting import Prices, Totals, prices_of
 from agents.policies.background import Background
 from agents.policies.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from agents.policies.problems import Explainer
 from agents.policies.request import check_sampling, followed
 from agents.policies.retry import Limits, ReplyError, persist
 from agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
-from agents.schema import Schema, strict, wrapped
+from agents.schema import Schema, any_action, strict, wrapped
 
 
 class OpenAIPolicy:
@@ -38,7 +42,8 @@ class OpenAIPolicy:
         api_key: the key; by default from the endpoint's environment variable.
         adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
         guidance: how replies are held to valid actions, if not in the endpoint's own way.
-        tools: take replies as calls of one tool, whose arguments are the reply's text.
+        tools: take replies as calls of one tool, whose arguments are the reply's text. A call of another function,
+            such as `click`, is read as that action.
         sees_images: whether the model takes images.
         tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
             one, tokens are counted by a server that offers it, else estimated (see `agents.policies.estimate`).
@@ -58,8 +63,7 @@ class OpenAIPolicy:
 
     Raises:
         ImportError: the `openai` package is not installed.
-        ValueError: an option is unknown or does not fit another.
-        PolicyError: the endpoint needs a key and there is none.
+        ValueError: an option is unknown or does not fit another, or the endpoint needs a key and there is none.
     """
 
     def __init__(
@@ -74,13 +78,13 @@ class OpenAIPolicy:
         tools: bool = False,
         sees_images: bool = False,
         tokenizer: Any = None,
-        context_length: int | None = None,
-        prompt_budget: int = 16_000,
-        max_concurrency: int = 8,
-        timeout: float = 60.0,
-        retries: int = 5,
-        patience: float = 300.0,
-        prices: Prices | Mapping[str, float] | None = None,
+        context_length: Count | None = None,
+        prompt_budget: Count = 16_000,
+        max_concurrency: Count = 8,
+        timeout: Duration = 60.0,
+        retries: Natural = 5,
+        patience: Duration = 300.0,
+        prices: Annotated[Prices | Mapping[str, float] | None, AfterValidator(prices_of)] = None,
         logprobs: bool | None = None,
         processed_logprobs: bool = False,
         extra_body: Mapping[str, Any] | None = None,
@@ -104,7 +108,7 @@ class OpenAIPolicy:
             raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
-        self.prices = Prices(**prices) if isinstance(prices, Mapping) else prices
+        self.prices = prices_of(prices)
         self.totals = Totals()
         """Requests, tokens and dollars since this policy was made."""
         self._context_length = context_length
@@ -238,7 +242,7 @@ class OpenAIPolicy:
         if self.tools:
             is_strict = self.endpoint.schema_form == "strict" and schema is not None
             if schema is None:
-                return chat.tool_fields({"type": "object"}, strict=False)
+                return chat.tool_fields(wrapped(any_action()), strict=False)
             return chat.tool_fields(strict(schema) if is_strict else wrapped(schema), strict=is_strict)
         if grammar and self.endpoint.grammar_form is not None:
             return grammar_fields(self.endpoint.grammar_form, grammar)
@@ -365,15 +369,23 @@ def _endpoint(endpoint: str | Endpoint | None, base_url: str | None) -> Endpoint
     else:
         raise ValueError(f"Unknown endpoint {endpoint!r}: choose from {', '.join(ENDPOINTS)}, or pass base_url=.")
     address = base_url or found.base_url
-    if not address.startswith(("http://", "https://")):
+    if not _is_address(address):
         raise ValueError(f"base_url= is an address such as http://localhost:8000/v1, not {address!r}.")
     return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _key(endpoint: Endpoint, base_url: str, api_key: str | None) -> str:
     key = (api_key or os.environ.get(endpoint.key_variable or "", "")).strip()
     if not key and base_url == endpoint.base_url and base_url.startswith("https://") and endpoint.key_variable:
-        raise PolicyError(f"{base_url} needs a key: set {endpoint.key_variable}, or pass api_key=.")
+        raise ValueError(f"{base_url} needs a key: set {endpoint.key_variable}, or pass api_key=.")
     return key
 
 

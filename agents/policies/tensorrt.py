@@ -18,7 +18,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from agents import models
-from agents.adapters.identity import read_config
+from agents.adapters.identity import check_base, read_config
+from agents.options import Count, Natural
 from agents.policies.request import check_length, check_sampling, followed
 from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
 from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
@@ -56,6 +57,7 @@ class TensorRTPolicy:
         ImportError: TensorRT-LLM is not installed.
         agents.models.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
         ValueError: an unknown guided decoding backend, or a tokenizer without chat template.
         PolicyError: the engine could not be started.
     """
@@ -67,12 +69,12 @@ class TensorRTPolicy:
         model: str | Path = "smollm2",
         tokenizer: Any = None,
         adapter: str | Path | None = None,
-        lora_rank: int | None = None,
+        lora_rank: Count | None = None,
         guided_decoding_backend: GuideBackend | None = "llguidance",
-        tensor_parallel_size: int = 1,
-        dtype: str = "auto",
+        tensor_parallel_size: Count = 1,
+        dtype: Literal["auto", "bfloat16", "float16"] = "auto",
         engine: Mapping[str, Any] | None = None,
-        seed: int = 0,
+        seed: Natural = 0,
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
             raise ValueError(
@@ -98,6 +100,8 @@ class TensorRTPolicy:
         self._lora: Any = None
         self._lora_count = 0
         self.lora_rank = max(lora_rank or 0, 0 if adapter is None else _rank(Path(adapter).expanduser()))
+        if adapter is not None and Path(self._source).is_dir():  # of a hub id, the engine may have to fetch it first
+            check_base(adapter, self._source, name=self.name)
         if self.lora_rank:
             options["lora_config"] = _lora_config(adapter, self.lora_rank)
         if guided_decoding_backend is not None:
@@ -132,6 +136,7 @@ class TensorRTPolicy:
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the engine was started without adapters, or for lower ranks.
         """
         if path is None:
@@ -139,6 +144,7 @@ class TensorRTPolicy:
             return
         folder = Path(path).expanduser()
         rank = _rank(folder)
+        check_base(folder, self._source, name=self.name)
         if rank > self.lora_rank:
             raise ValueError(
                 f"The adapter at {folder} has rank {rank}, but the engine was started for ranks up to "

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import models
+from agents.adapters.identity import check_folder
+from agents.options import Natural
 from agents.policies.images import ImagePrompts, Prompt
 from agents.policies.lora import Adapters
 from agents.policies.prefixes import PrefixCache
@@ -86,10 +88,11 @@ class TransformersPolicy:
         adapter: str | Path | None = None,
         dtype: str | torch.dtype = "auto",
         device: str | torch.device = "auto",
-        seed: int = 0,
-        reuse: int | None = None,
+        seed: Natural = 0,
+        reuse: Natural | None = None,
         quantization: Quantization | None = None,
     ) -> None:
+        check_folder(adapter)
         self.in_memory = not isinstance(model, (str, Path))
         self.source: str | Path | None = None if self.in_memory else models.resolve(cast("str | Path", model))
         held: Any

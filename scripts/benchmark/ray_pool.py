@@ -28,16 +28,17 @@ class RayPool:
     Args:
         plan: the run.
         slots: episodes at the same time, in each worker.
-        resources: of each actor, as `ray.remote` takes them.
+        processes: how many workers there will be. Each takes a processor of the cluster, or less where it has fewer.
     """
 
-    def __init__(self, plan: Plan, slots: int, **resources: Any) -> None:
+    def __init__(self, plan: Plan, slots: int, processes: int) -> None:
         import ray
 
         self._ray = ray
         if not ray.is_initialized():
             ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, logging_level="ERROR")
-        self._actor = ray.remote(**{"num_cpus": 1, "max_concurrency": 3, **resources})(_Remote)
+        share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / processes)
+        self._actor = ray.remote(num_cpus=share, max_concurrency=3)(_Remote)
         self._plan = plan
         self._slots = slots
         self._workers: dict[int, Any] = {}

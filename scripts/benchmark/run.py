@@ -75,6 +75,8 @@ class Run:
         self._queue = deque(one for one in asked if self._key(one) not in books.records)
         self._workers = {number: _State() for number in range(min(processes, max(1, len(self._queue))))}
         self._raised: int | None = 0
+        self.began: float | None = None
+        """When the first worker was ready (`time.monotonic`)."""
 
     def work(self) -> bool:
         """Run until all is done (True) or the deadline is over (False).
@@ -111,6 +113,7 @@ class Run:
         kind, *content = message
         if kind == "ready":
             state.ready, state.deaths = True, 0
+            self.began = self.began or state.heard
         elif kind == "broken":
             raise RunError(f"The agent can't be made: {content[0]}")
         elif kind == "acting":

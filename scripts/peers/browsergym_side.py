@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import browsergym.core
 import browsergym.miniwob  # registers the tasks
@@ -17,6 +19,33 @@ KEPT = 2
 
 BOXES = 5
 """Elements that are clicked in turn."""
+
+
+Move: TypeAlias = tuple[str, str, str | None]
+"""Role and name of an element to click; with a text, to fill: which one of its role, a digit, and what."""
+
+
+def _option(goal: str) -> list[Move]:
+    found = re.match(r"Select (.*) and click Submit", goal)
+    return [("radio", found.group(1) if found else "", None), ("button", "Submit", None)]
+
+
+def _fields(count: int, button: str) -> Callable[[str], list[Move]]:
+    def moves(goal: str) -> list[Move]:
+        texts = re.findall(r'"(.*?)"', goal)[:count]
+        return [*(("textbox", "", f"{place}{text}") for place, text in enumerate(texts)), ("button", button, None)]
+
+    return moves
+
+
+SOLVED: dict[str, Callable[[str], list[Move]]] = {
+    "click-test": lambda goal: [("button", "", None)],
+    "click-button": lambda goal: [("button", re.findall(r'"(.*?)"', goal)[0], None)],
+    "click-option": _option,
+    "enter-text": _fields(1, "Submit"),
+    "login-user": _fields(2, "Login"),
+}
+"""What solves a task, from its goal."""
 
 
 class Side:
@@ -79,6 +108,34 @@ class Side:
             if terminated or truncated or observation["last_action_error"] or observation["screenshot"].size == 0:
                 raise RuntimeError(f"a click did not go as planned: {observation['last_action_error']}")
         return times
+
+    def solve(self, base_url: str, task: str, seeds: list[int], delay: bool) -> dict[str, Any]:
+        """Time episodes of one of `SOLVED` from reset to success; `delay`: with its default sleep in a step."""
+        os.environ["MINIWOB_URL"] = base_url
+        options = {} if delay else {"pre_observation_delay": 0}
+        begun = time.perf_counter()
+        env = gymnasium.make(f"browsergym/miniwob.{task}", disable_env_checker=True, **options)
+        seconds, steps, solved = [], 0, 0
+        for seed in seeds:
+            start = time.perf_counter()
+            observation, _ = env.reset(seed=seed)
+            reward = 0.0
+            for role, name, text in SOLVED[task](observation["goal"]):
+                found = [
+                    node["browsergym_id"]
+                    for node in observation["axtree_object"]["nodes"]
+                    if node["role"]["value"] == role and name in ("", node["name"]["value"])
+                ]
+                place = 0 if name or text is None else int(text[0])
+                call = f"click({found[place]!r})" if text is None else f"fill({found[place]!r}, {text[1:]!r})"
+                observation, given, ended, _, _ = env.step(call)
+                reward, steps = float(given), steps + 1
+                if ended:
+                    break
+            seconds.append(time.perf_counter() - start)
+            solved += reward > 0
+        env.close()
+        return {"seconds": seconds, "elapsed": time.perf_counter() - begun, "steps": steps, "solved": solved}
 
     def close(self) -> None:
         """Close all its browsers."""

@@ -137,6 +137,26 @@ class Peer:
         times: dict[str, list[float]] = self.call("miniwob", timeout, base_url=base_url, task=task, **arguments)
         return times
 
+    def solve(self, base_url: str, task: str, seeds: list[int], *, delay: bool) -> dict[str, Any]:
+        """Run whole episodes of a MiniWoB++ task by a script of the right actions; BrowserGym only.
+
+        Args:
+            base_url: where its pages are served, with a slash at the end.
+            task: one of `browsergym_side.SOLVED`.
+            seeds: one for each episode.
+            delay: with its default sleep before an observation; without: `pre_observation_delay=0`.
+
+        Returns:
+            `seconds` of each episode from reset to end, `elapsed` with the environment's start and end, `steps` and
+            `solved`, of all of them.
+
+        Raises:
+            PeerError: it failed, is closed, or did not answer in time.
+        """
+        arguments = {"base_url": base_url, "task": task, "seeds": seeds, "delay": delay}
+        found: dict[str, Any] = self.call("solve", MINIWOB_SECONDS * (4 * len(seeds) + 2), **arguments)
+        return found
+
     def close(self) -> None:
         """End the worker and its browsers. Closing twice is fine."""
         self._closed = True

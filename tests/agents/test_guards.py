@@ -84,9 +84,11 @@ def test_escape_scrolls_where_there_is_more(form: Observation) -> None:
     assert guard.check(Click(id=7), page, "").action == Scroll(dy=400)
     assert guard.check(Click(id=7), page, "").action == Scroll(dy=-400)
     assert guard.check(Click(id=7), page, "").action == Press(key="Escape")
+    assert guard.check(Click(id=7), page, "").action == Wait(ms=1000)
     last = guard.check(Click(id=7), page, "")
     assert last.action == Click(id=7)
-    assert last.note
+    assert "nor did anything else" in last.note
+    assert guard.check(Click(id=7), page, "").action == Scroll(dy=400), "it does not give up"
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
@@ -101,9 +103,23 @@ def test_circles_are_left(observation: Make, element: MakeElement, length: int) 
         notes.append(verdict.note)
     assert notes[:-1] == [""] * (2 * length)
     assert verdict.action == Press(key="Escape")
-    assert f"last {length} actions" in notes[-1]
+    assert f"same {length} actions" in notes[-1]
     assert "Do something else" in verdict.feedback
-    assert guard.check(Click(id=step + 1), page, "").note == ""
+    assert guard.check(Click(id=step + 1), page, "").action == Wait(ms=1000), "Escape changed nothing"
+    assert guard.check(Click(id=step + 1), page, "").action == Click(id=step + 1), "all was tried"
+    assert guard.check(Press(key="Enter"), page, "").note == "", "something else"
+
+
+def test_a_circle_is_seen_behind_a_clock_and_moving_focus(observation: Make, element: MakeElement) -> None:
+    guard = Loop()
+    notes = []
+    for step in range(5):
+        focused = [("focused",) if step and step % 2 == other else () for other in (1, 0)]
+        elements = [element(1, "button", "A", states=focused[0]), element(2, "button", "B", states=focused[1])]
+        page = observation("Go.", elements, page_text=f"It is 10:00:0{step}, sale ends in {9 - step} minutes left")
+        notes.append(guard.check(Click(id=1 + step % 2), page, "").note)
+    assert notes[:4] == [""] * 4
+    assert "same 2 actions" in notes[4]
 
 
 def test_a_new_state_breaks_the_circle(observation: Make, element: MakeElement) -> None:

@@ -185,7 +185,18 @@ def test_an_answer_is_asked_for(policy: Any, form: Observation) -> None:
     agent.reset("What does it cost?")
     assert agent.act(form) == Wait(ms=0)
     assert agent.act(form) == Finish(answer="nine")
-    assert "The last action failed: The goal asks for an answer" in agent.decisions[0].messages[-1].text
+    assert "\nNote: The goal asks for an answer" in agent.decisions[0].messages[-1].text
+
+
+def test_what_was_done_instead_is_told_beside_the_environments_error(policy: Any, form: Observation) -> None:
+    agent = saying(policy, *['{"click":7}'] * 4)
+    agent.reset("Go on.")
+    failed = Observation(**{**form, "last_error": "Element 7 is covered."})
+    for page in (form, form, form, failed):
+        agent.act(page)
+    shown = agent.decisions[0].messages[-1].text
+    assert "The last action failed: Element 7 is covered.\n" in shown
+    assert 'Note: {"click":7} changed nothing 2 times: did {"press":"Escape"} instead. Do something else.' in shown
 
 
 def test_an_element_of_an_earlier_page_is_found_again(

@@ -13,7 +13,7 @@ from agents.parse import parse
 from agents.policies.endpoints import ENDPOINTS, Endpoint
 from agents.policies.openai import OpenAIPolicy
 from agents.policy import Message, PolicyError
-from agents.schema import action_schema, strict, wrapped
+from agents.schema import action_schema, any_action, strict, wrapped
 from browser_env.actions import ACTION_TYPES
 from browser_env.observation import Observation
 from tests.agents.policy_server import KEY, policy_app, schema_grammar, serve
@@ -164,6 +164,13 @@ def test_the_arguments_of_the_tool_call_are_the_reply(
     action = parse(reply.text, ()).action
     assert action is not None
     assert action.name == "scroll"
+
+
+def test_a_free_tool_call_is_told_the_language(remote: Any, received: list[dict[str, Any]]) -> None:
+    remote("openai", tools=True).complete([ASK], max_new_tokens=4)
+    tool = received[-1]["tools"][0]["function"]
+    assert tool["parameters"] == wrapped(any_action())
+    assert "strict" not in tool
 
 
 def test_tokens_are_counted_by_the_server_or_the_tokenizer(policy: Any, remote: Any, tokenizer: Any) -> None:

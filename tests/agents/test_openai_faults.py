@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 import agents
+from agents.parse import parse
 from agents.policies import retry
 from agents.policies.accounting import Prices
 from agents.policies.chat import read, without_reasoning
@@ -370,6 +371,28 @@ def test_where_the_reply_stands(message: dict[str, Any], text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments", "action"),
+    [
+        ("click", '{"id": 3}', {"action": "click", "id": 3}),
+        ("browser_click", {"ref": "3"}, {"action": "click", "id": 3}),
+        ("fill", '{"id": 3, "text": "say \\"{}\\""}', {"action": "fill", "id": 3, "text": 'say "{}"'}),
+        ("back", None, {"action": "back"}),
+        ("go_back", "", {"action": "back"}),
+        ("finish", "{}", {"action": "finish"}),
+        ("perform", '{"action": {"click": 3}}', {"action": "click", "id": 3}),
+        ("act", '{"action": {"click": 3}}', {"action": "click", "id": 3}),
+        ("click", '{"id": 3', None),
+        ("weather", '{"city": "Paris"}', None),
+    ],
+)
+def test_a_call_of_another_function_keeps_its_name(name: str, arguments: Any, action: dict[str, Any] | None) -> None:
+    message = {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+    text = read({"choices": [{"message": message, "finish_reason": "stop"}]}).text
+    found = parse(text, {3}).action
+    assert (None if found is None else found.to_dict()) == action
+
+
+@pytest.mark.parametrize(
     ("told", "reason"), [("stop", "eos"), ("tool_calls", "eos"), (None, "eos"), ("length", "length")]
 )
 def test_why_sampling_ended(told: str | None, reason: str) -> None:
@@ -420,7 +443,7 @@ def test_keys(monkeypatch: pytest.MonkeyPatch, asking: Callable[..., OpenAIPolic
         asking(handle, **{"api_key": None, **options}).complete([ASK])
     assert sent == ["Bearer from-nvidia", "Bearer given", "Bearer none"], "no key goes to a server that it is not for"
     monkeypatch.delenv("NVIDIA_API_KEY")
-    with pytest.raises(PolicyError, match="set NVIDIA_API_KEY, or pass api_key="):
+    with pytest.raises(ValueError, match="set NVIDIA_API_KEY, or pass api_key="):
         agents.make("openai", model="m", endpoint="nim")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from agents.constraint import KINDS, Matcher, grammar, ll_tokenizer
 from agents.parse import parse
-from agents.schema import STRICT_VALUES, action_schema, strict, wrapped
+from agents.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
 from browser_env.actions import Fill, Select
 from browser_env.observation import Element, Observation
 from tests.agents.policy_server import schema_grammar
@@ -155,3 +155,16 @@ def test_strict_frees_long_lists_of_strings(element: Callable[..., Element]) -> 
     schema = strict(action_schema([element(1, "combobox", options=options)], ("select",)))
     [branch] = schema["properties"]["action"]["anyOf"]
     assert branch["properties"] == {"select": {"type": "integer", "enum": [1]}, "option": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "allowed"),
+    [
+        ('{"click":3}', True), ('{"fill":3,"text":"a"}', True), ('{"select":3,"option":"Red"}', True),
+        ('{"press":"Enter"}', True), ('{"back":true}', True), ('{"finish":"9"}', True), ('{"wait":200}', True),
+        ('{"clik":3}', False), ('{"click":"3"}', False), ('{"fill":3}', False), ('{"scroll":"aside"}', False),
+    ],
+)  # fmt: skip
+def test_any_action_is_the_language_without_a_page(tokenizer: Any, reply: str, allowed: bool) -> None:
+    assert allows(tokenizer, schema_grammar(any_action()), reply) is allowed
+    assert not allowed or parse(reply, {3}).action is not None

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import agents
+from agents.adapters.identity import WrongBase, identity, write_about
 from agents.policy import Message, PolicyError
 
 GRAMMAR = 'start: "{\\"click\\":" ID "}"\nID: /3|7/\n'
@@ -413,6 +414,22 @@ def test_adapters_need_an_engine_started_for_them(engine: Engine, make: Any, ada
     make(lora_rank=16).set_adapter(adapter)
     config = engine.started["lora_config"]
     assert (config.lora_dir, config.max_lora_rank, len(config.lora_target_modules)) == ([], 16, 7)
+
+
+def test_an_adapter_of_another_base_is_refused_before_the_engine_starts(
+    engine: Engine, make: Any, adapter: Path, model_folder: Path
+) -> None:
+    write_about(adapter, {"base_model": "another", "base_model_sha256": "0" * 64})
+    with pytest.raises(WrongBase, match="belongs to the base model another"):
+        make(adapter=adapter)
+    assert engine.started == {}
+    made = make(lora_rank=16)
+    with pytest.raises(WrongBase, match="belongs to the base model another"):
+        made.set_adapter(adapter)
+    assert made.adapter is None
+    write_about(adapter, identity("own", model_folder))
+    made.set_adapter(adapter)
+    assert made.adapter == adapter
 
 
 @pytest.mark.parametrize("module", ["tensorrt_llm.lora_manager", "tensorrt_llm._torch.peft.lora.config"])

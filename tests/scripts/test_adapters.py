@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import agents
+from agents.adapters.tensors import DamagedFile
 from scripts.cli import app
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_llama
@@ -51,3 +53,27 @@ def test_what_is_refused_is_said_in_one_line(base: Path, tmp_path: Path) -> None
     assert refused.stderr.count("\n") == 1
     assert "belongs to the base model another" in refused.stderr
     assert run("show", tmp_path).exit_code == 1
+
+
+def test_damaged_weights_and_a_format_that_is_there_already_are_said_in_one_line(base: Path, tmp_path: Path) -> None:
+    adapter = save_random_adapter(base, tmp_path / "adapter")
+    same = run("convert", adapter, tmp_path / "out", "--to", "peft", "--base", base)
+    assert (same.exit_code, same.stderr) == (1, f"The adapter at {adapter} is in PEFT's format already.\n")
+    weights = adapter / "adapter_model.safetensors"
+    whole = weights.read_bytes()
+    for cut in (whole[:-100], whole[:100], whole[:5], b""):
+        weights.write_bytes(cut)
+        for command in (
+            ["show", adapter, "--base", base],
+            ["convert", adapter, tmp_path / "out", "--to", "mlx", "--base", base],
+        ):
+            result = run(*command)
+            assert result.exit_code == 1
+            assert isinstance(result.exception, SystemExit)
+            assert result.stderr.count("\n") == 1
+            assert f"{weights} is cut off" in result.stderr
+    with pytest.raises(DamagedFile, match="is cut off"):
+        agents.make("transformers", model="/no/model", adapter=adapter)
+    header = b'{"x": {"dtype": "F32"}}'
+    weights.write_bytes(len(header).to_bytes(8, "little") + header)
+    assert "is not a safetensors file" in run("show", adapter).stderr

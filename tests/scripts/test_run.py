@@ -27,6 +27,7 @@ from tests.processes import browsers, descendants, gone, until
 
 PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
 TASK = "MiniWoB/click-test-v0"
+SERVER = ["--backend", "openai", "--model", "m", "--set", "base_url=http://127.0.0.1:9/v1"]
 
 POLICIES = """
 import time
@@ -57,6 +58,13 @@ class Base:
     def close(self):
         if self.marker:
             Path(self.marker).write_text("closed")
+
+
+class Broken(Base):
+    def complete(self, conversations, **options):
+        if self.calls:
+            raise KeyError("colour")
+        return super().complete(conversations)
 
 
 class Slow(Base):
@@ -181,14 +189,85 @@ def test_the_step_limit_ends_it(run: Any) -> None:
         (["--set", "colour"], "give name=value"),
         (["--backend", "tensorrt"], "needs tensorrt_llm"),
         (["--backend", "no_such_module:Policy"], "no_such_module"),
+        (["--set", "vision=foo"], "vision=\"foo\": should be 'auto', 'none', 'screenshot' or 'marks'"),
+        (["--set", "temperature=hot"], 'temperature="hot": should be a valid number'),
+        (["--set", "temperature=-1"], "should be greater than or equal to 0"),
+        (["--set", "guards=2"], "should be a valid boolean"),
+        (["--set", "max_new_tokens=true"], "should be a valid integer"),
+        (["--set", "max_prompt_tokens=none"], "should be a valid integer or should be 'auto', or null"),
+        (["--set", 'actions=["clik"]'], "Unknown actions ['clik']: choose from click, fill,"),
+        (["--set", "reuse=-5"], "should be greater than or equal to 0, or null"),
+        (["--set", "dtype=int8"], "use auto, bf16, fp16 or fp32"),
+        (["--set", "device=tpu"], "use auto, cpu, cuda, cuda:1 or mps"),
+        (["--set", "quantization=int8"], "should be 'nf4', or null"),
+        (["--adapter", "/no/adapter"], "There is no LoRA adapter at /no/adapter"),
+        (["--model", "/no/model"], "There is no model folder at /no/model"),
+        (
+            ["--backend", "mlx", "--set", "dtype=int8"],
+            "should be 'float32', 'bfloat16' or 'float16' or should be 'auto'",
+        ),
+        (["--backend", "mlx", "--adapter", "/no/adapter"], "There is no LoRA adapter at /no/adapter"),
+        (["--backend", "openai"], "The agent openai needs the option model."),
+        ([*SERVER[:-1], "endpoint=foo"], "Unknown endpoint 'foo': choose from openai, nim,"),
+        ([*SERVER[:-1], "endpoint=nim"], "needs a key: set NVIDIA_API_KEY"),
+        ([*SERVER[:-1], "base_url=http://host:port/v1"], "an address such as http://localhost:8000/v1"),
+        ([*SERVER, "--set", "prices=5"], "prices=5: should be"),
+        ([*SERVER, "--set", 'prices={"in": 5}'], 'such as {"input": 0.15, "output": 0.6}'),
+        ([*SERVER, "--set", "timeout=0"], "should be greater than 0"),
+        ([*SERVER, "--set", "guidance=none", "--set", "constrained=true"], "can't be constrained"),
+        (["--backend", "scripted"], "scripted needs the option actions"),
+        (["--backend", "scripted", "--set", 'actions=[{"action":"clik"}]'], "did you mean click?"),
+        (["--backend", "random", "--set", "seed=x"], "should be a valid integer"),
+        (["--backend", "oracle", "--set", "x=1"], "oracle has no options"),
     ],
 )
-def test_wrong_options_leave_no_episode(arguments: list[str], says: str, tmp_path: Path) -> None:
+def test_wrong_options_are_named_and_leave_no_episode(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("OPENAI_API_KEY", "NVIDIA_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
     out = tmp_path / "episode"
     result = CliRunner().invoke(app, ["run", "--task", TASK, *arguments, "--out", str(out)])
-    assert result.exit_code != 0
+    assert result.exit_code == 2, result.output
     assert says in " ".join(result.output.replace("│", " ").split())
     assert not out.exists()
+
+
+def test_an_unguided_policy_is_not_constrained(policies: str, tmp_path: Path) -> None:
+    out = tmp_path / "episode"
+    arguments = ["--url", PAGE, "--goal", "Look.", "--backend", f"{policies}:Base", "--set", "constrained=true"]
+    result = CliRunner().invoke(app, ["run", *arguments, "--out", str(out)])
+    assert result.exit_code == 2, result.output
+    assert "own can't be constrained" in result.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--url", "notaurl"], "--url is an address"),
+        (["--url", "localhost:80/shop"], "--url is an address"),
+        (["--url", PAGE, "--backend", "oracle"], "There is no oracle for this"),
+        (["--url", PAGE, "--backend", "random", "--out", __file__], "is a file"),
+    ],
+)
+def test_what_can_not_be_opened_or_written_is_named(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(app, ["run", "--goal", "Look.", *arguments])
+    assert result.exit_code == 2, result.output
+    assert says in " ".join(result.output.replace("│", " ").split())
+
+
+def test_an_error_that_nobody_foresaw_is_reported_with_the_episode(run: Any, policies: str) -> None:
+    result, meta, steps = run(
+        "--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Broken", "--json",
+        "--set", f"reply={json.dumps(json.dumps({'wait': 1}))}",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    said = json.loads(result.output)
+    assert said["error"] == meta["error"] == "KeyError: 'colour'"
+    assert (said["outcome"], meta["trainable"], len(steps)) == ("env_error", False, 1)
+    assert Path(said["episode"], "episode.json").is_file()
+    assert "own_policies.py" in meta["traceback"]
 
 
 @pytest.fixture
@@ -209,14 +288,16 @@ def process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             below.kill()
 
 
-def interrupted(process: subprocess.Popen[str], folder: Path, times: int = 1) -> dict[str, Any]:
-    """Press Ctrl-C, as a terminal does: for the whole group. Returns `episode.json`."""
+def interrupted(
+    process: subprocess.Popen[str], folder: Path, times: int = 1, number: signal.Signals = signal.SIGINT
+) -> dict[str, Any]:
+    """Press Ctrl-C, as a terminal does: for the whole group. A SIGTERM is the process's own. Returns `episode.json`."""
     below = descendants(process.pid)
     for _ in range(times):
-        os.killpg(process.pid, signal.SIGINT)
+        (os.killpg if number is signal.SIGINT else os.kill)(process.pid, number)
         time.sleep(0.05 if times > 1 else 0)
     said, complained = process.communicate(timeout=60)
-    assert process.returncode == 130, complained
+    assert process.returncode == 128 + number, complained
     assert "Traceback" not in complained
     assert gone(below)
     meta: dict[str, Any] = json.loads((folder / "episode.json").read_text())
@@ -248,11 +329,12 @@ def test_ctrl_c_while_the_page_is_opened(process: Any, tmp_path: Path, site: Any
     interrupted(started, tmp_path / "episode", times=3)
 
 
-def test_ctrl_c_while_the_agent_thinks(process: Any, tmp_path: Path, policies: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_the_agent_thinks(process: Any, tmp_path: Path, policies: str, number: signal.Signals) -> None:
     marker = tmp_path / "marker"
     started = process("--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Slow", "--set", f"marker={marker}")
     assert until(marker.exists, 60)
-    meta = interrupted(started, tmp_path / "episode")
+    meta = interrupted(started, tmp_path / "episode", number=number)
     assert (meta["goal"], meta["final"]["title"]) == ("Look.", "Shop")
     assert marker.read_text() == "closed"
 
