@@ -205,6 +205,40 @@ def agents(
         typer.echo(f"Written: {path}", err=True)
 
 
+@app.command("report")
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files; the (first) results folder by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Report a results folder, or compare several, as JSON, Markdown and HTML. Exit code 0: no episode is missing."""
+    from scripts.benchmark.report import headline, write_comparison, write_report
+
+    figures, written = write_report(folders[0], out) if len(folders) == 1 else write_comparison(folders, out)
+    print(json.dumps(figures.as_json(), indent=1) if as_json else "\n".join(headline(figures)))
+    for path in written:
+        typer.echo(f"Written: {path}", err=True)
+    if not figures.complete:
+        raise typer.Exit(1)
+
+
+@app.command("leaderboard")
+def leaderboard(
+    folders: Annotated[list[Path], typer.Argument(help="Results folders.")],
+    out: Annotated[Path, typer.Option(help="The page, FILE.html; FILE.md is written beside it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+) -> None:
+    """Rank runs by strict success, a table for every suite and its seeds. Exit code 0: the page was written."""
+    from scripts.benchmark.leaderboard import leaderboard_markdown, listed, write_leaderboard
+
+    boards, written = write_leaderboard(folders, out)
+    print(json.dumps(listed(boards), indent=1) if as_json else leaderboard_markdown(boards))
+    for path in written:
+        typer.echo(f"Written: {path}", err=True)
+
+
 def _counts(text: str) -> list[int]:
     try:
         counts = sorted({int(count) for count in text.split(",")})

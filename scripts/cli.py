@@ -66,6 +66,7 @@ def _user_errors() -> list[type[Exception]]:
     kinds: list[type[Exception]] = [OSError]
     for module, name in (
         ("agents.models", "ModelError"), ("browser_env.errors", "EnvError"), ("browser_env.episode", "EpisodeError"),
+        ("scripts.benchmark.reading", "ResultsError"),
     ):  # fmt: skip
         if module in sys.modules:
             kinds.append(getattr(sys.modules[module], name))

@@ -125,7 +125,7 @@ function nodeAt(path) {
 }
 
 function idAt({path, firstId}) {
-  nextId = Math.max(nextId, firstId);
+  beginIds(firstId);
   const found = nodeAt(path);
   return found ? {id: idOf(found)} : null;
 }

@@ -38,6 +38,13 @@ function idOf(el) {
   return id;
 }
 
+// Ids go on where the episode's other documents have left off; who waits for that is told.
+const onIds = [];
+function beginIds(first) {
+  nextId = Math.max(nextId, first);
+  for (const told of onIds.splice(0)) Promise.resolve().then(told);
+}
+
 function purge() {
   if (byId.size < purgeAt) return;
   for (const [id, el] of byId) if (!el.isConnected) byId.delete(id);

@@ -8,7 +8,7 @@ const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], 
 // `reach`: how many viewport heights above and below the viewport are looked at; null for the whole page.
 // `origin`, `screen`: for a frame of another origin, where it begins in the top frame and how large that is.
 function pass({firstId, stamp, origin, screen, reach}) {
-  nextId = Math.max(nextId, firstId);
+  beginIds(firstId);
   purge();
   suspects = [];
   plain = new Set();

@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+import gymnasium
 import pytest
 
-from tasks.miniwob.oracles.base import last_done, line_near
+import envs_registry  # noqa: F401
+from tasks.miniwob.oracles.base import elements, last_done, line_near
 from tasks.miniwob.oracles.dates import months_between
 from tasks.miniwob.oracles.forms import to_delete
 from tasks.miniwob.oracles.selection import marked_text
@@ -52,3 +54,15 @@ def test_what_the_outline_says():
     done = {"last_action": '{"action": "wait"}'}
     assert last_done({**obs, **done}) == {"action": "wait"}
     assert last_done({**obs, **done, "last_error": "No."}) == {}
+
+
+def test_what_was_typed_in_an_episode_does_not_reach_into_the_next():
+    used, fresh = (gymnasium.make("MiniWoB/scroll-text-v0", screenshot=False) for _ in range(2))
+    obs, _ = used.reset(seed=1)
+    for element in elements(obs, "textbox"):
+        used.step({"action": "fill", "id": element["id"], "text": "7"})
+    again, _ = used.reset(seed=2)
+    first, _ = fresh.reset(seed=2)
+    used.close()
+    fresh.close()
+    assert again["dom"] == first["dom"]

@@ -12,6 +12,7 @@ from tasks.miniwob.oracles import (  # noqa: F401  each module registers its ora
     colours,
     dates,
     dragging,
+    editor,
     email,
     flights,
     forms,

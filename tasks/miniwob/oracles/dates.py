@@ -42,6 +42,9 @@ def choose_day(obs: Observation, field: list[Element], given: str) -> Action | N
     """Choose a day, such as 12/31/2016, from the calendar that opens at a field."""
     date = datetime.strptime(given, "%m/%d/%Y")
     shown = re.search(r"^ *([A-Z][a-z]+ \d{4})$", obs["dom"], re.MULTILINE)
+    if not shown and "focused" in field[0]["states"]:
+        reason = f"The date must become {given}; where the field has the focus already, this key opens its calendar."
+        return Press(id=field[0]["id"], key="Control+Home", reason=reason)
     if not shown:
         return click(field, f"The date must become {given}, and a click on the field opens its calendar.")
     title = shown.group(1)

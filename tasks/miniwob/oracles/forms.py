@@ -11,7 +11,6 @@ from tasks.miniwob.oracles.base import (
     click,
     elements,
     fill_then_submit,
-    line_near,
     noting_oracle,
     oracle,
     quoted,
@@ -65,7 +64,7 @@ def form_sequence(obs: Observation, notes: Notes) -> Action | None:
 def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
     """Fill the beginning in, choose a suggestion with the right end, then submit."""
     beginning, end = (*quoted(obs["goal"]), "")[:2]
-    suggested = {line_near(obs, item, 1): item for item in elements(obs, "listitem")}
+    suggested = {item["name"]: item for item in elements(obs, "listitem")}
     fitting = [name for name in suggested if name.startswith(beginning) and name.endswith(end)]
     known = notes.setdefault("items", set())
     known.update(fitting)

@@ -1,31 +1,17 @@
-"""Texts to be marked, formatted or scrolled."""
+"""Texts to be marked or scrolled."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from browser_env.actions import Action, Click, Press, Scroll, Select, Wait
+from browser_env.actions import Action, Click, Scroll
 from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle, oracle
+from tasks.miniwob.oracles.base import click, elements, last_done, oracle
 from tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
 """Pixels that are more than any text of these tasks is high."""
-
-
-KEYS = {"bold": "Control+b", "italics": "Control+i", "underlined": "Control+u"}
-"""What an editor's styles are switched on with."""
-
-SWATCHES = {
-    "red": "#e60000",
-    "orange": "#ff9900",
-    "yellow": "yellow",
-    "green": "#008a00",
-    "blue": "#0066cc",
-    "purple": "#9933ff",
-}
-"""The plain shades of colours in the editor's colour picker."""
 
 
 def marked_text(obs: Observation) -> str:
@@ -57,34 +43,3 @@ def scroll_text_2(obs: Observation) -> Action | None:
     if last_done(obs) == far.to_dict():
         return click(elements(obs, "button", "Submit"), f"The text area is at its {end} now, so Submit comes next.")
     return far
-
-
-@noting_oracle("text-editor")
-def text_editor(obs: Observation, notes: Notes) -> Action | None:
-    """Mark the word or the whole text, give it its style or colour, then submit. What style it has is not seen."""
-    match = re.search(r"(?:the text (\S+)|everything) the (style|color) (\w+)", obs["goal"])
-    editor = elements(obs, "textbox")
-    if not match or not editor:
-        return None
-    word, kind, look = match.groups()
-    text = word or editor[0]["value"]
-    marked = marked_text(obs)
-    if marked:
-        notes["marked"] = marked
-    swatches = [e for e in elements(obs, "generic") if SWATCHES.get(look) in e["states"]]
-    if swatches:
-        notes["swatch"] = swatches[0]["id"]
-    done = last_done(obs)
-    styled = done.get("key") == KEYS[look] if kind == "style" else done.get("id") == notes.get("swatch", -1)
-    if styled and notes.get("marked") == text:
-        return click(elements(obs, "button", "Submit"), f'"{text}" is {look} now, so Submit comes next.')
-    if kind == "color" and swatches and notes.get("marked") == text:
-        return click(swatches, f'"{text}" is marked, and {SWATCHES[look]} in the colour picker is {look}.')
-    if marked != text:
-        reason = f'"{text}" must be marked first, so that it alone becomes {look}.'
-        return Select(id=editor[0]["id"], options=(text,), reason=reason)
-    if kind == "color" and done.get("action") != "wait":
-        return Wait(ms=200, reason="The editor looks at what is marked a tenth of a second later only.")
-    if kind == "color":
-        return click(elements(obs, "generic"), f'"{text}" is marked, and the colour picker has {look}.')
-    return Press(id=editor[0]["id"], key=KEYS[look], reason=f'"{text}" is marked, and {KEYS[look]} makes it {look}.')

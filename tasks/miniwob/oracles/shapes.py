@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from browser_env.actions import Action, Drag
 from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle
+from tasks.miniwob.oracles.base import click, elements, oracle
 
 _LOOK = re.compile(
     r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"
@@ -119,20 +119,20 @@ def identify_shape(obs: Observation) -> Action | None:
     return None
 
 
-@noting_oracle("drag-circle", "drag-single-shape")
-def drag_in_direction(obs: Observation, notes: Notes) -> Action | None:
-    """Drag the only shape a little in the direction, then submit. Noted: where it was first seen."""
+@oracle("drag-circle", "drag-single-shape")
+def drag_in_direction(obs: Observation) -> Action | None:
+    """Drag the only shape to that edge of the drawing, where it never begins, then submit."""
     match = re.search(r" (left|right|up|down) then", obs["goal"])
     direction = match.group(1) if match else ""
-    dx, dy = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}.get(direction, (0, 0))
     for shape in live_shapes(obs):
-        x, y = notes.setdefault("first", (shape.x, shape.y))
-        if (shape.x - x) * dx + (shape.y - y) * dy < 3:
-            to = (min(max(x + 30 * dx, 5), 155), min(max(y + 30 * dy, 55), 165))
-            reason = f"The {shape.kind} must be dragged {direction}, from {x:g},{y:g} to {to[0]:g},{to[1]:g}."
-            return Drag.model_validate({"from": shape.id, "to": to, "reason": reason})
-        reason = f"The {shape.kind} is {direction} of where it was, so Submit comes next."
-        return click(elements(obs, "button", "Submit"), reason)
+        there = {"left": shape.x < 22, "right": shape.x > 140, "up": shape.y < 72, "down": shape.y > 150}
+        if there.get(direction):
+            reason = f"The {shape.kind} has been dragged {direction}, so Submit comes next."
+            return click(elements(obs, "button", "Submit"), reason)
+        edges = {"left": (6, shape.y), "right": (155, shape.y), "up": (shape.x, 56), "down": (shape.x, 163)}
+        to = edges.get(direction, (shape.x, shape.y))
+        reason = f"The {shape.kind} must be dragged {direction}, from {shape.x:g},{shape.y:g} to {to[0]:g},{to[1]:g}."
+        return Drag.model_validate({"from": shape.id, "to": to, "reason": reason})
     return None
 
 

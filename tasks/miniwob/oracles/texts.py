@@ -6,7 +6,16 @@ import re
 
 from browser_env.actions import Action, Fill
 from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, fill_then_submit, line_near, oracle, quoted
+from tasks.miniwob.oracles.base import (
+    Notes,
+    click,
+    elements,
+    fill_then_submit,
+    line_near,
+    noting_oracle,
+    oracle,
+    quoted,
+)
 
 
 def ordinal(goal: str) -> int:
@@ -32,12 +41,12 @@ def text_transform(obs: Observation) -> Action | None:
     return fill_then_submit(obs, field, text, f'The text above the field is "{text}".')
 
 
-@oracle("copy-paste", "copy-paste-2")
-def copy_paste(obs: Observation) -> Action | None:
-    """Fill what the text area holds into the text field, then submit."""
+@noting_oracle("copy-paste", "copy-paste-2")
+def copy_paste(obs: Observation, notes: Notes) -> Action | None:
+    """Fill what the text area held at first into the text field, then submit."""
     fields = elements(obs, "textbox")
     number = ordinal(obs["goal"])
-    text = [e["value"] for e in fields if e["tag"] == "textarea"][number - 1]
+    text = notes.setdefault("texts", [e["value"] for e in fields if e["tag"] == "textarea"])[number - 1]
     target = [e for e in fields if e["tag"] == "input"]
     return fill_then_submit(obs, target, text, f'Text area number {number}, which is to be copied, holds "{text}".')
 
@@ -52,11 +61,11 @@ def find_word(obs: Observation) -> Action | None:
     return fill_then_submit(obs, field, word, f'Word number {number} of the paragraph is "{word}".')
 
 
-@oracle("scroll-text")
-def scroll_text(obs: Observation) -> Action | None:
-    """Fill the last word of the text area in, without punctuation, then submit."""
+@noting_oracle("scroll-text")
+def scroll_text(obs: Observation, notes: Notes) -> Action | None:
+    """Fill the last word that the text area had at first in, without punctuation, then submit."""
     fields = elements(obs, "textbox")
-    words = next(e["value"] for e in fields if e["tag"] == "textarea").split()
+    words = notes.setdefault("text", next(e["value"] for e in fields if e["tag"] == "textarea")).split()
     word = words[-1].strip(".,") if words else ""
     target = [e for e in fields if e["tag"] == "input"]
     return fill_then_submit(obs, target, word, f'The last word in the text area is "{word}".')

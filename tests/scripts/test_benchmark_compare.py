@@ -1,0 +1,179 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from scripts.benchmark.comparison import compare
+from scripts.benchmark.leaderboard import boards, write_leaderboard
+from scripts.benchmark.paired import Mcnemar
+from scripts.benchmark.reading import ResultsError, read
+from scripts.benchmark.report import write_comparison
+from scripts.benchmark.summary import summarise
+from scripts.cli import app
+from tests.scripts.results_folders import line, run, write
+
+TASKS = {f"task-{at}": ("train", []) for at in range(6)}
+
+
+def made(folder, name, solved, *, seeds=(0, 1), drop=(), errors=(), tasks=TASKS, **changes):
+    """A run in which these tasks are solved on all seeds."""
+    lines = []
+    for task in tasks:
+        for seed in seeds:
+            if (task, seed) in errors:
+                lines.append(line(task, seed, "env_error", raw_reward=None, time_reward=None))
+            elif (task, seed) not in drop:
+                lines.append(line(task, seed, "solved" if task in solved else "failed"))
+    head = run(tasks, list(seeds), **changes)
+    head["agent"]["name"] = name
+    return write(folder / name, head, lines)
+
+
+def compared(*folders):
+    return compare([summarise(read(folder)) for folder in folders])
+
+
+def test_a_difference_is_over_common_pairs_and_tested_by_task(tmp_path):
+    first = made(tmp_path, "base", {"task-0"})
+    other = made(tmp_path, "tuned", set(TASKS))
+    (against,) = compared(first, other).against
+    assert (against.pairs, against.tasks, against.left_out) == (12, 6, 0)
+    assert against.strict.mean == pytest.approx(10 / 12)
+    assert against.strict.p == pytest.approx(2 / 2**5)  # five tasks changed, all the same way
+    assert against.strict.interval.low < 10 / 12 <= against.strict.interval.high == 1
+    assert against.counts == Mcnemar(both=2, only_first=0, only_other=10, neither=0)
+    assert [change.difference for change in against.changes] == [1] * 5 + [0]
+    assert against.time_reward.mean == pytest.approx(1.8 * 10 / 12)
+
+
+def test_a_pair_with_an_env_error_on_either_side_is_left_out(tmp_path):
+    first = made(tmp_path, "base", {"task-0"}, errors={("task-0", 0)})
+    other = made(tmp_path, "tuned", {"task-1"}, errors={("task-0", 1), ("task-2", 1)})
+    (against,) = compared(first, other).against
+    assert (against.pairs, against.tasks, against.left_out) == (9, 5, 3)
+    assert (against.first_rate, against.other_rate) == (0, pytest.approx(2 / 9))
+
+
+def test_runs_without_common_pairs_are_not_compared(tmp_path):
+    first = made(tmp_path, "base", set(), seeds=(0, 1))
+    other = made(tmp_path, "tuned", set(), seeds=(5, 6))
+    with pytest.raises(ResultsError, match="no task and seed in common"):
+        compared(first, other)
+    result = CliRunner().invoke(app, ["bench", "report", str(first), str(other)])
+    assert result.exit_code == 1
+    assert "no task and seed in common" in result.output
+    assert not (first / "comparison.html").exists()
+
+
+def test_what_makes_runs_unlike_is_said(tmp_path):
+    first = made(tmp_path, "base", set())
+    other = made(tmp_path, "tuned", set(), seeds=(0, 1, 2), max_steps=None, suite="other")
+    warnings = compared(first, other).warnings
+    assert warnings == (
+        "The suite differs: base has miniwob, tuned has other.",
+        "The step limit differs: base has 10, tuned has none.",
+        "The list of seeds differs: base has 0, 1, tuned has 0-2.",
+    )
+    harder = made(tmp_path, "harder", set())
+    head = json.loads((harder / "run.json").read_text())
+    head["tasks"][2]["options"] = {"data_mode": "test"}
+    (harder / "run.json").write_text(json.dumps(head))
+    assert compared(first, harder).warnings == ("The options of 1 tasks differ between base and harder.",)
+    assert compared(first, made(tmp_path, "same", set())).warnings == ()
+
+
+def test_more_than_two_are_each_set_beside_the_first(tmp_path):
+    folders = [
+        made(tmp_path, "a", set()), made(tmp_path, "b", set(list(TASKS)[:3])), made(tmp_path / "more", "b", set(TASKS)),
+    ]  # fmt: skip
+    comparison, written = write_comparison(folders, tmp_path / "out")
+    assert comparison.labels == ("1. a (a)", "2. b (b)", "3. b (b)")
+    assert [round(each.strict.mean, 2) for each in comparison.against] == [0.5, 1.0]
+    assert sorted(path.name for path in written) == ["comparison.html", "comparison.json", "comparison.md"]
+    page = written[2].read_text()
+    assert page.count("<h2>") >= 6
+    assert "+50.0 points" in page
+    found = json.loads(written[0].read_text())
+    assert [each["strict"]["mean"] for each in found["against_first"]] == [0.5, 1.0]
+
+
+def test_the_command_compares_and_an_incomplete_run_is_exit_code_1(tmp_path):
+    first, other = made(tmp_path, "base", set()), made(tmp_path, "tuned", set(TASKS))
+    result = CliRunner().invoke(app, ["bench", "report", str(first), str(other)])
+    assert result.exit_code == 0, result.output
+    assert "tuned against base: +100.0 points strict" in result.stdout
+    assert "p 0.0312" in result.stdout
+    assert (first / "comparison.md").exists()
+    cut = made(tmp_path, "cut", set(), drop={("task-3", 1)})
+    result = CliRunner().invoke(app, ["bench", "report", str(first), str(cut)])
+    assert result.exit_code == 1
+    assert "INCOMPLETE cut: 1 of 12 episodes missing. task-3 #1" in result.stdout
+    assert "INCOMPLETE cut" in (first / "comparison.html").read_text()
+
+
+def test_a_hostile_name_stays_a_text_in_comparison_and_leaderboard(tmp_path):
+    tasks = {"<script>1</script>": ("", [])}
+    first = made(tmp_path, "base", set(), tasks=tasks)
+    other = made(tmp_path, "tuned", set(tasks), tasks=tasks)
+    head = json.loads((other / "run.json").read_text())
+    head["agent"]["name"], head["suite"] = "<script>2</script>", "<script>3</script>"
+    (other / "run.json").write_text(json.dumps(head))
+    write_comparison([first, other], tmp_path)
+    write_leaderboard([first, other], tmp_path / "board.html")
+    for name in ("comparison.html", "board.html"):
+        assert (tmp_path / name).read_text().count("<script>") == 1
+    for name in ("comparison.md", "board.md"):
+        assert "<script>" not in (tmp_path / name).read_text().replace("\\<", "")
+
+
+def test_only_runs_of_the_same_tasks_and_seeds_share_a_table(tmp_path):
+    folders = [
+        made(tmp_path, "a", set()),
+        made(tmp_path, "b", set(TASKS)),
+        made(tmp_path, "other-seeds", set(TASKS), seeds=(0, 1, 2)),
+        made(tmp_path, "other-suite", set(TASKS), suite="scenarios"),
+        made(tmp_path, "part", set(TASKS), tasks={"task-0": ("", [])}),
+    ]
+    harder = made(tmp_path, "harder", set(TASKS))
+    head = json.loads((harder / "run.json").read_text())
+    for task in head["tasks"]:
+        task["options"] = {"data_mode": "test"}
+    (harder / "run.json").write_text(json.dumps(head))
+    found = boards([summarise(read(folder)) for folder in [*folders, harder]])
+    names = {board.title: [place.summary.results.run.agent.name for place in board.places] for board in found}
+    assert names == {
+        "miniwob, 1 task, seeds 0, 1": ["part"],
+        "miniwob, 6 tasks, seeds 0, 1": ["b", "a"],
+        "miniwob, 6 tasks, seeds 0-2": ["other-seeds"],
+        'miniwob, 6 tasks with {"data_mode": "test"}, seeds 0, 1': ["harder"],
+        "scenarios, 6 tasks, seeds 0, 1": ["other-suite"],
+    }
+
+
+def test_ranks_are_shared_by_equals_and_an_incomplete_run_has_none(tmp_path):
+    half = set(list(TASKS)[:3])
+    folders = [
+        made(tmp_path, "worst", set()), made(tmp_path, "half", half), made(tmp_path, "other-half", half),
+        made(tmp_path, "cut", set(TASKS), drop={("task-5", 1)}), made(tmp_path, "best", set(TASKS)),
+    ]  # fmt: skip
+    (board,) = boards([summarise(read(folder)) for folder in folders])
+    assert [(place.rank, place.summary.results.run.agent.name) for place in board.places] == [
+        (1, "best"), (2, "half"), (2, "other-half"), (4, "worst"), (None, "cut"),
+    ]  # fmt: skip
+
+
+def test_the_leaderboard_command_writes_a_page_and_markdown(tmp_path):
+    sessions = [{"started": 0, "seconds": 20.0, "episodes": 8, "workers": 2}, {"seconds": 10.0, "episodes": 4}]
+    first = made(tmp_path, "base", set(), sessions=sessions)
+    other = made(tmp_path, "tuned", set(TASKS), drop={("task-5", 1)})
+    CliRunner().invoke(app, ["bench", "report", str(first)])
+    page = tmp_path / "boards" / "board.html"
+    result = CliRunner().invoke(app, ["bench", "leaderboard", str(first), str(other), "--out", str(page)])
+    assert result.exit_code == 0, result.output
+    assert 'href="./../base/report.html"' in page.read_text()
+    assert "tuned (1 episode missing)" in page.read_text()
+    row = next(each for each in page.with_suffix(".md").read_text().splitlines() if each.startswith("| 1 | base"))
+    assert " 24 " in row  # 12 episodes in 30 s
+    wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / "board.txt")])
+    assert wrong.exit_code == 1
+    assert "ends in .html" in wrong.output
