@@ -220,7 +220,7 @@ class _Document:
             focusable=bool(properties.get("focusable")),
             editable="editable" in properties and self._is_editing_host(node, above),
             inert=inert,
-            clickable=node in self.clickable,
+            clickable=node in self.clickable or (tag == "li" and bool(above) and above[0] in self.clickable),
             pointer=style.get("cursor") == "pointer",
             labels=in_label,
             in_select=any(self.tags[one] == "select" for one in above),
