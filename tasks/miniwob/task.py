@@ -48,9 +48,11 @@ RELOADED = frozenset(
         "choose-date-easy",
         "choose-date-medium",
         "choose-date-nodelay",
+        "stock-market",
     }
 )
-"""Tasks whose date picker keeps its month over a restart in the page: these are loaded anew for every episode."""
+"""Tasks that keep something over a restart in the page, the month of a date picker or the last price of a stock: these are
+loaded anew for every episode."""
 
 # Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js. Fields are reset as a load resets
 # them: a text area that was typed into would not show the text that the next episode gives it.
