@@ -122,7 +122,8 @@ class Node:
     editable: bool = False
     inert: bool = False
     clickable: bool = False
-    """Chromium says that it responds to clicks, or it is a control, or has listeners for clicks, pointers or drags."""
+    """Chromium says that it responds to clicks, or it is a control, or has listeners for clicks, pointers or drags,
+    or is an item of a list that has."""
     pointer: bool = False
     """Its cursor is the pointing hand."""
     labels: bool = False
