@@ -5,7 +5,7 @@ What is looked for, in this order:
 1. JSON objects that name an action: compact (`{"click":4}`), full, as a tool call, nested, fenced, sloppy;
 2. tool calls in tags (`<function=click>`), then calls (`click(4)`);
 3. lines that begin with an action's name (`CLICK 4`, `type [3] [Ada]`);
-4. words that say the goal is reached.
+4. words that say the goal is reached, or a reply that is nothing but the answer (`The answer is 42.`).
 
 Of several, the first that is valid counts: a reply is one step, and what follows is a plan or made up. But what stands
 behind a label such as `Action:` or `Answer:`, or in `<action>` tags, comes before everything else, and what stands
@@ -97,6 +97,8 @@ def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
     if unfinished:
         return Parsed(None, "The reply ends inside its thinking; think less and reply with an action.")
     example = '{"click":' + f"{min(ids, default=1)}" + "}"
+    if text.rfind("{") > text.rfind("}"):
+        return Parsed(None, f"The reply ends inside its JSON; reply with the whole action alone, such as {example}.")
     return Parsed(None, f"The reply holds no action; reply with JSON such as {example}.")
 
 
@@ -143,6 +145,9 @@ def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     place = lines.done(rest)
     if place is not None:
         yield _Candidate(*place, 6, "words", Finish().to_dict())
+    told = lines.answer(rest)
+    if told is not None:
+        yield _Candidate(0, len(rest), 6, "words", Finish(answer=told).to_dict())
 
 
 def _called(text: str, one: Found) -> bool:

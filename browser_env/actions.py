@@ -146,7 +146,7 @@ class Press(_MaybeAtElement):
 
 
 class Select(_AtElement):
-    """Choose options of a `<select>` by their label or value."""
+    """Choose options of a list by their label or value; in a text field or editor, mark that text."""
 
     action: Literal["select"] = "select"
     options: tuple[str, ...]
@@ -334,12 +334,19 @@ def _meant(kind: object) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    parts = []
+    parts: dict[str, str] = {}
     for item in error.errors():
-        where = ".".join(str(step) for step in item["loc"][1:])
-        message = item["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}: {message}" if where else message)
-    return "; ".join(parts)
+        field, *inside = item["loc"][1:] or ("",)
+        message = item["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+        message = message.replace("Field required", "it is missing")
+        if field in ("from", "to"):  # one of several types, each with a complaint of its own
+            if item["type"] == "value_error" and isinstance(item["input"], str):
+                parts[str(field)] = message
+            parts.setdefault(str(field), "give an id, a point such as [10, 20], or a selector")
+            continue
+        where = ".".join(str(step) for step in (field, *inside))
+        parts[where] = message
+    return "; ".join(f"{where}: {message}" if where else message for where, message in parts.items())
 
 
 def _short(value: object) -> str:

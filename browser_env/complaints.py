@@ -53,6 +53,8 @@ def complaint(id: int, answer: dict[str, Any]) -> str:
             return f"Element {id} is a {answer['kind']} that shows no options; click it to open it, then choose one."
         case "single":
             return f"Element {id} takes one option only."
+        case "noText":
+            return f"Element {id} does not hold the text {answer['text']!r}, so it can't be marked."
         case "kind":
             return f"Element {id} is a {answer['kind']}, which this action is not for."
     return f"Element {id}: {answer['error']}."

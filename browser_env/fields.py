@@ -59,7 +59,7 @@ async def _check(reach: Reach, id: int, ready: dict[str, object], text: str) -> 
 
 
 async def select(reach: Reach, action: Select) -> str:
-    """Choose options: of a `<select>` at once, of a list of the page's own making by clicking them."""
+    """Choose options, of a `<select>` at once, of a list of the page's own making by clicking them; or mark a text."""
     id = await _target(reach, action)
     answer = await reach.ask("select", id, options=list(action.options))
     way = "dom"

@@ -39,6 +39,8 @@ WRITE_AFTER = 0.6
 SWITCHING = 1.0
 """Seconds after a tab appeared in which the mouse may still move in the one before."""
 
+EARLY = "input came before the page could be looked at: what is seen before it may be from just after it"
+
 LAST_WORDS = 2.0
 """Seconds to wait at the end for what pages have still to tell."""
 
@@ -186,7 +188,7 @@ class Recorder:
         if not self._open_tabs():
             return
         if kind == "early":
-            fact = {"kind": "event", "event": "input came before the page could be looked at, and is not recorded"}
+            fact = {"kind": "event", "event": EARLY}
         if fact["kind"] == "event":
             draft = self._gestures.draft
             (draft.events if draft is not None else self._stray).append(fact["event"])
@@ -346,6 +348,8 @@ class Recorder:
 
     async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
         if not self._over.is_set():
+            if self._preparing:
+                await asyncio.wait(self._preparing, timeout=LAST_WORDS)
             await asyncio.gather(*(tab.caught_up(LAST_WORDS) for tab in self._open_tabs()))
         self._facts.put_nowait((None, {"kind": "end"}, 0))
         if self._worker is not None:

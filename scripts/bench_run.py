@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -66,6 +67,7 @@ def main(
     from scripts.benchmark.plan import Logs, Plan
     from scripts.benchmark.pool import LocalPool, Pool
     from scripts.benchmark.ray_pool import RayPool
+    from scripts.benchmark.report import headline, write_report
     from scripts.benchmark.run import Run, RunError
     from scripts.interrupts import Interrupts
 
@@ -116,7 +118,10 @@ def main(
                      "processes": processes, "ray": ray, "command": sys.argv, "host": _host()}
                 )  # fmt: skip
             missing = total - len(books.records)
-    raise typer.Exit(130 if interrupts.seen else int(missing > 0))
+        summary, written = write_report(folder)
+    print(json.dumps(summary.as_json(), indent=1) if as_json else "\n".join(headline(summary)))
+    typer.echo(f"Written: {folder}, {', '.join(path.name for path in written)}", err=True)
+    raise typer.Exit(interrupts.exit_code or int(missing > 0))
 
 
 class _Tell:

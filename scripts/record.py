@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scripts.arguments import check_address, check_new_episode
 from scripts.console import console
 
 if TYPE_CHECKING:
@@ -40,8 +42,9 @@ def main(
 ) -> int:
     """Record an episode by hand.
 
-    The recording ends when the window is closed, when the task is done, or with Ctrl-C. The exit code of a recording is
-    0 unless the browser was lost; that of a replay is 0 if every action could be done and the end is the same.
+    The recording ends when the window is closed, when the task is done, or with Ctrl-C or SIGTERM. The exit code of a
+    recording is 0 unless the browser was lost; that of a replay is 0 if every action could be done and the end is the
+    same.
     """
     from browser_env import EnvError
 
@@ -54,6 +57,10 @@ def main(
             raise typer.BadParameter("Give either --url (and --goal), or --task, or --replay.")
         if task and goal:
             raise typer.BadParameter("A task has its own goal; leave --goal out.")
+        if url:
+            check_address(url)
+        if out is not None:
+            check_new_episode(out)
         if outcome not in ("ask", "solved", "failed", "stopped"):
             raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
         from browser_env.episode import new_folder
@@ -104,10 +111,13 @@ def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer
         observation = recorder.start(seed)
     console.print(f"Recording. Goal: {observation['goal'] or 'none'}", markup=False)
     console.print("Close the window, or press Ctrl-C here, to end.")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
     try:
         recorder.wait()
     except KeyboardInterrupt:
         console.print("Ending.")
+    finally:
+        signal.signal(signal.SIGTERM, before)
     said: str | None = None
     if recorder.outcome == "running":
         said, answer = _asked(answer) if outcome == "ask" else (outcome, answer)

@@ -7,11 +7,12 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
-from scripts.console import console, quiet_libraries
+from scripts.agent_options import checked_options, read_options, refusals
+from scripts.arguments import check_address, check_new_episode
+from scripts.console import console
 from scripts.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -52,20 +53,22 @@ def main(
     if bool(task) == bool(goal and url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
     if url:
-        _check_address(url)
-    if out is not None and out.exists() and not out.is_dir():
-        raise typer.BadParameter(f"--out: {out} is a file; give a folder that is new or holds no episode.")
+        check_address(url)
+    if out is not None:
+        check_new_episode(out)
     from browser_env.browsers import require_window
     from browser_env.episode import new_folder
 
-    options = _options(set_ or [], model, adapter)
+    options = read_options(set_ or [], model, adapter)
     if headful:
         require_window()
     with Interrupts() as interrupts:
         attempt: _Attempt | None = None
         try:
             wanted = _task(task, goal, url)
-            options = _checked(backend, options, seed, wanted)
+            if backend == "oracle" and not wanted.has_oracle:
+                raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
+            options = checked_options(backend, options, seed)
             steps = max_steps or wanted.max_steps or OPEN_STEPS
             meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
                     "model": model or None, "adapter": adapter or None}  # fmt: skip
@@ -120,8 +123,9 @@ class _Attempt:
 
         self.view.stage("Loading the model" if backend in agents.BACKENDS or ":" in backend else "Starting")
         if backend == "oracle":
-            options = {"privileged": lambda slot: self.env.privileged()}
-        self.agent = agents.make(backend, **options)
+            self.agent = agents.make(backend, privileged=lambda slot: self.env.privileged())
+        else:
+            self.agent = agents.make(backend, **agents.check_options(backend, options))
         interrupts.check()
         self.writer.note(model=getattr(getattr(self.agent, "policy", None), "name", None))
         self.view.stage("Opening the page")
@@ -151,7 +155,7 @@ class _Attempt:
         Of an error that nobody has foreseen, the episode keeps where it came from, and it is shown unless `silent`.
         """
         self.error = str(error) or type(error).__name__
-        self.refused = self.agent is None and isinstance(error, _refusals())
+        self.refused = self.agent is None and isinstance(error, refusals())
         asked = self.running is not None and isinstance(error, ValueError)
         self.outcome, self.trainable = "stopped" if asked else "env_error", False
         if not isinstance(error, _expected()):
@@ -227,76 +231,6 @@ def _expected() -> tuple[type[Exception], ...]:
     from browser_env import EnvError
 
     return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
-
-
-def _refusals() -> tuple[type[Exception], ...]:
-    """The errors of making an agent that speak of its options."""
-    from agents.adapters.identity import AdapterError
-    from agents.models import NoSuchModel
-
-    return ValueError, ImportError, FileNotFoundError, NoSuchModel, AdapterError
-
-
-def _options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
-    """Return the agent's options: values are JSON, and what is no JSON is text."""
-    options: dict[str, Any] = {"model": model} if model else {}
-    if adapter:
-        options["adapter"] = adapter
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"--set {item}: give name=value.")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
-
-
-def _check_address(url: str) -> None:
-    """Refuse what no browser can open; `data:`, `file:` and `about:` pages are fine."""
-    try:
-        parts = urlsplit(url)
-        good = bool(parts.hostname) if parts.scheme in ("http", "https") else parts.scheme in ("data", "file", "about")
-    except ValueError:  # such as half an IPv6 address
-        good = False
-    if not good:
-        raise typer.BadParameter(f"--url is an address such as https://example.org, not {url!r}.")
-
-
-def _checked(backend: str, options: dict[str, Any], seed: int, task: Task) -> dict[str, Any]:
-    """Return the options with what the adapter's training and the backend need, if the agent knows all of them."""
-    import agents
-    from agents.adapters.identity import check_folder
-
-    if backend == "oracle":
-        if options:
-            raise typer.BadParameter("The agent oracle has no options.")
-        if not task.has_oracle:
-            raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
-        return {}
-    try:
-        options = agents.check_options(backend, options)
-        if backend in ("transformers", "mlx", "tensorrt"):
-            check_folder(options.get("adapter"))
-    except _refusals() as error:
-        raise typer.BadParameter(str(error)) from None
-    if backend == "random":
-        return {"seed": seed, **options}
-    if backend in agents.BACKENDS and backend != "openai":
-        quiet_libraries()
-    if "adapter" in options:
-        from agents.adapters.identity import read_about
-        from sdft.settings import TrainSettings
-
-        # An adapter was trained under a prompt; the same prompt is used with it.
-        about = read_about(options["adapter"])
-        if "settings" in about:
-            trained = TrainSettings(**about["settings"])
-            return {
-                "actions": trained.actions, "max_prompt_tokens": trained.max_prompt_tokens, "guards": False, **options
-            }  # fmt: skip
-    return options
 
 
 def _task(name: str, goal: str, url: str) -> Task:

@@ -72,6 +72,23 @@ _NOT_YET = re.compile(
 )
 
 
+_ALONE = re.compile(
+    r"[\s*#`]*(?:(?:i am|i['’]m|i have|i['’]ve|we are|it is|it['’]s|that is|that['’]s|all) )?(?:all |now )?"
+    r"(?:done|finished)[\s.!*`]*",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"[\s*#`]*(?:so,? |therefore,? |thus,? )?(?:the |my )?(?:final |correct )?answer[* ]*(?: is\b|:)[* :]*"
+    r"([^\n]{1,200}?)[\s.!*`]*",
+    re.IGNORECASE,
+)
+_FACT = re.compile(r"[\"“](?P<text>[^\"“”]+)[\"”]|[-+]?[$€£¥#]?\d\S*(?: \S+){0,3}|(?-i:[A-Z])\S*(?: \S+){0,4}|\w+")
+_NO_FACT = re.compile(
+    r"(?:not|un\w+|here|there|below|above|missing|hidden|wrong|incorrect|correct|I|We|It|The \w+ (?:is|are|was))\b.*"
+    r"|.*(?:\b(?:not|cannot|but|let me|maybe|perhaps|probably)\b|n['’]t\b|\?).*"
+)
+
+
 def name_before(text: str, start: int) -> str | None:
     """The action whose name stands right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
     found = _BEFORE.search(text[max(0, start - 80) : start])
@@ -159,6 +176,8 @@ def phrase(text: str) -> dict[str, Any] | str | None:
 
 def done(text: str) -> tuple[int, int] | None:
     """Where the text says that the goal is reached (and not that it isn't, or when it would be), or None."""
+    if _ALONE.fullmatch(text):
+        return 0, len(text)
     for found in _DONE.finditer(text):
         begin = max(text.rfind(mark, 0, found.start()) for mark in ".!?\n") + 1
         sentence_end = re.compile(r"[.!?\n]|\Z").search(text, found.end())
@@ -166,6 +185,13 @@ def done(text: str) -> tuple[int, int] | None:
         if not question and not _NOT_YET.search(text, max(begin, found.start() - 300), found.end()):
             return found.start(), found.end()
     return None
+
+
+def answer(text: str) -> str | None:
+    """The answer that the whole reply states: a quotation, a number, a name or a word (`The answer is 42.`)."""
+    found = _ANSWER.fullmatch(text) if len(text) <= 400 else None
+    told = _FACT.fullmatch(found[1]) if found else None
+    return None if told is None or _NO_FACT.fullmatch(told[0]) else told["text"] or told[0]
 
 
 def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:

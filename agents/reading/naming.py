@@ -5,6 +5,7 @@ Knows every name that models use for an action or an argument; checks no values.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -209,6 +210,8 @@ def _convert(result: dict[str, Any]) -> None:
             result[key] = "" if key == "answer" and value else str(value).lower()
         elif isinstance(value, (int, float)):
             result[key] = value.written if isinstance(value, Written) else str(value)
+    if name == "finish" and "answer" in result:
+        result["answer"] = _told(result["answer"])
     options = result.get("options")
     if isinstance(options, (int, float)) and not isinstance(options, bool):
         options = [options]
@@ -218,6 +221,18 @@ def _convert(result: dict[str, Any]) -> None:
         result["files"] = [result["files"]]
     if not isinstance(result.get("reason", ""), str):
         del result["reason"]
+
+
+def _told(answer: Any) -> str:
+    """An answer that is no text: nothing, the only value of an object, values in a row, else JSON."""
+    if isinstance(answer, dict) and len(answer) == 1:
+        answer = next(iter(answer.values()))
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    if isinstance(answer, list) and all(isinstance(item, (str, int, float)) for item in answer):
+        return ", ".join(str(_as_text(item)) for item in answer)
+    plain = _as_text(answer)
+    return plain if isinstance(plain, str) else json.dumps(answer, ensure_ascii=False)
 
 
 def _as_text(value: Any) -> Any:
@@ -231,14 +246,18 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
     best: tuple[int, str, str] | None = None
     for key, value in lowered.items():
         name = action_name(key)
-        if name is None or value is None or value is False or (name not in MAIN and name not in (*BARE, "scroll")):
+        alone = lowered.keys() - REASONS == {key}
+        nothing = value is None and not (alone and name in ("finish", *BARE))
+        if name is None or nothing or value is False or (name not in MAIN and name not in (*BARE, "scroll")):
             continue
         if key == "type" and isinstance(value, str) and len(lowered.keys() - REASONS) > 1:
             continue  # the type of something else
-        if name == "finish" != key and lowered.keys() - REASONS != {key}:
+        if name == "finish" != key and not alone:
             continue  # a field of something else, such as `"done": true`
         if isinstance(value, dict) and any(inner in MAIN or inner in BARE for inner in value if inner != "text"):
             continue  # the action is inside
+        if isinstance(value, dict) and any(action_name(str(value.get(each))) for each in (*_NAMED, *_TOOLS)):
+            continue
         order = 2 if name == "message" else int(key != name)
         if best is None or order < best[0]:
             best = order, key, name
@@ -250,6 +269,9 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
         value = {str(inner).strip().lower(): item for inner, item in value.items()}
     if isinstance(value, list) and len(value) > 1 and name in ("fill", "type", "select"):
         return positional(name, value)
+    if name == "finish" and isinstance(value, dict) and "answer" not in arguments(name, value):
+        facts = {inner: item for inner, item in value.items() if inner not in REASONS}
+        value = {"answer": facts or None, **value}
     full = expand({name: value, **{other: item for other, item in lowered.items() if other != key}})
     if full is None:
         return None

@@ -125,7 +125,7 @@ function nodeAt(path) {
 }
 
 function idAt({path, firstId}) {
-  nextId = Math.max(nextId, firstId);
+  beginIds(firstId);
   const found = nodeAt(path);
   return found ? {id: idOf(found)} : null;
 }
@@ -279,9 +279,11 @@ function select({id, options}) {
   const {el: named, error} = find(id);
   if (error) return {error};
   const el = fieldOf(named);
-  const refused = refusal(el);
-  if (refused) return refused;
   const own = el.localName === 'select' ? null : ['listbox', 'combobox'].includes(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
+  const isText = own === false && roleOf(el) === 'textbox' && options.length === 1;
+  const refused = refusal(el);
+  if (refused && !(isText && refused.error === 'readonly')) return refused;
+  if (isText) return mark(el, options[0]);
   if (own === false) return {error: 'kind', kind: roleOf(el)};
   const found = own ? listOf(el) : {options: Array.from(el.options)};
   if (!found) return {error: 'closed', kind: roleOf(el)};
@@ -305,6 +307,34 @@ function select({id, options}) {
   el.focus();
   for (const option of found.options) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
+  return {};
+}
+
+// Marks a text in a field or editor, as one does with the mouse to copy or to format it: where it stands as whole words
+// rather than as part of one.
+function mark(el, text) {
+  const field = typeof el.value === 'string';
+  const parts = [];
+  if (!field) for (let walker = document.createTreeWalker(el, NodeFilter.SHOW_TEXT); walker.nextNode();) parts.push(walker.currentNode);
+  const all = field ? el.value : parts.map((node) => node.data).join('');
+  const words = new RegExp(`(?<![\\p{L}\\p{N}])${text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}(?![\\p{L}\\p{N}])`, 'u');
+  const whole = all.search(words);
+  const start = whole < 0 ? all.indexOf(text) : whole;
+  if (start < 0 || !text) return {error: 'noText', text};
+  show(el);
+  el.focus();
+  if (field) {
+    try { el.setSelectionRange(start, start + text.length); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
+    return {};
+  }
+  const place = (offset, last) => {
+    for (const node of parts) {
+      if (offset < node.length || last && offset === node.length) return [node, offset];
+      offset -= node.length;
+    }
+    return [el, el.childNodes.length];
+  };
+  DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(start + text.length, true));
   return {};
 }
 

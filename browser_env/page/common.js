@@ -17,6 +17,8 @@ let anyClosed = false;
 
 const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
+// What stands in a field: its end is told as well as its beginning, since that is where it goes on.
+const clipMiddle = (text, limit) => text.length > limit ? clip(text, limit * 3 / 4) + text.slice(text.length - limit / 4) : text;
 const byIdRef = (el, attribute) => {
   const value = attributeOf(el, attribute);
   if (!value) return [];
@@ -34,6 +36,13 @@ function idOf(el) {
     byId.set(id, el);
   }
   return id;
+}
+
+// Ids go on where the episode's other documents have left off; who waits for that is told.
+const onIds = [];
+function beginIds(first) {
+  nextId = Math.max(nextId, first);
+  for (const told of onIds.splice(0)) Promise.resolve().then(told);
 }
 
 function purge() {
@@ -120,6 +129,13 @@ function focusedElement() {
     if (!inner || inner === focused) return focused;
     focused = inner;
   }
+}
+
+// The text that is marked, in the focused field or in the document; empty where there is none.
+function markedText(focused) {
+  if (focused?.localName === 'input' && focused.type === 'password') return '';
+  const selection = DOC.getSelection(focused?.ownerDocument || document);
+  return selection?.type === 'Range' || focused?.selectionEnd > focused?.selectionStart ? squeeze(selection.toString()) : '';
 }
 
 function find(id) {

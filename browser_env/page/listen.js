@@ -1,12 +1,15 @@
 // Recording, first half: what a person does, in any frame, before a handler of the page can hide it. Runs in a world of
 // its own from before the page's first script. It tells the in-page script of the outermost document that it can reach
-// (record.js) by an event with a random name; where that script is not there yet, it reports by itself.
+// (record.js) by an event with a random name; what is done before that script is there is kept for it.
 
 const before = getter(Node.prototype, 'previousSibling');
 const above = getter(Node.prototype, 'parentNode');
 const hostOf = getter(ShadowRoot.prototype, 'host');
 const MOVES = 500;  // milliseconds between two reports that the mouse is here
 let moved = -MOVES;
+const KEPT = 200;  // events
+const connected = getter(Node.prototype, 'isConnected');
+let early = [], warned = false;
 
 // The way to a node from the outermost document that can be reached: numbers of child nodes, 'shadow' and 'frame'.
 function wayTo(node) {
@@ -37,18 +40,32 @@ function tell(event) {
   const target = event.composedPath()[0];
   const node = target === window || target === document ? DOC.documentElement(document) : target;
   if (!(node instanceof Node)) return;
-  const {path, win} = wayTo(node);
   const fact = {
-    type: event.type, path, x: event.clientX, y: event.clientY, button: event.button, detail: event.detail, key: event.key, repeat: event.repeat,
+    type: event.type, x: event.clientX, y: event.clientY, button: event.button, detail: event.detail, key: event.key, repeat: event.repeat,
     held: ['Control', 'Alt', 'Shift', 'Meta'].filter((name) => event[{Control: 'ctrlKey', Alt: 'altKey', Shift: 'shiftKey', Meta: 'metaKey'}[name]]),
     inputType: event.inputType, data: event.data,
   };
-  const say = (more) => dispatch(win, new CustomEvent(EVENT, {cancelable: true, detail: JSON.stringify({...fact, ...more})}));
-  // Nobody has looked at this document yet, so its elements have no ids.
-  if (say({}) && (event.type === 'mousedown' || event.type === 'keydown')) globalThis[REPORT](JSON.stringify({kind: 'early', type: event.type}));
+  say(node, fact);
   // What the browser does by itself with a key is no action, unless the page takes the key for itself.
-  if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say({type: 'taken'}); });
+  if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say(node, {...fact, type: 'taken'}); });
 }
+
+function say(node, fact) {
+  const {path, win} = wayTo(node);
+  const unheard = dispatch(win, new CustomEvent(EVENT, {cancelable: true, detail: JSON.stringify({...fact, path})}));
+  if (!unheard || fact.type === 'mousemove' || fact.type === 'scroll' || early.length === KEPT) return;
+  early.push([node, fact]);
+  if (!warned && (fact.type === 'mousedown' || fact.type === 'keydown')) {
+    warned = true;
+    globalThis[REPORT](JSON.stringify({kind: 'early'}));
+  }
+}
+
+wayTo(document).win.addEventListener(`${EVENT}:ready`, () => {
+  const kept = early;
+  early = [];
+  for (const [node, fact] of kept) if (connected(node)) say(node, fact);
+});
 
 for (const type of ['mousedown', 'mouseup', 'click', 'contextmenu', 'keydown', 'beforeinput', 'input', 'change', 'dragstart', 'drop', 'dragend', 'wheel', 'scroll', 'mousemove']) {
   // A wheel that nobody could stop may have scrolled the page already when it is told of.

@@ -115,7 +115,15 @@ function nameOf(el, role, interactive) {
       squeeze(el.querySelector('[title]')?.getAttribute('title') || '');  // of an icon
     if (text) return text;
   }
-  return squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  const told = squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  return told || (interactive && role === 'generic' ? markupWords(el) : '');
+}
+
+// An icon made of a bare element says what it is to the eye only: the words of its id and classes stand for its picture.
+// Generated ones (with digits or capitals) say nothing.
+function markupWords(el) {
+  const words = `${el.getAttribute('id') || ''} ${el.getAttribute('class') || ''}`.split(/\s+/);
+  return words.filter((word) => /^[a-z]+([-_]+[a-z]+)*$/.test(word)).slice(0, 4).join(' ');
 }
 
 function valueOf(el, role) {
@@ -142,7 +150,7 @@ function statesOf(el, role, extra, focused) {
   const aria = (name) => el.getAttribute('aria-' + name);
   if (el.checked === true && (el.type === 'checkbox' || el.type === 'radio') || aria('checked') === 'true') out.push('checked');
   if (aria('checked') === 'mixed' || el.indeterminate) out.push('mixed');
-  if (aria('selected') === 'true' || (el.localName === 'option' && el.selected)) out.push('selected');
+  if (aria('selected') === 'true' || (el.localName === 'option' && el.selected) || el.classList.contains('selected')) out.push('selected');
   if (aria('pressed') === 'true') out.push('pressed');
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');

@@ -8,7 +8,7 @@ const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], 
 // `reach`: how many viewport heights above and below the viewport are looked at; null for the whole page.
 // `origin`, `screen`: for a frame of another origin, where it begins in the top frame and how large that is.
 function pass({firstId, stamp, origin, screen, reach}) {
-  nextId = Math.max(nextId, firstId);
+  beginIds(firstId);
   purge();
   suspects = [];
   plain = new Set();
@@ -25,6 +25,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
   const probed = new Map();
   const drawings = new Map();
   let text = '';
+  let swatches = {};
   let textDistance = 0;
   let cut = false;
   let level = 0;
@@ -69,7 +70,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
   function flush(depth) {
     const squeezed = squeeze(text);
     text = '';
+    swatches = {};
     if (squeezed) lines.push([depth, squeezed, -1, textDistance]);
+  }
+
+  // A small painted box among the text, such as those of a legend; of several alike in a row, their number.
+  function addSwatch(color) {
+    const again = swatches.color === color && !/\S/.test(text.slice(swatches.end));
+    swatches = again ? {...swatches, count: swatches.count + 1} : {color, count: 1, start: text.length};
+    text = text.slice(0, swatches.start) + (swatches.count > 1 ? ` (${swatches.count} ${color} boxes) ` : ` (${color} box) `);
+    swatches.end = text.length;
   }
 
   // Is it in view, and if not why: `clipped` (cut off by something that does not scroll) or just off the screen.
@@ -96,7 +106,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
     const states = statesOf(source || el, role, why, focused);
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
-    elements.push([id, role, name, el.localName, clip(value, 1000), states,
+    else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
+    elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,
       [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
@@ -210,6 +221,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const role = roleOf(el);
     // Text formatting, most of what there is, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
+      if (visible && !quiet && isBare(el)) text += iconText(el);
       if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
       return 0;
     }
@@ -256,6 +268,11 @@ function pass({firstId, stamp, origin, screen, reach}) {
     }
     if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
     suspect(el, tag, display, rect);
+    if (visible && boxed && !quiet && isBare(el)) {
+      text += iconText(el);
+      const color = isSwatch(display, style, rect) && colorName(style.backgroundColor);
+      if (color) { addSwatch(color); return 0; }
+    }
 
     if (visible && STRUCTURE.has(role) && !quiet && (boxed || contents)) {
       flush(depth);
@@ -354,16 +371,26 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return el.localName === 'li' && /^[uo]l$/.test(el.parentElement?.localName) && !el.querySelector('a[href], button, input, select, textarea, [tabindex], ul, ol');
   }
 
-  // Listeners further down take the clicks themselves, so this one only delegates.
+  // Listeners further down take the clicks themselves, so this one only delegates; unless it has words that are in none
+  // of them, as the row of a list with icons of its own has.
   function delegates(el) {
     const all = el.getElementsByTagName('*');
     const limit = Math.min(all.length, 100);
+    let inside = false;
     for (let i = 0; i < limit; i++) {
       const inner = all[i];
       const tag = tagOf(inner);
-      if (tag === 'svg' || tag === 'canvas' || clicks(inner)) return true;
+      if ((tag === 'svg' || tag === 'canvas') && !isIcon(inner)) return true;
+      inside = inside || clicks(inner);
     }
-    return limit > 30;
+    return limit > 30 || inside && !wordsOfItsOwn(el);
+  }
+
+  function wordsOfItsOwn(el) {
+    for (const child of el.childNodes) {
+      if (child.nodeType === 3 ? squeeze(child.data) !== '' : child.nodeType === 1 && !clicks(child) && wordsOfItsOwn(child)) return true;
+    }
+    return false;
   }
 
   function clipFor(el, style, rect, at, display) {
@@ -460,6 +487,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? DOC.URL(document) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  const marked = markedText(focused);
+  if (marked) lines.push([0, 'marked text: ' + JSON.stringify(clip(marked, 300)), -1, 0]);
   if (cut) lines.push([0, goesOn(), -1, 0]);
   return {
     url: DOC.URL(document), title: DOC.title(document), elements, lines, opaque, nextId, suspects: suspects.length,

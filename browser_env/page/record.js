@@ -188,10 +188,14 @@ function record({event, report, reach}) {
   globalThis[event]?.();
   globalThis[event] = () => removeEventListener(event, hear, true);
   addEventListener(event, hear, true);
+  let ready = false;
+  onIds.push(() => { ready = true; dispatch(window, new CustomEvent(`${event}:ready`)); });
 
   function hear(told) {
+    if (!ready) return;  // listen.js keeps it
     told.preventDefault();
     const fact = JSON.parse(told.detail);
+    if (fact.button > 2) return;  // those at the side of a mouse go back and forward: the browser tells of that
     const el = nodeAt(fact.path) || (fact.type === 'taken' ? DOC.documentElement(document) : null);
     if (!el) return;
     switch (fact.type) {

@@ -1,8 +1,10 @@
-// What a person sees of the shapes in a drawing: kind, colour, size and place.
+// What a person sees of shapes and colours: of a drawing's shapes kind, colour, size and place; of bare boxes the colour.
 
 const SHAPES = new Set('circle ellipse line path polygon polyline rect text'.split(' '));
 const UNDRAWN = 'defs, clipPath, mask, marker, pattern, symbol';
 const SMALLEST_DRAWING = 40;  // CSS pixels; what is smaller is an icon
+const LARGEST_SWATCH = 64;
+const FIELDS = new Set('input textarea select progress meter'.split(' '));
 const MOST_SHAPES = 200;  // in one drawing
 const COLORS = {
   '0,0,0': 'black', '255,255,255': 'white', '128,128,128': 'gray', '192,192,192': 'silver', '255,0,0': 'red', '128,0,0': 'maroon',
@@ -34,13 +36,32 @@ function shapeText(el, style, rect, x, y) {
   return `${what} ${round(rect.width)}x${round(rect.height)} at ${round(rect.left + x + rect.width / 2)},${round(rect.top + y + rect.height / 2)}`;
 }
 
+// Is there nothing in an element but its background, as in the squares of a colour picker?
+const isBare = (el) => !el.firstElementChild && !FIELDS.has(el.localName) && !squeeze(textOf(el));
+
+// Is a bare element a sample of a colour among words?
+const isSwatch = (display, style, {width, height}) =>
+  (display === 'inline-block' || style.float !== 'none') && Math.min(width, height) >= 4 && Math.max(width, height) <= LARGEST_SWATCH;
+
+const isIcon = (el) => {
+  const {width, height} = el.getBoundingClientRect();
+  return width < SMALLEST_DRAWING || height < SMALLEST_DRAWING;
+};
+
+const ICON_CLASS = /^(?:fa|bi|glyphicon|(?:[a-z]+-)?icon)-([a-z]+(?:-[a-z]+)*)$/;
+
+// An icon among text, which is an empty element with a picture by its class: ` icon "trash" `; empty for all else.
+function iconText(el) {
+  const kinds = Array.from(el.classList, (name) => ICON_CLASS.exec(name)?.[1]).filter(Boolean);
+  return kinds.length ? ` icon "${kinds.join(' ')}" ` : '';
+}
+
 const isShape = (el) => SHAPES.has(el.localName) && el.namespaceURI === SVG && !el.closest(UNDRAWN);
 
 // Does one have to know what is drawn, since it or something in it can be clicked or dragged? `clicks`: has an element
 // listeners.
 function isDrawing(svg, clicks) {
-  const rect = svg.getBoundingClientRect();
-  if (rect.width < SMALLEST_DRAWING || rect.height < SMALLEST_DRAWING) return false;
+  if (isIcon(svg)) return false;
   const all = svg.getElementsByTagName('*');
   if (all.length > MOST_SHAPES) return false;
   return clicks(svg) || Array.from(all).some((el) => SHAPES.has(el.localName) && (clicks(el) || getComputedStyle(el).cursor === 'pointer'));

@@ -17,6 +17,7 @@ from agents.agent import Act, Agent
 from browser_env.observation import Observation
 from envs_registry.loading import load_class
 from scripts.benchmark.plan import Key
+from scripts.console import quiet_libraries
 
 Privileged = Callable[[int], Any]
 
@@ -55,7 +56,9 @@ class AgentHost:
         elif name == "oracle":
             self._shared = agents.make("oracle", privileged=privileged)
         elif name == "scripted" or name in agents.BACKENDS:
-            self._shared = agents.make(name, **self._options)
+            if name in ("transformers", "mlx"):
+                quiet_libraries()
+            self._shared = agents.make(name, **agents.check_options(name, self._options))
         else:
             kind = load_class(name)
             if hasattr(kind, "act_batch"):
@@ -63,7 +66,7 @@ class AgentHost:
             elif hasattr(kind, "act"):
                 self._make = lambda key: kind(**self._options)
             elif hasattr(kind, "complete"):
-                self._shared = agents.make(name, **self._options)
+                self._shared = agents.make(name, **agents.check_options(name, self._options))
             else:
                 raise ValueError(f"{name} is no agent: it has neither act(obs) nor act_batch(observations).")
 
@@ -130,11 +133,11 @@ def agent_options(name: str, given: list[str], model: str, adapter: str) -> dict
     Raises:
         typer.BadParameter: it has no such option, or can't be had.
     """
-    from scripts.run import _checked, _options
+    from scripts.agent_options import checked_options, read_options
 
-    options = _options(given, model, adapter)
+    options = read_options(given, model, adapter)
     if not _is_users(name):
-        return _checked(name, options, 0)
+        return checked_options(name, options, 0)
     try:
         inspect.signature(load_class(name)).bind(**options)
     except (ValueError, TypeError) as error:

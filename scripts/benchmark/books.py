@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -71,10 +72,11 @@ class Books:
             (self.folder / "run.lock").unlink()
 
     def add(self, record: dict[str, Any]) -> bool:
-        """Take down how an episode went; False if that is known already, and then nothing changes."""
+        """Take down how an episode went, and when; False if that is known already, and then nothing changes."""
         key = (str(record["task"]), int(record["seed"]))
         if key in self.records:
             return False
+        record = {**record, "ended": round(time.time(), 3)}
         self._lines.write(json.dumps(record, ensure_ascii=True) + "\n")
         self._lines.flush()
         os.fsync(self._lines.fileno())

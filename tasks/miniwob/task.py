@@ -26,7 +26,18 @@ default is 10,000, which a language model can't keep."""
 FLIGHT_VIEWPORT = (375, 667)
 """Size of an airline's page, which is made for phones."""
 
-MORE_STEPS = {"click-checkboxes-large": 20, "flight.Alaska": 15, "flight.Alaska-auto": 20}
+MORE_STEPS = {
+    "book-flight": 12,
+    "book-flight-nodelay": 12,
+    "click-checkboxes-large": 20,
+    "flight.Alaska": 15,
+    "flight.Alaska-auto": 20,
+    "hot-cold": 20,
+    "number-checkboxes": 20,
+    "social-media-all": 12,
+    "social-media-some": 12,
+    "stock-market": 40,
+}
 """Step limits of the tasks that can't be done in the usual 10."""
 
 RELOADED = frozenset(
@@ -41,10 +52,18 @@ RELOADED = frozenset(
 )
 """Tasks whose date picker keeps its month over a restart in the page: these are loaded anew for every episode."""
 
-# Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js.
+# Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js. Fields are reset as a load resets
+# them: a text area that was typed into would not show the text that the next episode gives it.
 _START = """async ([seed, mode, limit]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
+  const form = document.body.appendChild(document.createElement('form'));
+  form.id = 'all-fields';
+  const fields = document.querySelectorAll('input, select, textarea');
+  for (const field of fields) field.setAttribute('form', form.id);
+  form.reset();
+  for (const field of fields) field.removeAttribute('form');
+  form.remove();
   Math.seedrandom(seed);
   core.setDataMode?.(mode);
   core.EPISODE_MAX_TIME = limit;

@@ -82,8 +82,17 @@ def test_understood(text: str, action: Action, how: str) -> None:
         ("The goal is not achieved.", "no action"),
         ("If the goal is achieved, I will stop.", "no action"),
         ('{"colour":"red"}', "no action"),
-        ('{"click":', "no action"),
-        ("{" * 3000, "no action"),
+        ('{"click":', "ends inside its JSON"),
+        ('{"click":4', "ends inside its JSON"),
+        ('{"fill":3,"text":"Ad', "ends inside its JSON"),
+        ("{" * 3000, "ends inside its JSON"),
+        ('{"action":"drag","from":"foo","to":true}', "from: give an id, a point such as [10, 20], or a selector; to:"),
+        ('{"finish":{"action":"click","id":77}}', "no element 77"),
+        ("The answer is not on this page.", "no action"),
+        ("The answer is on the next page.", "no action"),
+        ("Once done, the answer is 42.", "no action"),
+        ("I am not finished.", "no action"),
+        ("The answer is 42, but let me check.", "no action"),
     ],
 )
 def test_refused(text: str, part: str) -> None:
@@ -187,3 +196,42 @@ def test_compact_is_short() -> None:
     assert compact({"action": "click", "id": 4, "reason": "because"}) == '{"click":4}'
     assert compact({"action": "back"}) == '{"back":true}'
     assert compact({"action": "finish"}) == '{"finish":""}'
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"finish":null}', ""),
+        ('{"action":"finish","answer":null}', ""),
+        ('{"finish":{}}', ""),
+        ('{"finish":{"price":42}}', "42"),
+        ('{"finish":{"price":1.50}}', "1.50"),
+        ('{"finish":{"result":"blue"}}', "blue"),
+        ('{"finish":{"name":"Ada","price":4}}', '{"name": "Ada", "price": 4}'),
+        ('{"finish":{"answer":{"price":4}}}', "4"),
+        ('{"finish":["a",2]}', "a, 2"),
+        ("Finished.", ""),
+        ("I have finished!", ""),
+        ("**Done!**", ""),
+        ("The answer is 42.", "42"),
+        ("The final answer is: $12.50", "$12.50"),
+        ('So the answer is "Blue lamp".', "Blue lamp"),
+        ("Answer: Ada Lovelace", "Ada Lovelace"),
+        ("The answer is yes.", "yes"),
+    ],
+)
+def test_answers(text: str, answer: str) -> None:
+    assert parse(text, IDS).action == Finish(answer=answer)
+
+
+def test_nothing_beside_an_action_is_no_finish() -> None:
+    assert parse('{"click":4,"finish":null}', IDS).action == Click(id=4)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"fill":3}', '{"action":"press"}', '{"action":"wait","ms":"long"}', '{"drag":[1,"x"]}']
+)
+def test_what_is_malformed_is_said_in_plain_words(text: str) -> None:
+    error = parse(text, IDS).error
+    assert "is malformed" in error
+    assert not any(word in error for word in ("Input", "Field", "function-", "tuple[", "constrained"))

@@ -42,6 +42,28 @@ def test_listeners_cursor_and_roles_make_elements_interactive(open_page):
     assert obs["elements"][4]["value"] == "editable"
 
 
+def test_a_row_that_takes_clicks_beside_its_icons_is_an_element_and_a_mere_container_is_not(open_page):
+    _, obs = open_page(
+        """<div class=row><div>Ada</div><div>Hello</div><span title=Star>*</span></div>
+        <ul class=row><li class=row>One</li><li class=row>Two</li></ul>
+        <script>for (const el of document.querySelectorAll('.row, span')) el.addEventListener('click', () => 0)</script>"""
+    )
+    shown = [(element["tag"], element["name"]) for element in obs["elements"]]
+    assert shown[:2] == [("div", "Ada Hello *"), ("span", "*")]
+    assert [tag for tag, _ in shown[2:]] == ["li", "li"]
+
+
+def test_an_icon_of_nothing_but_markup_goes_by_its_id_and_classes(open_page):
+    _, obs = open_page(
+        """<style>span { display: inline-block; width: 9px; height: 9px; background: red }</style>
+        <span class="trash"></span><span id="open-search" class="icon css-1x9z sc-bdVaJa"></span>
+        <span class="star" title="Mark as important"></span><span class="x">Words</span><button class="b"></button>
+        <script>for (const el of document.querySelectorAll('span')) el.addEventListener('click', () => 0)</script>"""
+    )
+    names = [element["name"] for element in obs["elements"]]
+    assert names == ["trash", "open-search icon", "Mark as important", "Words", ""]
+
+
 def test_hidden_things_are_not_seen(open_page):
     _, obs = open_page(
         """<button style="display:none">none</button><button style="visibility:hidden">hidden</button>

@@ -9,7 +9,7 @@ import pytest
 import browser_env
 from agents.prompt import build, with_demonstration
 from browser_env.episode import Episode
-from browser_env.record import Recorder
+from browser_env.record import EARLY, Recorder
 from browser_env.replay import replay
 from browser_env.runtime import runtime
 from browser_env.tabs_watch import RECENT
@@ -515,3 +515,68 @@ def test_a_task_ends_the_recording(tmp_path):
     again = browser_env.AsyncBrowserEnv(task=task_of("MiniWoB/click-button-v0"), screenshot=False)
     result = play(again, Episode(tmp_path / "episode"))
     assert (result.complete, result.same_outcome, result.outcome, result.reward) == (True, True, "solved", 1.0)
+
+
+def test_input_before_the_recorder_is_in_a_new_document_is_recorded_late(recorded):
+    person = recorded(
+        "<a href=two.html>Go</a>",
+        two="<button>Next</button><input aria-label=Name>",
+    )
+    recorder = person.recorder
+    prepare, wait = recorder._prepare, asyncio.Event()
+
+    async def late(tab):
+        await wait.wait()
+        await prepare(tab)
+
+    recorder._prepare = late
+
+    async def quickly(page):
+        await page.mouse.click(20, 16)
+        await page.wait_for_url("**/two.html")
+        await page.mouse.click(20, 20)
+        box = await page.locator("input").bounding_box()
+        await page.mouse.click(box["x"] + 9, box["y"] + 9)
+        await page.keyboard.type("Ada")
+        wait.set()
+
+    person.do(quickly, 0)
+    assert person.done() == [
+        {"action": "click", "id": "Go"},
+        {"action": "click", "id": "Next"},
+        {"action": "fill", "id": "Name", "text": "Ada"},
+    ]
+    assert EARLY in person.steps[0]["events"] + person.steps[1]["events"]
+
+
+def test_buttons_at_the_side_of_a_mouse_go_back(recorded):
+    person = recorded("<a href=two.html>Go</a>", two="<p>two")
+
+    async def side(page):
+        tab = person.recorder.core.session.active
+        for type in ("mousePressed", "mouseReleased"):
+            about = {"type": type, "x": 300, "y": 300, "button": "back", "clickCount": 1}
+            await tab.protocol.send("Input.dispatchMouseEvent", about)
+
+    person.click("a", RECENT)
+    person.at("/two.html")
+    person.do(side, 0)
+    person.at("/index.html")
+    assert person.done() == [{"action": "click", "id": "Go"}, {"action": "back"}]
+
+
+def test_loading_anew_is_an_action_only_when_a_person_asks_for_it(recorded):
+    person = recorded(
+        "<button onclick='location.reload()'>Reload</button><a href=index.html>Here</a><button onclick='history.go(0)'>Go</button>"
+    )
+    for name in ("Reload", "Here", "Go"):
+        document = person.recorder.core.session.active.document
+        person.click(f"text={name}", 0)
+        person.until(lambda old=document: person.recorder.core.session.active.document != old)
+    person.do(lambda page: page.reload(), 0)  # soon after an input
+    assert person.done() == [
+        {"action": "click", "id": "Reload"},
+        {"action": "click", "id": "Here"},
+        {"action": "click", "id": "Go"},
+        {"action": "navigate", "url": f"{ORIGIN}/index.html"},
+    ]

@@ -48,6 +48,8 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
         (["--url", "http://a.test", "--task", "MiniWoB/click-test-v0"], "Give either --url"),
         (["--task", "MiniWoB/click-test-v0", "--goal", "x"], "A task has its own goal"),
         (["--url", "http://a.test", "--outcome", "great"], "--outcome is ask, solved, failed or stopped"),
+        (["--url", "notaurl"], "--url is an address such as https://example.org"),
+        (["--url", "http://a.test", "--out", __file__], "is a file; give a folder"),
         (["--url", "http://a.test", "--secret", "password"], "--secret is NAME=VARIABLE"),
     ],
 )
@@ -186,7 +188,8 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_closing_the_window_ends_the_recording(display, loopback, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("how", ["closed", "SIGTERM"])
+def test_closing_the_window_or_sigterm_ends_the_recording(display, loopback, tmp_path, how):  # noqa: F811
     server = loopback(lambda request: INDEX.encode())
     env = {**os.environ, "DISPLAY": display}
     folder = tmp_path / "episode"
@@ -204,7 +207,10 @@ def test_closing_the_window_ends_the_recording(display, loopback, tmp_path):  # 
         )
         x("windowfocus", x("search", "--onlyvisible", "--class", "chromium").split()[0])
         time.sleep(1)
-        x("key", "ctrl+shift+w")
+        if how == "SIGTERM":
+            recording.terminate()
+        else:
+            x("key", "ctrl+shift+w")
         out, errors = recording.communicate(timeout=30)
     finally:
         recording.kill()

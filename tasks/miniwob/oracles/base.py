@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -56,9 +57,26 @@ def same(a: str, b: str) -> bool:
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
 
 
+def line_near(obs: Observation, element: Element, offset: int) -> str:
+    """Return the outline's line so many lines after an element's own, or before it; empty where there is none."""
+    lines = [line.strip() for line in obs["dom"].splitlines()]
+    own = next((i for i, line in enumerate(lines) if line.startswith(f"[{element['id']}] ")), None)
+    return lines[own + offset] if own is not None and 0 <= own + offset < len(lines) else ""
+
+
+def last_done(obs: Observation) -> dict[str, Any]:
+    """Return the action before, as a dict, if it worked; an empty one otherwise."""
+    return json.loads(obs["last_action"]) if obs["last_action"] and not obs["last_error"] else {}
+
+
 def quoted(goal: str) -> list[str]:
     """Return the texts in double quotes."""
     return re.findall(r'"(.*?)"', goal)
+
+
+def was_clicked(obs: Observation, element: Element) -> bool:
+    """Was the last action a click on the element?"""
+    return obs["last_action"] == Click(id=element["id"]).to_json()
 
 
 def click(found: list[Element], reason: str) -> Action | None:
@@ -66,10 +84,17 @@ def click(found: list[Element], reason: str) -> Action | None:
     return Click(id=found[0]["id"], reason=reason) if found else None
 
 
-def fill_then_press(obs: Observation, texts: list[str], button: str) -> Action | None:
-    """Fill the text fields in order, each unless it holds its text, then press the button."""
+def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str) -> Action | None:
+    """Fill one field with a text unless it holds it, then press Submit."""
+    if field and field[0]["value"] != text:
+        return Fill(id=field[0]["id"], text=text, reason=why)
+    return click(elements(obs, "button", "Submit"), f'The field holds "{text}" as it should, so Submit comes next.')
+
+
+def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:
+    """Fill the text fields in order, each unless it holds its text, then press the button, or what serves as one."""
     for field, text in zip(elements(obs, "textbox"), texts, strict=False):
         shown = "•" * len(text) if field["value"].startswith("•") else text
         if field["value"] != shown:
             return Fill(id=field["id"], text=text, reason=f'The field {field["id"]} must hold "{text}".')
-    return click(elements(obs, "button", button), f'The fields are filled, so "{button}" comes next.')
+    return click(elements(obs, role, button), f'The fields are filled, so "{button}" comes next.')

@@ -16,7 +16,7 @@ def click_button(obs: Observation) -> Action | None:
     return click(elements(obs, "button", name), f'The goal names the button "{name}".')
 
 
-@oracle("click-test", "click-test-2")
+@oracle("click-test", "click-test-2", "click-test-transfer")
 def click_test(obs: Observation) -> Action | None:
     """Click the only button, or the one called ONE."""
     return click(elements(obs, "button", "ONE") or elements(obs, "button"), "This is the button that the goal means.")
@@ -51,11 +51,11 @@ def click_tab(obs: Observation) -> Action | None:
     return click(elements(obs, "link", name), f'The goal names "{name}".')
 
 
-@oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium")
+@oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
 def click_tab_2(obs: Observation) -> Action | None:
     """Look for the link on the open tab, else open the next tab to the right, from the last back to the first."""
     name = quoted(obs["goal"])[0]
-    target = [e for e in elements(obs, "generic", name) if "covered" not in e["states"]]
+    target = [e for e in elements(obs, "generic") if e["name"] == name and "covered" not in e["states"]]
     if target:
         return click(target, f'The link "{name}" is on this tab.')
     tabs = elements(obs, "tab")
@@ -154,7 +154,7 @@ def click_button_sequence(obs: Observation) -> Action | None:
     return click(one, "ONE comes first.")
 
 
-@oracle("click-collapsible")
+@oracle("click-collapsible", "click-collapsible-nodelay")
 def click_collapsible(obs: Observation) -> Action | None:
     """Expand the section, then submit."""
     section = elements(obs, "tab")

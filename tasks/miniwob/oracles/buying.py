@@ -1,0 +1,131 @@
+"""Buying: tickets, meals, stock."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from browser_env.actions import Action, Click, Wait
+from browser_env.observation import Element, Observation
+from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle
+from tasks.miniwob.oracles.outline import outline
+
+MOVE = 1.5
+"""Dollars by which a stock's price changes at most, ten times a second."""
+
+
+class Offer(NamedTuple):
+    """A ticket or flight: the button that buys it."""
+
+    button: Element
+    price: int
+    minutes: int
+
+    @property
+    def about(self) -> str:
+        """Price and duration."""
+        return f"${self.price}, {self.minutes // 60}h {self.minutes % 60}m"
+
+
+def offers(obs: Observation) -> list[Offer]:
+    """Return the offers that the page lists: each has its duration above its button."""
+    durations = re.findall(r"^ *(\d+)h (\d+)m$", obs["dom"], re.MULTILINE)
+    buttons = [e for e in elements(obs, "button") if e["name"].startswith("Book ")]
+    return [
+        Offer(button, int(button["name"].split("$")[1]), int(hours) * 60 + int(minutes))
+        for button, (hours, minutes) in zip(buttons, durations, strict=False)
+    ]
+
+
+def best(obs: Observation, wish: str) -> Action | None:
+    """Buy the cheapest, most expensive, shortest or longest of the offers."""
+    listed = offers(obs)
+    if not listed:
+        return None
+    by_price = sorted(listed, key=lambda offer: offer.price)
+    by_time = sorted(listed, key=lambda offer: offer.minutes)
+    choices = {"cheapest": by_price[0], "most expensive": by_price[-1], "shortest": by_time[0], "longest": by_time[-1]}
+    chosen = choices[wish]
+    return Click(id=chosen.button["id"], reason=f"Of the {len(listed)} offers, this is the {wish}: {chosen.about}.")
+
+
+@oracle("buy-ticket")
+def buy_ticket(obs: Observation) -> Action | None:
+    """Buy the ticket that is best in the way that the goal names."""
+    match = re.search(r"cheapest|most expensive|shortest|longest", obs["goal"])
+    return best(obs, match[0]) if match else None
+
+
+class Dish(NamedTuple):
+    """A dish on the menu: what it is (vegan and the like), how many are ordered, the buttons for one less or more."""
+
+    name: str
+    kinds: list[str]
+    ordered: int
+    less: int
+    more: int
+
+
+def menu(obs: Observation) -> list[Dish]:
+    """Return the dishes: a name, pictures of its kinds, then minus, the number if there is one, and plus."""
+    found = []
+    name, kinds, ordered, less = "", list[str](), 0, 0
+    for line in outline(obs):
+        if kind := re.fullmatch(r'img "(.+)"', line.text):
+            kinds.append(kind[1])
+        elif line.id is None and line.text.isdigit():
+            ordered = int(line.text)
+        elif line.id is None:
+            name, kinds = line.text, []
+        elif line.text.endswith('"-"'):
+            ordered, less = 0, line.id
+        elif line.text.endswith('"+"'):
+            found.append(Dish(name, kinds, ordered, less, line.id))
+    return found
+
+
+@oracle("order-food")
+def order_food(obs: Observation) -> Action | None:
+    """Order one of each dish named, or as many of a kind as the goal says: all of them of the first dish that fits."""
+    dishes = menu(obs)
+    if amount := re.fullmatch(r"Order (\d+) items that are (.+)", obs["goal"]):
+        fitting = [dish for dish in dishes if amount[2] in dish.kinds]
+        others = sum(dish.ordered for dish in fitting[1:])
+        counts = {dish.name: dish.ordered for dish in fitting}
+        counts[fitting[0].name] = max(0, int(amount[1]) - others)
+        surplus = others - int(amount[1])
+        for dish in fitting[1:]:
+            if surplus > 0 and dish.ordered:
+                counts[dish.name] = dish.ordered - min(surplus, dish.ordered)
+                surplus -= dish.ordered
+        why = f"{amount[1]} {amount[2]} items are asked for, and {{}} is {amount[2]}."
+    else:
+        names = [name.strip() for name in obs["goal"].split(":", 1)[1].split(",")]
+        counts = dict.fromkeys(names, 1)
+        why = "{} is one of the items that the goal names."
+    for dish in dishes:
+        wanted = counts.get(dish.name, 0)
+        if dish.ordered > wanted:
+            return Click(id=dish.less, reason=f"{dish.ordered} of {dish.name} are ordered, but it should be {wanted}.")
+    for dish in dishes:
+        if dish.ordered < counts.get(dish.name, 0):
+            return Click(id=dish.more, reason=why.format(dish.name))
+    return click(elements(obs, "button", "Order!"), "The order is as the goal wants it, so it can be placed.")
+
+
+@noting_oracle("stock-market")
+def stock_market(obs: Observation, notes: Notes) -> Action | None:
+    """Buy when the price is so low that it stays low until the click, or has just changed to a price that will do."""
+    limit = float(re.findall(r"\$([\d.]+)\.", obs["goal"])[0])
+    shown = re.search(r"Stock price: \$(\d+\.\d\d)", obs["page_text"])
+    if not shown:
+        return Wait(ms=50, reason="There is no price yet.")
+    price = float(shown[1])
+    before, notes["price"] = notes.get("price"), price
+    just_changed = before != price and '"wait"' in obs["last_action"] and '"ms": 25' in obs["last_action"]
+    if price <= limit - MOVE or (price <= limit and just_changed):
+        return click(elements(obs, "button", "Buy"), f"The price is ${price:.2f}, which is not above ${limit:.2f}.")
+    if price <= limit:
+        return Wait(ms=25, reason=f"${price:.2f} would do, but it may change any moment: the next change is awaited.")
+    ms = max(25, round((price - limit) / MOVE * 200))
+    return Wait(ms=ms, reason=f"${price:.2f} is more than ${limit:.2f}, so it has to fall first.")

@@ -1,0 +1,45 @@
+"""Colours, which an empty box tells among its states: by name, or as `#rrggbb`."""
+
+from __future__ import annotations
+
+import re
+
+from browser_env.actions import Action
+from browser_env.observation import Element, Observation
+from tasks.miniwob.oracles.base import click, elements, oracle
+
+OTHER_NAMES = {"grey": "gray", "cyan": "aqua"}
+CHANNELS = ("red", "green", "blue")
+
+
+@oracle("click-color")
+def click_color(obs: Observation) -> Action | None:
+    """Click the box of the colour that the goal names, or shows by a small box of its own."""
+    match = re.match(r"Click on the (\w+) colored box", obs["goal"])
+    named = match.group(1) if match else ""
+    color = OTHER_NAMES.get(named, named)
+    boxes = [box for box in elements(obs, "generic", "color") if color in box["states"]]
+    return click(boxes, f"This box is {color}.")
+
+
+@oracle("click-shades")
+def click_shades(obs: Observation) -> Action | None:
+    """Select the boxes whose colour has most of the named channel, and no others, then submit."""
+    match = re.match(r"Select all the shades of (\w+)", obs["goal"])
+    wanted = match.group(1) if match else ""
+    for box in elements(obs, "generic"):
+        color, channel = _shade(box)
+        selected = "selected" in box["states"]
+        if channel and (channel == wanted) != selected:
+            needless = f", not of {wanted}, and must not be selected" if selected else ""
+            return click([box], f"{color} is a shade of {channel}{needless}.")
+    return click(elements(obs, "button", "Submit"), f"All shades of {wanted} are selected, so Submit comes next.")
+
+
+def _shade(box: Element) -> tuple[str, str]:
+    """Return the colour of a box, and the channel of which it has most; empty where it has none."""
+    for state in box["states"]:
+        if re.fullmatch(r"#[0-9a-f]{6}", state):
+            parts = [int(state[at : at + 2], 16) for at in (1, 3, 5)]
+            return state, CHANNELS[parts.index(max(parts))]
+    return "", ""

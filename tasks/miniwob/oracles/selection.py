@@ -1,0 +1,45 @@
+"""Texts to be marked or scrolled."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from browser_env.actions import Action, Click, Scroll
+from browser_env.observation import Observation
+from tasks.miniwob.oracles.base import click, elements, last_done, oracle
+from tasks.miniwob.oracles.texts import ordinal
+
+FAR = 10_000
+"""Pixels that are more than any text of these tasks is high."""
+
+
+def marked_text(obs: Observation) -> str:
+    """Return the text that is marked in the page; empty where none is."""
+    line = re.search(r'^marked text: (".*")$', obs["dom"], re.MULTILINE)
+    return str(json.loads(line.group(1))) if line else ""
+
+
+@oracle("highlight-text", "highlight-text-2")
+def highlight_text(obs: Observation) -> Action | None:
+    """Mark a whole paragraph by a triple click, then submit."""
+    number = ordinal(obs["goal"])
+    texts = [line for line in obs["page_text"].splitlines()[1:] if line != "Submit"]
+    text = "".join(texts[number - 1 : number])
+    if marked_text(obs) == text:
+        return click(elements(obs, "button", "Submit"), f'The paragraph "{text}" is marked, so Submit comes next.')
+    return Click(selector=f"text={text}", count=3, reason=f'A triple click marks the whole paragraph "{text}".')
+
+
+@oracle("scroll-text-2")
+def scroll_text_2(obs: Observation) -> Action | None:
+    """Scroll the text area as far as it goes, then submit."""
+    end = "top" if "to the top" in obs["goal"] else "bottom"
+    area = elements(obs, "textbox")
+    if not area:
+        return None
+    reason = f"The text area must be at its {end}, and so many pixels are more than it can scroll."
+    far = Scroll(id=area[0]["id"], dy=-FAR if end == "top" else FAR, reason=reason)
+    if last_done(obs) == far.to_dict():
+        return click(elements(obs, "button", "Submit"), f"The text area is at its {end} now, so Submit comes next.")
+    return far

@@ -1,0 +1,106 @@
+"""Texts: to read, to copy, to change, to find a word in."""
+
+from __future__ import annotations
+
+import re
+
+from browser_env.actions import Action, Fill
+from browser_env.observation import Observation
+from tasks.miniwob.oracles.base import (
+    Notes,
+    click,
+    elements,
+    fill_then_submit,
+    line_near,
+    noting_oracle,
+    oracle,
+    quoted,
+)
+
+
+def ordinal(goal: str) -> int:
+    """Return the first number such as 1st or 12th in a goal; 1 where there is none."""
+    match = re.search(r"\b(\d+)(st|nd|rd|th)\b", goal)
+    return int(match.group(1)) if match else 1
+
+
+@oracle("enter-text-2")
+def enter_text_2(obs: Observation) -> Action | None:
+    """Fill the text in, in capitals or in small letters as the goal says, then submit."""
+    given, upper = quoted(obs["goal"])[0], "upper case" in obs["goal"]
+    text = given.upper() if upper else given.lower()
+    why = f'The goal wants "{given}" in all {"upper" if upper else "lower"} case letters, that is "{text}".'
+    return fill_then_submit(obs, elements(obs, "textbox"), text, why)
+
+
+@oracle("text-transform")
+def text_transform(obs: Observation) -> Action | None:
+    """Copy the text above the field into it, then submit."""
+    field = elements(obs, "textbox")
+    text = line_near(obs, field[0], -1) if field else ""
+    return fill_then_submit(obs, field, text, f'The text above the field is "{text}".')
+
+
+@noting_oracle("copy-paste", "copy-paste-2")
+def copy_paste(obs: Observation, notes: Notes) -> Action | None:
+    """Fill what the text area held at first into the text field, then submit."""
+    fields = elements(obs, "textbox")
+    number = ordinal(obs["goal"])
+    text = notes.setdefault("texts", [e["value"] for e in fields if e["tag"] == "textarea"])[number - 1]
+    target = [e for e in fields if e["tag"] == "input"]
+    return fill_then_submit(obs, target, text, f'Text area number {number}, which is to be copied, holds "{text}".')
+
+
+@oracle("find-word")
+def find_word(obs: Observation) -> Action | None:
+    """Fill the word with the number in, without punctuation, then submit."""
+    field = elements(obs, "textbox")
+    number = ordinal(obs["goal"])
+    words = line_near(obs, field[0], -1).split() if field else []
+    word = "".join(words[number - 1 : number]).strip(".,")
+    return fill_then_submit(obs, field, word, f'Word number {number} of the paragraph is "{word}".')
+
+
+@noting_oracle("scroll-text")
+def scroll_text(obs: Observation, notes: Notes) -> Action | None:
+    """Fill the last word that the text area had at first in, without punctuation, then submit."""
+    fields = elements(obs, "textbox")
+    words = notes.setdefault("text", next(e["value"] for e in fields if e["tag"] == "textarea")).split()
+    word = words[-1].strip(".,") if words else ""
+    target = [e for e in fields if e["tag"] == "input"]
+    return fill_then_submit(obs, target, word, f'The last word in the text area is "{word}".')
+
+
+def _table(obs: Observation) -> dict[str, str]:
+    """Return a table of two columns: the second one's values by the first one's."""
+    cells = re.findall(r"^ *cell: (.*)$", obs["dom"], re.MULTILINE)
+    return dict(zip(cells[::2], cells[1::2], strict=False))
+
+
+@oracle("read-table")
+def read_table(obs: Observation) -> Action | None:
+    """Fill the value from the table in, then submit."""
+    match = re.match(r"Enter the value of (.*) into the text field", obs["goal"])
+    key = match.group(1) if match else ""
+    value = _table(obs).get(key, "")
+    return fill_then_submit(obs, elements(obs, "textbox"), value, f'In the table, the value of {key} is "{value}".')
+
+
+@oracle("read-table-2")
+def read_table_2(obs: Observation) -> Action | None:
+    """Fill the value that the table has for each field's label in, then submit."""
+    table = _table(obs)
+    for field in elements(obs, "textbox"):
+        label = line_near(obs, field, -1).rstrip(":")
+        value = table.get(label, "")
+        if field["value"] != value:
+            reason = f'The field is labelled "{label}", for which the table has "{value}".'
+            return Fill(id=field["id"], text=value, reason=reason)
+    return click(elements(obs, "button", "Submit"), "Each field holds its value from the table, so Submit comes next.")
+
+
+@oracle("unicode-test")
+def unicode_test(obs: Observation) -> Action | None:
+    """Click the named button."""
+    name = quoted(obs["goal"])[0]
+    return click(elements(obs, "button", name), f'The goal names the button "{name}".')

@@ -1,0 +1,81 @@
+"""Spinners, colour fields, and text areas that can be resized."""
+
+from __future__ import annotations
+
+import re
+
+from browser_env.actions import Action, Drag
+from browser_env.observation import Observation
+from tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle
+
+COLORS = {
+    "black": "000000",
+    "white": "FFFFFF",
+    "aqua": "00FFFF",
+    "blue": "0000FF",
+    "gray": "808080",
+    "green": "008000",
+    "lime": "00FF00",
+    "maroon": "800000",
+    "navy": "000080",
+    "olive": "808000",
+    "purple": "800080",
+    "red": "FF0000",
+    "silver": "C0C0C0",
+    "teal": "008080",
+    "yellow": "FFFF00",
+    "pink": "FFC0CB",
+    "magenta": "FF00FF",
+    "gold": "FFD700",
+    "orange": "FFA500",
+}
+"""Names of colours as the web defines them, as red, green and blue in hexadecimal."""
+
+
+@oracle("use-spinner")
+def use_spinner(obs: Observation) -> Action | None:
+    """Fill the number into the spinner, then submit."""
+    match = re.match(r"Select (-?\d+) with the spinner", obs["goal"])
+    number = match.group(1) if match else "0"
+    return fill_then_submit(obs, elements(obs, "spinbutton"), number, f"The goal asks for {number} in the spinner.")
+
+
+@oracle("use-colorwheel")
+def use_colorwheel(obs: Observation) -> Action | None:
+    """Fill the colour's number in, then submit."""
+    match = re.match(r"Select (\w+) with the color picker", obs["goal"])
+    name = match.group(1) if match else ""
+    code = COLORS.get(name, "")
+    return fill_then_submit(obs, elements(obs, "textbox"), code, f"The colour {name} is written as {code}.")
+
+
+@oracle("use-colorwheel-2")
+def use_colorwheel_2(obs: Observation) -> Action | None:
+    """Fill the number of the colour that the box in the goal's line has in, then submit."""
+    match = re.search(r"\((#?\w+) box\)", obs["dom"])
+    color = match.group(1) if match else ""
+    code = COLORS.get(color, color.lstrip("#").upper())
+    return fill_then_submit(
+        obs, elements(obs, "textbox"), code, f"The colour to be selected is {color}, that is {code}."
+    )
+
+
+@noting_oracle("resize-textarea")
+def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
+    """Drag the right or the lower edge of the text area, then submit."""
+    match = re.search(r"the (width|height) is (smaller|larger)", obs["goal"])
+    side, change = match.groups() if match else ("height", "larger")
+    area = elements(obs, "textbox")
+    if not area:
+        return None
+    x, y, width, height = area[0]["bbox"]
+    first_width, first_height = notes.setdefault("size", (width, height))
+    now, before = (width, first_width) if side == "width" else (height, first_height)
+    if now > before if change == "larger" else now < before:
+        done = f"The {side} is {now:g} now, {change} than the {before:g} at first, so Submit comes next."
+        return click(elements(obs, "button", "Submit"), done)
+    by = before - now + (20 if change == "larger" else -20)
+    corner = (x + width - 6, y + height - 6)
+    to = (corner[0] + by, corner[1]) if side == "width" else (corner[0], corner[1] + by)
+    reason = f"The {side} must become {change} than {before:g}, and the lower right corner can be dragged."
+    return Drag.model_validate({"from": corner, "to": to, "reason": reason})
