@@ -87,9 +87,20 @@ class _Collector:
         if can_be_acted_on(node, ()):
             return node
         native = node.tag in CONTROLS and "disabled" not in node.attributes
-        found = await session.send("DOMDebugger.getEventListeners", {"objectId": there})
-        listens = any(listener["type"] in LISTENED for listener in found["listeners"])
+        if node.tag == "li":  # a list listens for its items
+            declaration = "function() { return this.parentElement || this; }"
+            around = await session.send(
+                "Runtime.callFunctionOn", {"objectId": there, "functionDeclaration": declaration}
+            )
+            listens = await _listens(session, there) or await _listens(session, around["result"]["objectId"])
+        else:
+            listens = await _listens(session, there)
         return dataclasses.replace(node, clickable=native or listens)
+
+
+async def _listens(session: Any, thing: str) -> bool:
+    found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
+    return any(listener["type"] in LISTENED for listener in found["listeners"])
 
 
 async def _frame_offset(frame: Any) -> tuple[float, float]:
