@@ -49,6 +49,8 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
     sums = [0]  # what the nearest n lines measure, each on its own
     while len(sums) <= len(rows) and sums[-1] <= budget * 1.25 + 100:
         sums.append(sums[-1] + count(rows[order[len(sums) - 1]] + "\n"))
+    if len(sums) > len(rows) and count(whole := "\n".join(rows)) <= budget:
+        return whole
 
     best = -1
     allowance = budget + 1  # the last line ends without a line break
