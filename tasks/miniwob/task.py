@@ -51,8 +51,8 @@ RELOADED = frozenset(
         "stock-market",
     }
 )
-"""Tasks that keep something over a restart in the page, the month of a date picker or the last price of a stock: these are
-loaded anew for every episode."""
+"""Tasks that keep something over a restart in the page, the month of a date picker or the last price of a stock: these
+are loaded anew for every episode."""
 
 # Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js. Fields are reset as a load resets
 # them: a text area that was typed into would not show the text that the next episode gives it.
