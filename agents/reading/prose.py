@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from agents.reading.loose_json import Found, objects
 
 _THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
-_TAG = re.compile(rf"<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷", re.IGNORECASE)
-_SIMPLE_TAGS = (("<|begin_of_thought|>", "<think>"), ("<|end_of_thought|>", "</think>"))
+_TAG = re.compile(
+    rf"<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>",
+    re.IGNORECASE,
+)
 _HARMONY = re.compile(r"\A\s*(?:<\|channel\|>)?analysis.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL)
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
@@ -66,8 +68,6 @@ def without_thinking(text: str) -> tuple[str, bool]:
     Returns:
         The rest, and whether thinking was never closed.
     """
-    for mark, plain in _SIMPLE_TAGS:
-        text = text.replace(mark, plain)
     harmony = _HARMONY.match(text)
     if harmony:
         text = text[harmony.end() :]

@@ -179,6 +179,7 @@ _ACTIONS = st.one_of(
 
 
 @settings(deadline=None, max_examples=300)
+@example({"action": "fill", "id": 3, "text": "<|begin_of_thought|>"}, "{}")
 @given(_ACTIONS, st.sampled_from(["{}", "I do this: {} because", "```json\n{}\n```", "{{}} {}"]))
 def test_what_is_written_is_read(data: dict[str, Any], around: str) -> None:
     action = parse_action(data)

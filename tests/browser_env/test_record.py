@@ -214,7 +214,7 @@ def test_keys_count_where_they_act(recorded):
 
 def test_a_password_is_never_written(recorded, tmp_path):
     person = recorded(
-        "<form><input type=password aria-label='Your password'><button type=button onclick=\"this.previousSibling.type = 'text'\">Show</button></form><p id=p></p>"
+        "<form><input type=password aria-label='Your phrase'><button type=button onclick=\"this.previousSibling.type = 'text'\">Show</button></form><p id=p></p>"
         "<script>document.querySelector('input').oninput = e => { if (e.target.value.length > 10) document.title = p.textContent = 'is ' + e.target.value }</script>"
     )
     person.click("input")
@@ -223,13 +223,13 @@ def test_a_password_is_never_written(recorded, tmp_path):
     person.click("input")
     person.type("X")
     assert person.done() == [
-        {"action": "fill", "id": "Your password", "text": "<secret:your-password>"},
+        {"action": "fill", "id": "Your phrase", "text": "<secret:your-phrase>"},
         {"action": "click", "id": "Show"},
-        {"action": "fill", "id": "Your password", "text": "<secret:your-password>"},
+        {"action": "fill", "id": "Your phrase", "text": "<secret:your-phrase>"},
     ]
     written = "".join(path.read_text() for path in person.recorder.folder.glob("*.json*"))
     assert "hunter2" not in written
-    assert "is <secret:your-password>" in written
+    assert "is <secret:your-phrase>" in written
 
 
 def test_frames_and_shadow_roots(recorded):

@@ -30,7 +30,7 @@ def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
         (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "either --task"),
         (["run", "--task", "MiniWoB/no-such-task-v0"], "no environment"),
         (["train", "MiniWoB/no-such-task-v0"], "no environment"),
-        (["train", "MiniWoB/bisect-angle-v0"], "no oracle"),
+        (["train", "MiniWoB/count-sides-v0"], "no oracle"),
         (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "colour"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"], "not a JSON value"),
     ],

@@ -235,7 +235,7 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, 
 
 
 def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
-    chosen = settings.model_copy(update={"tasks": ("MiniWoB/bisect-angle-v0",), "steps": 1})
+    chosen = settings.model_copy(update={"tasks": ("MiniWoB/count-sides-v0",), "steps": 1})
     with pytest.raises(RuntimeError, match="No step of this batch can be learned from"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
 
