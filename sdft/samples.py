@@ -86,7 +86,7 @@ def collate(
     Returns:
         `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
         `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
-        (all of them where there was no grammar); `old_per_token_logps` (B, C).
+        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right` (B,).
     """
     import torch
 
@@ -122,6 +122,7 @@ def collate(
         "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
         "allowed": allowed,
         "old_per_token_logps": logprobs,
+        "right": torch.tensor([sample.right for sample in samples]),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class TrainSettings(BaseModel):
@@ -38,14 +38,31 @@ class TrainSettings(BaseModel):
     """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
     lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
     """Modules that get an adapter: all linear layers."""
-    teacher: Literal["ema", "base"] = "ema"
-    """Whose weights teach: an average of the student's, or the frozen model's."""
+    teacher: Literal["ema", "base", "live"] = "ema"
+    """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = 0.005
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)
     """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
+    support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
+    """Over which tokens the divergence is taken: all, the student's `top_k` likeliest, or the sampled one (an estimate,
+    of the reverse divergence only)."""
+    top_k: int = Field(default=100, ge=1)
+    """Tokens of the support `top`; the rest of the probability is one more token."""
+    importance_clip: float | None = Field(default=None, gt=0)
+    """Weigh tokens by how much likelier the student has become to sample them, at most by this; None: not at all.
+    Of use where samples are older than the student."""
+    skip_right: bool = False
+    """Learn nothing from steps in which the student did what the demonstration says."""
+    min_divergence: float = Field(default=0.0, ge=0)
+    """Learn nothing from rows with less divergence (nats a token) between teacher and student."""
+    min_confidence: float = Field(default=0.0, ge=0, le=1)
+    """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
+    least_first_divergence: float = Field(default=1e-3, ge=0)
+    """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
+    there is nothing to teach."""
     skip_tokens: int = 0
     """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; an action has 5."""
     temperature: float = 1.0
@@ -58,3 +75,9 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = 10
     """Optimizer steps between checkpoints."""
+
+    @model_validator(mode="after")
+    def _sampled_is_reverse(self) -> TrainSettings:
+        if self.support == "sampled" and self.divergence != 1:
+            raise ValueError('support="sampled" estimates the reverse divergence: set divergence=1')
+        return self

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
@@ -19,9 +19,15 @@ from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
 from sdft.adapter import save_adapter
+from sdft.gates import Gates
 from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
+
+_MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
+    "vocabulary": "full_logits", "top": "topk_logits", "sampled": "sampled_token",
+}  # fmt: skip
+"""TRL's words for `TrainSettings.support`."""
 
 Progress = Callable[[int, dict[str, float]], None]
 
@@ -92,6 +98,8 @@ def train(
             rollouts=rollouts,
             max_rows=settings.max_rows,
             teacher_temperature=settings.teacher_temperature,
+            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
+            least_first_divergence=settings.least_first_divergence,
             on_results=log.note_results,
             model=policy.model,
             processing_class=policy.tokenizer,
@@ -139,9 +147,11 @@ def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
         teacher_model_kind=settings.teacher,
         teacher_update_rate=settings.teacher_rate,
         teacher_sync_steps=1,
-        distillation_mode="full_logits",
+        distillation_mode=_MODES[settings.support],
+        distillation_topk=settings.top_k,
+        distillation_add_tail=True,
         distillation_alpha=settings.divergence,
-        distillation_is_clip=None,
+        distillation_is_clip=settings.importance_clip,
         num_loss_tokens_to_skip=settings.skip_tokens,
         disable_dropout=True,
         gradient_checkpointing=False,

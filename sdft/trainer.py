@@ -14,8 +14,10 @@ What differs from TRL's trainer, and why:
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,25 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.gates import Gates, passed
 from sdft.rollout import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
 FORBIDDEN = -1e9
 """Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
+
+
+class NothingToTeach(ValueError):
+    """The teacher is no different from the student."""
+
+
+_TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
+    "ema": teaching,
+    "base": lambda model: model.disable_adapter(),  # type: ignore[no-any-return]
+    "live": contextlib.nullcontext,
+}
+"""Contexts in which a model is its teacher, by `teacher_model_kind`."""
 
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
@@ -43,6 +58,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         rollouts: the environments.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
+        gates: which rows and tokens are learned from.
+        least_first_divergence: nats a token between teacher and student before the first step, below which it stops.
         on_results: called with every batch's episodes.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
 
@@ -58,6 +75,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         max_rows: int,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
+        gates: Gates = Gates(),  # noqa: B008  (frozen)
+        least_first_divergence: float = 0.0,
         on_results: Callable[[int, list[Result]], None] | None = None,
         **options: Any,
     ) -> None:
@@ -67,6 +86,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self._rollouts = rollouts
         self._max_rows = max_rows
         self._teacher_temperature = teacher_temperature
+        self._gates = gates
+        self._least_first_divergence = least_first_divergence
         self._on_results = on_results
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
@@ -84,8 +105,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         if kind == "ema":
             add_teacher(self.model)
             self.add_callback(FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps))
-        elif kind != "base":
-            raise ValueError(f"teacher_model_kind is 'ema' or 'base' (the frozen model), not {kind!r}.")
+        elif kind not in _TEACHERS:
+            raise ValueError(f"teacher_model_kind is one of {', '.join(_TEACHERS)}, not {kind!r}.")
 
     def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         start = time.perf_counter()
@@ -138,9 +159,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             mask = mask * (torch.arange(mask.size(1), device=mask.device) >= skip).long()
         length = mask.size(1)
         teacher_model = self.accelerator.unwrap_model(model)
-        as_teacher = (
-            teacher_model.disable_adapter() if self.args.teacher_model_kind == "base" else teaching(teacher_model)
-        )
+        as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), as_teacher:
             teacher = self._forward_logits(
@@ -161,11 +180,30 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         )
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        self._note_first_divergence(distillation_logits)
-        return super()._compute_self_distillation_loss(model, inputs, distillation_logits)
+        self._check_first_divergence(distillation_logits)
+        logits: DistillationLogits = distillation_logits
+        mask, left_out = passed(
+            self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"]
+        )
+        for name, count in left_out.items():
+            self._metrics["train"][f"gate/{name}"].append(count)
+        # A row without a loss is taken out: TRL's mean over rows would count it as one that is learned.
+        kept = mask.any(-1) if mask.any() else torch.ones_like(mask[:, 0], dtype=torch.bool)
+        logits = DistillationLogits(
+            completion_ids=logits.completion_ids[kept],
+            loss_mask=mask[kept],
+            student_logits=logits.student_logits[kept],
+            teacher_logits=logits.teacher_logits[kept],
+        )
+        inputs = {**inputs, "old_per_token_logps": inputs["old_per_token_logps"][kept]}
+        return super()._compute_self_distillation_loss(model, inputs, logits)
 
-    def _note_first_divergence(self, logits: DistillationLogits) -> None:
-        """Record how far the teacher with demonstration is from the student, per token, before anything is learned."""
+    def _check_first_divergence(self, logits: DistillationLogits) -> None:
+        """Record how far the teacher with demonstration is from the student, per token, before anything is learned.
+
+        Raises:
+            NothingToTeach: it is not.
+        """
         if self.state.global_step > 0:
             return
         with torch.no_grad():
@@ -174,3 +212,10 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
             mean = float((divergence * logits.loss_mask).sum() / logits.loss_mask.sum().clamp(min=1))
         self._metrics["train"]["step0_divergence"].append(mean)
+        if mean < self._least_first_divergence:
+            raise NothingToTeach(
+                f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
+                f"least {self._least_first_divergence:g} are wanted): there is nothing to learn. The demonstration is "
+                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, the teacher "
+                "follows it too slowly (teacher_rate). least_first_divergence=0 trains all the same."
+            )

@@ -1,0 +1,156 @@
+"""The objective on known logits: TRL's numbers, gates and masks against a plain reference in float64."""
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from pydantic import ValidationError
+from trl.experimental.sdft.sdft_trainer import DistillationLogits
+
+from sdft.gates import Gates, passed
+from sdft.settings import TrainSettings
+from sdft.train import _arguments, make_agent
+from sdft.trainer import FORBIDDEN, EpisodeSDFTTrainer, NothingToTeach
+
+ROWS, WIDTH, VOCABULARY = 4, 6, 30
+
+
+@pytest.fixture
+def trainer_of(tiny_policy, settings, tmp_path):
+    def make(gates=None, least=0.0, **changes):
+        chosen = settings.model_copy(update=changes)
+        return EpisodeSDFTTrainer(
+            agent_of=lambda policy: make_agent(policy, chosen, sampling=True),
+            rollouts=None,
+            max_rows=5,
+            gates=gates or Gates(),
+            least_first_divergence=least,
+            model=tiny_policy.model,
+            processing_class=tiny_policy.tokenizer,
+            args=_arguments(chosen, tmp_path),
+            train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
+            peft_config=LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"),
+        )
+
+    return make
+
+
+@pytest.fixture
+def case():
+    """Logits, a mask of ragged rows, tokens that a grammar forbids, and samples that are a little stale."""
+    chance = np.random.default_rng(0)
+    student, teacher = chance.normal(size=(2, ROWS, WIDTH, VOCABULARY)) * 2
+    ids = chance.integers(VOCABULARY, size=(ROWS, WIDTH))
+    allowed = chance.random((ROWS, WIDTH, VOCABULARY)) < 0.7
+    np.put_along_axis(allowed, ids[..., None], True, -1)
+    mask = (np.arange(WIDTH) < np.array([6, 4, 5, 2])[:, None]).astype(int)
+    old = log_softmax(np.where(allowed, student, -np.inf)) + 0
+    stale = np.take_along_axis(old, ids[..., None], -1)[..., 0] + chance.normal(size=(ROWS, WIDTH))
+    return student, teacher, ids, allowed, mask, stale
+
+
+def log_softmax(values):
+    values = values - values.max(-1, keepdims=True)
+    return values - np.log(np.exp(values).sum(-1, keepdims=True))
+
+
+def kl(p, q):
+    """KL(p || q) of log-probabilities over the last axis."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(p), 0, np.exp(p) * (p - q)).sum(-1)
+
+
+def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=None):
+    """The loss, with nothing of TRL's in it."""
+    student, teacher, ids, allowed, mask, old = case
+    s = log_softmax(np.where(allowed, student, -np.inf))
+    t = log_softmax(np.where(allowed, teacher, -np.inf))
+    if support == "top":
+        best = np.argsort(-s, -1)[..., :top_k]
+        s, t = (np.take_along_axis(x, best, -1) for x in (s, t))
+        s, t = (np.concatenate([x, np.log1p(-np.exp(x).sum(-1, keepdims=True))], -1) for x in (s, t))
+    if support == "sampled":
+        # Its gradient is that of the score function; its value is the log-ratio times the log-probability.
+        chosen_s, chosen_t = (np.take_along_axis(x, ids[..., None], -1)[..., 0] for x in (s, t))
+        losses = (chosen_s - chosen_t) * chosen_s
+    elif alpha in (0, 1):
+        losses = kl(s, t) if alpha else kl(t, s)
+    else:
+        with np.errstate(divide="ignore"):
+            mixture = np.log((1 - alpha) * np.exp(s) + alpha * np.exp(t))
+        losses = (1 - alpha) * kl(s, mixture) + alpha * kl(t, mixture)
+    if clip is not None:
+        now = np.take_along_axis(log_softmax(np.where(allowed, student, -np.inf)), ids[..., None], -1)[..., 0]
+        losses = losses * np.minimum(np.exp(np.clip(now - old, -20, 20)), clip)
+    mask = mask if rows is None else mask[rows]
+    losses = losses if rows is None else losses[rows]
+    return ((losses * mask).sum(-1) / mask.sum(-1)).mean()
+
+
+def loss_of(trainer, case, right=None):
+    student, teacher, ids, allowed, mask, old = (torch.from_numpy(np.asarray(one)) for one in case)
+    logits = DistillationLogits(
+        completion_ids=ids,
+        loss_mask=mask,
+        student_logits=student.masked_fill(~allowed, FORBIDDEN),
+        teacher_logits=teacher.masked_fill(~allowed, FORBIDDEN),
+    )
+    right = torch.zeros(ROWS, dtype=torch.bool) if right is None else torch.tensor(right)
+    inputs = {"old_per_token_logps": old, "right": right}
+    return float(trainer._compute_self_distillation_loss(trainer.model, inputs, logits))
+
+
+@pytest.mark.parametrize("clip", [None, 1.5])
+@pytest.mark.parametrize(
+    ("support", "alpha"),
+    [("vocabulary", 0.0), ("vocabulary", 0.3), ("vocabulary", 0.5), ("vocabulary", 1.0), ("top", 0.0), ("top", 0.5),
+     ("top", 1.0), ("sampled", 1.0)],
+)  # fmt: skip
+def test_the_loss_is_the_reference_number_for_number(trainer_of, case, support, alpha, clip):
+    trainer = trainer_of(support=support, divergence=alpha, top_k=5, importance_clip=clip)
+    expected = reference(case, alpha, support, clip=clip)
+    assert loss_of(trainer, case) == pytest.approx(expected, rel=1e-5)
+    assert abs(expected) > 0.01
+
+
+def test_rows_that_a_gate_leaves_out_count_neither_in_the_sum_nor_in_the_mean(trainer_of, case):
+    trainer = trainer_of(gates=Gates(skip_right=True))
+    assert loss_of(trainer, case, right=[True, False, True, False]) == pytest.approx(
+        reference(case, rows=[1, 3]), rel=1e-6
+    )
+    assert trainer._metrics["train"]["gate/right"] == [2]
+    assert loss_of(trainer, case, right=[True] * 4) == 0.0
+
+
+def test_gates_leave_out_what_they_say_and_count_it():
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    teacher = torch.zeros(2, 3, 4)
+    teacher[0, 0, 1] = teacher[1, :, 2] = 5.0  # sure; elsewhere the teacher has no idea
+    student = teacher.clone()
+    student[1, 0, 2] = 0.0
+    nobody = torch.zeros(2, dtype=torch.bool)
+    whole = {"right": 0, "divergence": 0, "confidence": 0}
+    assert [one.tolist() if i == 0 else one for i, one in enumerate(passed(Gates(), teacher, student, mask, nobody))] == [
+        mask.tolist(), whole,
+    ]  # fmt: skip
+    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody)
+    assert (kept.tolist(), counts) == ([[1, 0, 0], [1, 1, 1]], {**whole, "confidence": 1})
+    kept, counts = passed(Gates(min_divergence=0.1), teacher, student, mask, nobody)
+    assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "divergence": 1})
+    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, torch.tensor([False, True]))
+    assert (kept.tolist(), counts) == ([[1, 1, 0], [0, 0, 0]], {**whole, "right": 1})
+
+
+def test_a_teacher_that_is_no_different_ends_the_training_before_it_begins(trainer_of, case):
+    student, _, *rest = case
+    with pytest.raises(NothingToTeach, match=r"differs from the student by .* nats a token only"):
+        loss_of(trainer_of(least=1e-3), (student, student, *rest))
+    trainer = trainer_of(least=1e-3)
+    loss_of(trainer, case)
+    assert trainer._metrics["train"]["step0_divergence"][0] > 0.1
+
+
+def test_sampled_tokens_estimate_the_reverse_divergence_only():
+    with pytest.raises(ValidationError, match="set divergence=1"):
+        TrainSettings(tasks=("MiniWoB/click-test-v0",), support="sampled")
