@@ -154,7 +154,10 @@ class EnvCore:
 
     async def _setup(self, session: Session, rng: np.random.Generator) -> str:
         work = self.task.setup(session.active.page, rng)
-        return await (work if session.clock is None else run_with_time(work, lambda: session.active))
+        goal = await (work if session.clock is None else run_with_time(work, lambda: session.active))
+        if not isinstance(goal, str):
+            raise EnvError(f"The task's setup returns its goal as a text, not {goal!r}.")
+        return goal
 
     async def step(self, raw: Any) -> StepResult:
         """Carry out one action. Never raises for what a page, a browser or an agent does."""

@@ -38,6 +38,10 @@ class Score:
     judged: bool = True
     """False when there is nothing to judge by: the episode then ends as `stopped`, not as `failed`."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
+            raise ValueError(f"A task's reward is a number from 0 to 1, not {self.reward!r}.")
+
 
 @dataclass
 class EpisodeState:

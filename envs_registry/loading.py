@@ -6,11 +6,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from browser_env import Task
+
+_loading = threading.Lock()
 
 
 def load_task(name: str, folder: str = "", **options: Any) -> Task:
@@ -60,8 +63,11 @@ def load_class(name: str, folder: str = "") -> Any:
 def _file(path: Path) -> ModuleType:
     path = path.resolve()
     name = f"_tasks_{path.stem}_{abs(hash(path))}"
-    if name in sys.modules:
-        return sys.modules[name]
+    with _loading:  # or another thread finds it half loaded
+        return sys.modules.get(name) or _load(name, path)
+
+
+def _load(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.exists():
         raise ValueError(f"There is no file {path}.")
@@ -69,9 +75,9 @@ def _file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise
+        raise ValueError(f"{path} can't be loaded: {type(error).__name__}: {error}") from error
     return module
 
 

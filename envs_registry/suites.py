@@ -10,6 +10,8 @@ tasks = [
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import runpy
 import tomllib
 from collections.abc import Sequence
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from envs_registry.loading import load_task
+
+MOST_SEEDS = 100_000
 
 FOLDER = Path(__file__).parent / "suites"
 
@@ -41,13 +45,37 @@ class SuiteTask:
     folder: str = ""
     """What a relative `file.py` is relative to: where the suite's file is."""
 
+    def __post_init__(self) -> None:
+        groups = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
+        object.__setattr__(self, "groups", groups)
+        for value in (self.id, self.split, *groups):
+            if not isinstance(value, str):
+                raise SuiteError(f"The task {self.id!r}: its id, split and groups are texts, not {value!r}.")
+        if not isinstance(self.options, dict):
+            raise SuiteError(f"The task {self.id!r}: its options are a table, not {self.options!r}.")
+
     def make(self) -> Any:
         """Make the Task.
 
         Raises:
-            ValueError: there is no such task.
+            ValueError: there is no such task, or its pages are missing.
         """
-        return load_task(self.id, self.folder, **self.options)
+        task = load_task(self.id, self.folder, **self.options)
+        for origin, folder in task.sites.items():
+            if not Path(folder).is_dir():
+                raise ValueError(f"{self.id} is to serve {origin} from {folder}, which is no folder.")
+        return task
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of a user's own task: its source file and the pages that it serves; empty for others."""
+        if ":" not in self.id:
+            return ""
+        task = self.make()
+        digest = hashlib.sha256(Path(inspect.getfile(type(task))).read_bytes())
+        for _, folder in sorted(task.sites.items()):
+            for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+                digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -60,12 +88,19 @@ class Suite:
 
     name: str
     tasks: tuple[SuiteTask, ...]
+    """An id alone may stand for a task."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """A number alone stands for that many, from 0 on."""
     max_steps: int | None = None
     """None: every task's own limit."""
     description: str = ""
 
     def __post_init__(self) -> None:
+        tasks = tuple(SuiteTask(task) if isinstance(task, str) else task for task in self.tasks)
+        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "seeds", _seeds(self.seeds, self.name))
+        if self.max_steps is not None and not (isinstance(self.max_steps, int) and self.max_steps > 0):
+            raise SuiteError(f"The suite {self.name}: max_steps is a number of steps, at least 1.")
         seen = [task.id for task in self.tasks]
         if not seen or not self.seeds:
             raise SuiteError(f"The suite {self.name} has no {'seeds' if seen else 'tasks'}.")
@@ -102,8 +137,8 @@ class Suite:
         return replace(self, tasks=kept)
 
     def about(self) -> list[dict[str, Any]]:
-        """Return the tasks as plain data."""
-        return [asdict(task) for task in self.tasks]
+        """Return the tasks as plain data, with their fingerprints as `sha256`."""
+        return [{**asdict(task), "sha256": task.fingerprint()} for task in self.tasks]
 
 
 def suite_names() -> tuple[str, ...]:
@@ -126,7 +161,7 @@ def load_suite(name: str | Path) -> Suite:
             )
     try:
         if path.suffix == ".py":
-            found = runpy.run_path(str(path)).get("SUITE")
+            found = _run(path).get("SUITE")
             if not isinstance(found, Suite):
                 raise SuiteError(f"{path} defines no SUITE = Suite(...) (envs_registry.suites).")
             return replace(found, tasks=tuple(_at(task, path.parent) for task in found.tasks))
@@ -135,6 +170,15 @@ def load_suite(name: str | Path) -> Suite:
         raise SuiteError(f"{path} can't be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
         raise SuiteError(f"{path} is no TOML: {error}.") from None
+
+
+def _run(path: Path) -> dict[str, Any]:
+    try:
+        return runpy.run_path(str(path))
+    except OSError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise SuiteError(f"{path} can't be run: {type(error).__name__}: {error}") from error
 
 
 def _read(data: dict[str, Any], path: Path) -> Suite:
@@ -146,16 +190,9 @@ def _read(data: dict[str, Any], path: Path) -> Suite:
         where = f"{path}, task {number}"
         entry = {"id": entry} if isinstance(entry, str) else entry
         _fields(entry, _TASK_FIELDS, ("id",), where)
-        entry = {**entry, "groups": tuple(entry.get("groups", ()))}
         tasks.append(_at(SuiteTask(**entry), path.parent))
-    seeds = data.get("seeds", 5)
-    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
-        raise SuiteError(f"{path}: seeds is a number of seeds, or a list of them.")
-    max_steps = data.get("max_steps")
-    if max_steps is not None and not (isinstance(max_steps, int) and max_steps > 0):
-        raise SuiteError(f"{path}: max_steps is a number of steps, at least 1.")
-    return Suite(data.get("name", path.stem), tuple(tasks), seeds, max_steps, data.get("description", ""))
+    more = {name: data[name] for name in ("seeds", "max_steps", "description") if name in data}
+    return Suite(data.get("name", path.stem), tuple(tasks), **more)
 
 
 def _fields(data: Any, known: tuple[str, ...], needed: tuple[str, ...], where: str) -> None:
@@ -175,11 +212,20 @@ def _at(task: SuiteTask, folder: Path) -> SuiteTask:
 
 
 def _names(task: SuiteTask) -> set[str]:
-    return {task.id, task.id.partition("/")[2].rpartition("-v")[0]}
+    return {task.id, task.id.partition("/")[2].rpartition("-v")[0] or task.id}
+
+
+def _seeds(given: Any, name: str) -> tuple[int, ...]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = range(min(given, MOST_SEEDS + 1))
+    seeds = tuple(given) if isinstance(given, (list, tuple, range)) else (None,)
+    if len(seeds) > MOST_SEEDS or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        raise SuiteError(f"The suite {name}: seeds is a number of seeds up to {MOST_SEEDS}, or a list of them.")
+    return seeds
 
 
 def _known(kind: str, asked: Sequence[str], known: set[str], suite: str) -> None:
     for one in asked:
         if one not in known:
-            listed = f": {', '.join(sorted(known))}" if len(known) < 20 else ""
-            raise SuiteError(f"The suite {suite} has no {kind} {one!r}{listed or '.'}")
+            listed = f": it has {', '.join(sorted(known))}." if 0 < len(known) < 20 else "."
+            raise SuiteError(f"The suite {suite} has no {kind} {one!r}{listed}")

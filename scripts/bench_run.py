@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -32,8 +33,8 @@ def main(
         list[str] | None, typer.Option("--set", help="An option of the agent: name=value, the value as JSON.")
     ] = None,
     seeds: Annotated[
-        str, typer.Option(help="How many (`5` is 0 to 4), or which: `0-4,7`. The suite's by default.")
-    ] = "",
+        str | None, typer.Option(help="How many (`5` is 0 to 4), or which: `0-4,7`. The suite's by default.")
+    ] = None,
     split: Annotated[list[str] | None, typer.Option(help="Only this split; may be repeated.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Only this group; may be repeated.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
@@ -71,7 +72,7 @@ def main(
     from scripts.benchmark.run import Run, RunError
     from scripts.interrupts import Interrupts
 
-    chosen = _suite(suite, split or [], group or [], task or [], data_mode, time_limit)
+    chosen = _suite(suite, agent, split or [], group or [], task or [], data_mode, time_limit)
     options = agent_options(agent, set_ or [], model, adapter)
     if logs not in get_args(Logs):
         raise typer.BadParameter(f"--logs is one of {', '.join(get_args(Logs))}, not {logs!r}.")
@@ -80,7 +81,7 @@ def main(
     slots = -(-workers // processes)
     about = {
         "format": 1, "suite": chosen.name, "agent": agent_about(agent, options), "tasks": chosen.about(),
-        "seeds": _seeds(seeds) if seeds else list(chosen.seeds), "max_steps": max_steps or chosen.max_steps,
+        "seeds": list(chosen.seeds) if seeds is None else _seeds(seeds), "max_steps": max_steps or chosen.max_steps,
         "retries": retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": _host(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }  # fmt: skip
@@ -96,7 +97,8 @@ def main(
             raise typer.BadParameter(str(error)) from None
         with books:
             seeds_of = tuple(books.about["seeds"])
-            total, before, begun = len(plan.tasks) * len(seeds_of), len(books.records), time.time()
+            total, before = len(plan.tasks) * len(seeds_of), len(books.records)
+            books.begin({"workers": workers, "processes": processes, "ray": ray, "command": sys.argv, "host": _host()})
             try:
                 with progress(f"{chosen.name}, {agent}", total) as update:
                     pool: Pool = RayPool(plan, slots, processes) if ray else LocalPool(plan, slots)
@@ -112,13 +114,14 @@ def main(
             except KeyboardInterrupt:
                 pass
             finally:
-                done = len(books.records) - before
-                books.session(
-                    {"started": begun, "seconds": round(time.time() - begun, 2), "episodes": done, "workers": workers,
-                     "processes": processes, "ray": ray, "command": sys.argv, "host": _host()}
-                )  # fmt: skip
+                books.note()
             missing = total - len(books.records)
+            raised = sum(record["agent_raised"] for record in books.records.values())
         summary, written = write_report(folder)
+    if raised:
+        console.print(f"The agent's own code raised in {raised} episodes; they count as failed.", style="red")
+    if before == total:
+        console.print("Everything was there already; nothing was run.")
     print(json.dumps(summary.as_json(), indent=1) if as_json else "\n".join(headline(summary)))
     typer.echo(f"Written: {folder}, {', '.join(path.name for path in written)}", err=True)
     raise typer.Exit(interrupts.exit_code or int(missing > 0))
@@ -133,11 +136,12 @@ class _Tell:
     def __call__(self, record: dict[str, Any]) -> None:
         self._done += 1
         self._solved += record["outcome"] == "solved"
-        self._update(self._done, note=f"{self._solved} solved")
+        with contextlib.suppress(OSError):  # nobody looks any more
+            self._update(self._done, note=f"{self._solved} solved")
 
 
 def _suite(
-    name: str, splits: list[str], groups: list[str], ids: list[str], data_mode: str, time_limit: int | None
+    name: str, agent: str, splits: list[str], groups: list[str], ids: list[str], data_mode: str, time_limit: int | None
 ) -> Suite:
     """Load the suite and make each task once, so that a wrong one is said now."""
     from envs_registry.suites import load_suite
@@ -147,25 +151,27 @@ def _suite(
         options["time_limit"] = time_limit
     try:
         suite = load_suite(name).only(splits=splits, groups=groups, ids=ids, **options)
-        for task in suite.tasks:
-            task.make()
+        lacking = [task.id for task in suite.tasks if not task.make().has_oracle]
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from None
+    if agent == "oracle" and lacking:
+        console.print(f"No oracle, so infeasible: {', '.join(lacking)}", markup=False)
     return suite
 
 
 def _seeds(text: str) -> list[int]:
     """Return the seeds that `5` (0 to 4) or `0-4,7` means."""
-    try:
-        if text.isdigit() and int(text) > 0:
-            return list(range(int(text)))
-        found: list[int] = []
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            found += range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        found = []
-    if not found or len(set(found)) < len(found):
+    from envs_registry.suites import MOST_SEEDS
+
+    found: list[int] = []
+    with contextlib.suppress(ValueError):
+        if text.strip().isdigit():
+            found = list(range(min(int(text), MOST_SEEDS + 1)))
+        else:
+            for part in text.split(","):
+                first, dash, last = part.partition("-")
+                found += range(int(first), min(int(last if dash else first), int(first) + MOST_SEEDS) + 1)
+    if not found or len(set(found)) < len(found) or len(found) > MOST_SEEDS:
         raise typer.BadParameter(f"--seeds {text}: give a number of seeds, or a list such as 0-4,7.")
     return found
 

@@ -64,6 +64,7 @@ class AgentHost:
             if hasattr(kind, "act_batch"):
                 self._shared = kind(**self._options)
             elif hasattr(kind, "act"):
+                kind(**self._options)  # or it would fail in every episode
                 self._make = lambda key: kind(**self._options)
             elif hasattr(kind, "complete"):
                 self._shared = agents.make(name, **agents.check_options(name, self._options))
@@ -99,7 +100,7 @@ class AgentHost:
                 return self._ask(observations, slots)
             except agents.PolicyError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if len(slots) == 1:
                     return [_raised(error)]
         chosen = []
@@ -108,7 +109,7 @@ class AgentHost:
                 chosen += self._ask([observation], [slot])
             except agents.PolicyError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 chosen.append(_raised(error))
         return chosen
 
@@ -121,8 +122,14 @@ class AgentHost:
     def _ask(self, observations: Sequence[Observation], slots: Sequence[int]) -> list[Chosen]:
         if self._make is not None:
             (observation,), (slot,) = observations, slots
-            return [Chosen(self._own[slot].act(observation))]
+            action = self._own[slot].act(observation)
+            if inspect.iscoroutine(action):
+                action.close()
+                raise TypeError("act(obs) is asynchronous; it must be a plain function")
+            return [Chosen(action)]
         actions = self._shared.act_batch(observations, slots=slots)
+        if len(actions) != len(slots):
+            raise ValueError(f"act_batch returned {len(actions)} actions for {len(slots)} observations")
         decisions = getattr(self._shared, "decisions", None) or [None] * len(slots)
         return [Chosen(action, decision=one) for action, one in zip(actions, decisions, strict=True)]
 
@@ -148,6 +155,8 @@ def agent_options(name: str, given: list[str], model: str, adapter: str) -> dict
 def agent_about(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return what a run keeps of its agent: `name`, `model`, `adapter`, their SHA-256 and the options."""
     about: dict[str, Any] = {"name": name, "backend": name, "model": None, "adapter": None, "options": options}
+    if _is_users(name):
+        about["code_sha256"] = hashlib.sha256(Path(inspect.getfile(load_class(name))).read_bytes()).hexdigest()
     if name in ("random", "oracle", "scripted") or _is_users(name):
         return about
     model = options.get("model") or inspect.signature(agents.policy_class(name)).parameters["model"].default
@@ -169,5 +178,5 @@ def _is_users(name: str) -> bool:
     return ":" in name
 
 
-def _raised(error: Exception) -> Chosen:
+def _raised(error: BaseException) -> Chosen:
     return Chosen(None, f"the agent raised {type(error).__name__}: {error}")

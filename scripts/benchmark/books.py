@@ -19,6 +19,9 @@ from typing import Any
 from browser_env.episode import write_atomically
 from scripts.benchmark.plan import Key
 
+NOTED_EVERY = 5.0
+"""Seconds between two notes of how far a process has come."""
+
 SAME = ("format", "suite", "agent", "tasks", "seeds", "max_steps")
 """What a run that goes on must have in common with what it goes on with."""
 
@@ -41,6 +44,8 @@ class Books:
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.folder = folder
         self.records: dict[Key, dict[str, Any]] = {}
+        self._session: dict[str, Any] | None = None
+        self._noted = 0.0
         if folder.exists() and not folder.is_dir():
             raise BooksError(f"{folder} is a file; give a folder.")
         if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists() and not _only_lock(folder):
@@ -81,12 +86,24 @@ class Books:
         self._lines.flush()
         os.fsync(self._lines.fileno())
         self.records[key] = record
+        if self._session is not None:
+            self._session["episodes"] += 1
+            if time.time() - self._noted > NOTED_EVERY:
+                self.note()
         return True
 
-    def session(self, entry: dict[str, Any]) -> None:
-        """Add what one process did to the list `sessions` of `run.json`."""
-        self.about["sessions"] = [*self.about.get("sessions", []), entry]
-        self._write()
+    def begin(self, session: dict[str, Any]) -> None:
+        """Add this process to the list `sessions` of `run.json`, which from now on says how far it has come."""
+        self._session = {**session, "started": round(time.time(), 3), "seconds": 0.0, "episodes": 0}
+        self.about["sessions"] = [*self.about.get("sessions", []), self._session]
+        self.note()
+
+    def note(self) -> None:
+        """Write down how far this process has come."""
+        assert self._session is not None
+        self._noted = time.time()
+        self._session["seconds"] = round(self._noted - self._session["started"], 2)
+        write_atomically(self.folder / "run.json", json.dumps(self.about, indent=1))
 
     def _agree(self, about: dict[str, Any]) -> dict[str, Any]:
         path = self.folder / "run.json"
@@ -101,13 +118,10 @@ class Books:
         differs = [name for name in SAME if before.get(name) != about.get(name)]
         if differs:
             raise BooksError(
-                f"{self.folder} holds another run: {', '.join(differs)} differ{'s' * (len(differs) == 1)}. "
-                "Give the same arguments to go on with it, or another folder."
+                f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to go "
+                "on with it, or another folder. A task's code and pages and an agent's code count as well."
             )
         return before
-
-    def _write(self) -> None:
-        write_atomically(self.folder / "run.json", json.dumps(self.about, indent=1))
 
     def _read(self) -> None:
         path = self.folder / "results.jsonl"
@@ -116,6 +130,7 @@ class Books:
         if len(whole) < len(data):
             with path.open("r+b") as file:
                 file.truncate(len(whole))
+        tasks = {task["id"] for task in self.about["tasks"]}
         for number, line in enumerate(whole.decode("utf8").splitlines(), 1):
             try:
                 record = json.loads(line)
@@ -124,6 +139,8 @@ class Books:
                 raise BooksError(f"{path}, line {number} is no record; repair or remove it.") from None
             if key in self.records:
                 raise BooksError(f"{path}, line {number}: {key[0]} seed {key[1]} stands there twice; remove one.")
+            if key[0] not in tasks or key[1] not in self.about["seeds"]:
+                raise BooksError(f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it.")
             self.records[key] = record
 
 

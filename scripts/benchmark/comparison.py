@@ -179,6 +179,10 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
     differ = [task.id for task in other.run.tasks if here.get(task.id, task.options) != task.options]
     if differ:
         notes.append(f"The options of {len(differ)} tasks differ between {label} and {other_label}.")
+    before = {task.id: task.sha256 for task in first.run.tasks}
+    changed = [task.id for task in other.run.tasks if before.get(task.id, task.sha256) != task.sha256]
+    if changed:
+        notes.append(f"The code or pages of {', '.join(changed)} differ between {label} and {other_label}.")
     return notes
 
 

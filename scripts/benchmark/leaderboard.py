@@ -167,7 +167,7 @@ def _row(place: Place, folder: Path) -> list[Cell]:
         interval_cell(row.strict),
         mean_cell(row.lenient, share),
         mean_cell(row.time_reward, formats.mean),
-        number(run.max_steps, str(run.max_steps if run.max_steps is not None else "none")),
+        number(run.max_steps, str(run.max_steps if run.max_steps is not None else "own")),
         _median(row.steps),
         number(row.episodes, f"{row.episodes:,}"),
         number(row.env_errors, f"{row.env_errors:,}"),
@@ -224,7 +224,7 @@ def _markdown_row(place: Place) -> list[str]:
     return [
         str(place.rank or "incomplete"), plain(run.agent.name), plain(run.agent.model or ""),
         plain(run.agent.adapter or ""), share(row.strict), share_interval(row.strict), share(row.lenient),
-        formats.mean(row.time_reward), str(run.max_steps if run.max_steps is not None else "none"),
+        formats.mean(row.time_reward), str(run.max_steps if run.max_steps is not None else "own"),
         _median(row.steps).html, amount(summary.results.per_minute), _median(row.completion_tokens).html,
         amount(row.cost), str(row.env_errors), str(row.missing), plain(date(run.started)[:10]), plain(_git(summary)),
     ]  # fmt: skip

@@ -172,7 +172,7 @@ def about(run: Run) -> str:
     facts: dict[str, object] = {
         "Suite": f"{run.suite}, {count(len(run.tasks), 'task')}",
         "Seeds": seeds(run.seeds),
-        "Step limit": run.max_steps if run.max_steps is not None else "none",
+        "Step limit": run.max_steps if run.max_steps is not None else "each task's own",
         "Agent": f"{agent.name} ({agent.backend})" if agent.backend else agent.name,
         "Model": _with_hash(agent.model, agent.model_sha256),
         "Adapter": _with_hash(agent.adapter, agent.adapter_sha256),

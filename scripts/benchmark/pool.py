@@ -101,6 +101,7 @@ class LocalPool:
 
 def _work(plan: Plan, slots: int, connection: Connection) -> None:
     """Be a worker process. It ends when the run's process ends, however that did."""
+    os.dup2(2, 1)  # what an agent prints is none of the run's output
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def listen() -> None:

@@ -41,10 +41,12 @@ class AskedTask(BaseModel):
     groups: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     """Passed to the task: it is another task with others."""
+    sha256: str = ""
+    """Of a user's own task: its source and pages."""
 
 
 class Session(BaseModel):
-    """What one process of the run did; one that was killed has left none."""
+    """What one process of the run did, as far as it had come when it was killed."""
 
     seconds: Amount
     episodes: Count

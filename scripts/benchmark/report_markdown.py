@@ -73,7 +73,7 @@ def facts(results: Results) -> list[str]:
     """How it was run, as a list."""
     run = results.run
     git = f"{run.git.revision[:12]}{' with uncommitted changes' if run.git.dirty else ''}" if run.git else "unknown"
-    limit = "no step limit" if run.max_steps is None else f"at most {count(run.max_steps, 'step')}"
+    limit = "each task's own step limit" if run.max_steps is None else f"at most {count(run.max_steps, 'step')}"
     return [
         f"- {count(len(run.tasks), 'task')}, seeds {seeds(run.seeds)}, {limit}; started {plain(date(run.started))}; "
         f"git {plain(git)}",

@@ -35,6 +35,8 @@ class _State:
     deaths: int = 0
     """In a row, before it was ready."""
     held: dict[Key, Request] = field(default_factory=dict)
+    begun: set[Key] = field(default_factory=set)
+    """Of those held, what runs."""
     acting: list[Request] = field(default_factory=list)
     """Those for which the agent was asked and has not answered."""
     heard: float = field(default_factory=time.monotonic)
@@ -115,7 +117,9 @@ class Run:
             state.ready, state.deaths = True, 0
             self.began = self.began or state.heard
         elif kind == "broken":
-            raise RunError(f"The agent can't be made: {content[0]}")
+            raise RunError(content[0])
+        elif kind == "begun":
+            state.begun.add(self._key(content[0]))
         elif kind == "acting":
             state.acting = content[0]
         elif kind == "acted":
@@ -123,6 +127,7 @@ class Run:
         elif kind == "done":
             request, record = content
             state.held.pop(self._key(request), None)
+            state.begun.discard(self._key(request))
             self._finished(request, record)
         elif kind == GONE:
             self._died(number, content[0])
@@ -143,7 +148,11 @@ class Run:
         if record["outcome"] == Outcome.ENV_ERROR and request.attempt <= self._retries:
             self._queue.append(replace(request, attempt=request.attempt + 1))
             return
-        if self._books.add(record):
+        try:
+            new = self._books.add(record)
+        except OSError as error:
+            raise RunError(f"{self._books.folder} can't be written: {error}.") from None
+        if new:
             self._told(record)
         if self._raised is not None:
             self._raised = self._raised + 1 if record["agent_raised"] else None
@@ -164,12 +173,8 @@ class Run:
             task, seed = self._key(request)
             record = Record(task, seed, str(Outcome.TIMEOUT), detail, seconds=silent, agent_seconds=silent)
             self._finished(request, asdict(replace(record, attempts=request.attempt)))
-            self._return(state, "", state.held.values())
-        elif state.acting:
-            self._return(state, "", [one for one in state.held.values() if one not in state.acting])
-            self._return(state, "", state.acting, alone=True)
-        else:
-            self._return(state, f"a worker said nothing for {silent:.0f} s", state.held.values())
+            state.acting = []
+        self._give_back(state, f"a worker said nothing for {silent:.0f} s")
         self._restart(number)
 
     def _died(self, number: int, text: str) -> None:
@@ -178,21 +183,30 @@ class Run:
             state.deaths += 1
             if state.deaths >= STARTS:
                 raise RunError(f"Workers die before they begin: {text}. Their output above may say why.")
-        suspects = state.acting or list(state.held.values())
-        self._return(state, "", [one for one in state.held.values() if one not in suspects])
-        self._return(state, text, suspects, alone=True)
+        self._give_back(state, text)
         self._restart(number)
 
-    def _return(self, state: _State, failed: str, requests: Any, *, alone: bool = False) -> None:
-        """Put requests of a lost worker back; with a text of what failed, that was one of their attempts."""
-        for request in list(requests):
-            state.held.pop(self._key(request), None)
-            again = replace(request, alone=alone or request.alone)
-            if not failed:
-                self._queue.appendleft(again)
+    def _give_back(self, state: _State, failed: str) -> None:
+        """Put the requests of a lost worker back.
+
+        Those of which one may have been the cause run alone from then on. One that was alone already was it: that was
+        one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
+        """
+        suspects = state.acting or [one for key, one in state.held.items() if key in state.begun]
+        for request in [one for one in state.held.values() if one not in suspects]:
+            self._queue.appendleft(request)
+        for request in suspects:
+            if len(suspects) > 1:
+                self._queue.appendleft(replace(request, alone=True))
                 continue
+            again = replace(request, alone=True)
             task, seed = self._key(request)
-            self._finished(again, asdict(Record(task, seed, str(Outcome.ENV_ERROR), failed, attempts=request.attempt)))
+            by_agent = bool(state.acting) and request.attempt > self._retries
+            outcome = Outcome.FAILED if by_agent else Outcome.ENV_ERROR
+            detail = f"{failed} each time that the agent was asked" if by_agent else failed
+            record = Record(task, seed, str(outcome), detail, attempts=request.attempt, agent_raised=by_agent)
+            self._finished(again, asdict(record))
+        state.held.clear()
 
     def _restart(self, number: int) -> None:
         self._workers[number] = replace(_State(), deaths=self._workers[number].deaths)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import re
 import shutil
 import time
 from collections import deque
@@ -23,13 +24,20 @@ from browser_env import AsyncBrowserEnv, Outcome
 from browser_env.episode import EpisodeWriter
 from browser_env.pictures import encode_png
 from browser_env.runtime import runtime, shutdown
+from browser_env.text import well_formed
 from envs_registry.loading import load_task
 from scripts.benchmark.agents import AgentHost, Chosen
 from scripts.benchmark.plan import Key, Plan, Record, Request
 
 Message: TypeAlias = tuple[Any, ...]
-"""To the run: `("ready",)`, `("acting", requests)` before the agent is asked and `("acted",)` after it,
-`("done", request, record)`, `("broken", text)`. To the worker: `("run", request)`, `("stop",)`."""
+"""To the run: `("ready",)`, `("begun", request)`, `("acting", requests)` before the agent is asked and `("acted",)`
+after it, `("done", request, record)`, `("broken", text)`. To the worker: `("run", request)`, `("stop",)`."""
+
+_CLOSING = 10.0
+"""Seconds that an environment may take to close before it is left alone."""
+
+_LONGEST = 2000
+"""Characters of a text in a record; the episode's log has the whole."""
 
 _GATHER = 0.2
 """The share of its own last duration that a call of the agent waits for further episodes to join it."""
@@ -74,19 +82,22 @@ class Worker:
         self._inbox = inbox
         self._waiting: deque[Request] = deque()
         self._stopping = False
+        self._names = _names([str(task["id"]) for task in plan.tasks])
         self._last_call = 0.0
 
     def serve(self) -> None:
         """Load the agent, then work until told to stop. Closes everything at the end."""
         try:
             self._host = AgentHost(self._plan.agent, dict(self._plan.agent_options), self._privileged)
-        except Exception as error:
-            self._send(("broken", f"{type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:
+            self._send(("broken", f"The agent can't be made: {type(error).__name__}: {error}"))
             return
         self._send(("ready",))
         try:
             while not self._stopping:
                 self._turn()
+        except OSError as error:  # a full disk, say: nothing that an episode has done
+            self._send(("broken", f"{self._plan.folder} can't be written: {error}."))
         finally:
             self._host.close()
             with contextlib.suppress(Exception):
@@ -146,6 +157,7 @@ class Worker:
         slot.record = Record(key[0], key[1], str(Outcome.RUNNING), attempts=request.attempt)
         slot.writer, slot.observation = None, None
         slot.begun = slot.since = time.monotonic()
+        self._send(("begun", request))
         slot.work = self._start(self._open(slot, request))
 
     def _key(self, request: Request) -> Key:
@@ -154,8 +166,11 @@ class Worker:
     async def _open(self, slot: _Slot, request: Request) -> Any:
         if slot.env is None or slot.task != request.task:
             if slot.env is not None:
-                await slot.env.close()
+                with contextlib.suppress(Exception):  # the last task's end is no matter of this one's
+                    async with asyncio.timeout(_CLOSING):
+                        await slot.env.close()
                 slot.env = None
+                slot.begun = slot.since = time.monotonic()
             about = self._plan.tasks[request.task]
             task = await asyncio.to_thread(load_task, about["id"], about["folder"], **about["options"])
             slot.env = AsyncBrowserEnv(
@@ -200,7 +215,7 @@ class Worker:
             self._end(slot, Outcome.FAILED, f"the agent raised {type(error).__name__}: {error}")
             return
         if self._plan.logs != "none":
-            name = f"{key[0].replace('/', '_').replace(':', '_')}_{key[1]}"
+            name = self._name(slot)
             folder = Path(self._plan.folder) / "episodes" / name
             shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed, or of a run that was killed
             about = {"episode_id": name, "env_id": key[0], "seed": key[1], "goal": observation["goal"]}
@@ -296,18 +311,23 @@ class Worker:
 
     async def _picture(self, slot: _Slot) -> str:
         assert slot.env is not None
-        name = f"{slot.record.task.replace('/', '_').replace(':', '_')}_{slot.record.seed}.png"
+        name = f"{self._name(slot)}.png"
         path = Path(self._plan.folder) / "unsolved" / name
-        path.parent.mkdir(exist_ok=True)
         async with asyncio.timeout(10):
             pixels = await slot.env.core.screenshot()
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(encode_png(pixels))
         return f"unsolved/{name}"
+
+    def _name(self, slot: _Slot) -> str:
+        return f"{self._names[slot.record.task]}_{slot.record.seed}"
 
     def _done(self, slot: _Slot) -> None:
         record, request = slot.record, slot.request
         assert request is not None
         record.seconds = round(time.monotonic() - slot.begun, 4)
+        for text in ("outcome_detail", "last_error", "reason", "answer"):
+            setattr(record, text, _clipped(getattr(record, text)))
         record.agent_seconds = round(record.agent_seconds, 4)
         record.env_seconds = round(record.env_seconds, 4)
         if slot.writer is not None:
@@ -324,3 +344,17 @@ class Worker:
             slot.task = -1  # a new environment for the next
         slot.request = None
         self._send(("done", request, asdict(record)))
+
+
+def _names(ids: list[str]) -> dict[str, str]:
+    """Return a name for files for each task."""
+    names = [re.sub(r"[^\w.-]", "_", one) for one in ids]
+    return {
+        one: name if names.count(name) == 1 else f"{name}_{number}"
+        for number, (one, name) in enumerate(zip(ids, names, strict=True))
+    }
+
+
+def _clipped(text: str) -> str:
+    text = well_formed(str(text))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
