@@ -216,6 +216,9 @@ class EnvCore:
         last_action, last_error, path = done
         scoring = Scoring(self.task, session, self.episode)
         view = await self._eyes.look(session, since, scoring.read, hint)
+        if session.opening:  # it was heard of while the page was looked at
+            await session.attached()
+            view = await self._eyes.look(session, -1, scoring.read)
         await session.downloads.ended()
         last_error = session.border.navigation or last_error
         score = scoring.score

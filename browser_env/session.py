@@ -252,10 +252,15 @@ class Session:
         events, self._events = tuple(self._events), []
         return events
 
+    @property
+    def opening(self) -> bool:
+        """Is there a tab that has been asked for and is not there yet?"""
+        return bool(self._attaching or self._expected)
+
     async def attached(self) -> None:
         """Wait until tabs that are being opened are there, within a bound: a popup may have been blocked."""
         end = asyncio.get_running_loop().time() + POPUP_BOUND
-        while (self._attaching or self._expected) and (left := end - asyncio.get_running_loop().time()) > 0:
+        while self.opening and (left := end - asyncio.get_running_loop().time()) > 0:
             if self._attaching:
                 await asyncio.wait(set(self._attaching), timeout=left)
             else:
