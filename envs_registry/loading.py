@@ -1,4 +1,4 @@
-"""From the name of a task to its Task: a registered id, or a class in a module or a file."""
+"""From a name to what it means: the Task of a registered id, or a class in a module or a file."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ValueError(f"There is no module {error.name!r} to take a task from.") from None
+        raise ValueError(f"There is no module {error.name!r} to take a class from.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,12 +72,8 @@ def env(
 
     with ending_on_signal():
         figures = measure(task, rounds or (5 if peers else 20), peers=peers, docs=docs)
-    if as_json:
-        print(json.dumps(figures, indent=1))
-    else:
-        show(figures)
-    if figures["errors"]:
-        raise typer.Exit(1)
+    _tell(figures, show, as_json)
+    _all_measured(figures)
 
 
 @app.command("throughput")
@@ -95,12 +92,8 @@ def throughput(
 
     with ending_on_signal():
         figures = measure(rounds, seeds, workers, peers=peers)
-    if as_json:
-        print(json.dumps(figures, indent=1))
-    else:
-        show(figures)
-    if figures["errors"]:
-        raise typer.Exit(1)
+    _tell(figures, show, as_json)
+    _all_measured(figures)
 
 
 @app.command("observe")
@@ -169,14 +162,10 @@ def vector(
     counts = _counts(envs)
     with ending_on_signal():
         figures = measure(task, counts, modes=[True, False] if screenshot else [False], rounds=rounds, seconds=seconds)
-    if as_json:
-        print(json.dumps(figures, indent=1))
-    else:
-        show(figures)
+    _tell(figures, show, as_json)
     for path in write(figures, out) if out else []:
         typer.echo(f"Written: {path}", err=True)
-    if figures["errors"]:
-        raise typer.Exit(1)
+    _all_measured(figures)
 
 
 @app.command("agents")
@@ -197,10 +186,7 @@ def agents(
 
     quiet_libraries()
     figures = measure(model, _counts(envs), actions=actions, rounds=rounds, adapter=adapter)
-    if as_json:
-        print(json.dumps(figures, indent=1))
-    else:
-        show(figures)
+    _tell(figures, show, as_json)
     for path in write(figures, out) if out else []:
         typer.echo(f"Written: {path}", err=True)
 
@@ -247,3 +233,15 @@ def _counts(text: str) -> list[int]:
     if not counts or counts[0] < 1:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
     return counts
+
+
+def _tell(figures: dict[str, Any], show: Callable[[dict[str, Any]], None], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        show(figures)
+
+
+def _all_measured(figures: dict[str, Any]) -> None:
+    if figures["errors"]:
+        raise typer.Exit(1)

@@ -79,15 +79,16 @@ def main(
     if headful:
         require_window()
     slots = -(-workers // processes)
+    tasks, limit = chosen.about(), max_steps or chosen.max_steps
     about = {
-        "format": 1, "suite": chosen.name, "agent": agent_about(agent, options), "tasks": chosen.about(),
-        "seeds": list(chosen.seeds) if seeds is None else _seeds(seeds), "max_steps": max_steps or chosen.max_steps,
+        "format": 1, "suite": chosen.name, "agent": agent_about(agent, options), "tasks": tasks,
+        "seeds": list(chosen.seeds) if seeds is None else _seeds(seeds), "max_steps": limit,
         "retries": retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": _host(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }  # fmt: skip
     folder = (out or new_folder("bench")).resolve()
     plan = Plan(
-        str(folder), tuple(chosen.about()), agent, options, max_steps or chosen.max_steps, episode_timeout,
+        str(folder), tuple(tasks), agent, options, limit, episode_timeout,
         cast("Logs", logs), screenshots, not headful,
     )  # fmt: skip
     with Interrupts() as interrupts:

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -120,8 +121,6 @@ def _work(plan: Plan, slots: int, connection: Connection) -> None:
 
     lock = threading.Lock()
     threading.Thread(target=listen, daemon=True).start()
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     Worker(plan, slots, send, inbox).serve()
     connection.close()
