@@ -170,6 +170,7 @@ class LLMAgent:
         slots: Sequence[int] | None = None,
         *,
         privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
     ) -> list[Act]:
         """Choose the next action of several episodes with one policy call.
 
@@ -177,6 +178,7 @@ class LLMAgent:
             observations: one for each episode.
             slots: whose history each belongs to; 0, 1, 2, ... if None.
             privileged: for each, what `env.unwrapped.privileged()` gave, or None: the base-with-demonstration arm.
+            seeds: for each, what its reply is drawn from; None goes on in the agent's own random stream.
 
         Returns:
             The actions; how each came about is in `decisions`, in the same order.
@@ -210,7 +212,7 @@ class LLMAgent:
             prefill=self.prefill,
             temperature=self.temperature,
             max_new_tokens=self.max_new_tokens,
-            seed=self._next_seed(),
+            seed=self.next_seed() if seeds is None else list(seeds),
         )
         if not isinstance(completions, list) or len(completions) != len(prompts):
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
@@ -289,7 +291,8 @@ class LLMAgent:
             return None
         return picture(obs, marked=vision == "marks", max_side=self.max_image_side)
 
-    def _next_seed(self) -> int | None:
+    def next_seed(self) -> int | None:
+        """The next seed of the agent's random stream; None leaves it to the policy."""
         if self._seed is None:
             return None
         self._seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance

@@ -100,7 +100,7 @@ class Policy(Protocol):
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """Sample one reply for each conversation.
 
@@ -112,7 +112,8 @@ class Policy(Protocol):
             prefill: the reply's first characters, given to the model and not sampled.
             temperature: 0 takes the most likely token.
             max_new_tokens: most tokens sampled for each reply, the prefill not counted.
-            seed: makes the call reproducible by itself; None continues the policy's own random stream.
+            seed: makes the call reproducible by itself; None continues the policy's own random stream. A sequence has
+                a seed for each conversation, by which its reply is the same whatever else is in the call.
 
         Raises:
             PolicyError: the model could not be asked, after what retries there are.

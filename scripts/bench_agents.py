@@ -85,7 +85,7 @@ def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
     """Play episodes of `TASKS` in `count` environments and return the calls that the agent made."""
     import envs_registry  # noqa: F401  (registers the ids)
     from agents.llm_agent import LLMAgent
-    from sdft.rollout import Job, Rollouts
+    from sdft.rollouts import Job, Rollouts
 
     calls: list[Call] = []
     agent = LLMAgent(policy, constrained=True, guards=False)

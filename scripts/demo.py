@@ -93,7 +93,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     from agents.record import versions
     from sdft.evaluate import evaluate
     from sdft.retention import perplexity
-    from sdft.rollout import Rollouts
+    from sdft.rollouts import Rollouts
     from sdft.train import make_agent, train
 
     start = time.time()

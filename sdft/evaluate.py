@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.llm_agent import LLMAgent
 from browser_env import Outcome
-from sdft.rollout import Job, Result, Rollouts
+from sdft.rollouts import Job, Result, Rollouts
 from sdft.statistics import mean_interval, wilson
 
 

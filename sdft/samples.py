@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.constraint import token_masks
 from agents.prompt import with_demonstration
-from sdft.rollout import Result
+from sdft.rollouts import Result
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +35,8 @@ class Sample:
     grammar: str | None
     right: bool
     """Did the student do what the privileged view says?"""
+    version: int = 0
+    """Of the weights that sampled it: the number of optimizer steps before."""
 
 
 def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
@@ -60,6 +62,7 @@ def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sa
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=completion.text == compact(step.privileged["action"]),
+                    version=result.version,
                 )
             )
     return rows

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sdft.rollouts.layout import Resources
+
 
 class TrainSettings(BaseModel):
     """What a training run does. Frozen, and saved beside the adapter."""
@@ -75,9 +77,38 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = 10
     """Optimizer steps between checkpoints."""
+    rollout_workers: int = Field(default=0, ge=0)
+    """Browser workers on a Ray cluster that run the episodes; 0 runs them in this process, with the same samples."""
+    rollout_contexts: int = Field(default=8, ge=1)
+    """Most episodes at the same time in each browser worker."""
+    policy_workers: int = Field(default=1, ge=1)
+    """Workers of the cluster with a copy of the model each, which browser workers ask for actions."""
+    browser_resources: Resources = Resources(num_cpus=0.5)
+    """What a browser worker asks of Ray."""
+    policy_resources: Resources = Resources()
+    """What a policy worker asks of Ray, such as `{"num_gpus": 1}`."""
+    ahead: Literal[0, 1] = 0
+    """1 makes the next batch's episodes while the current one is learned from, by weights that are one step older;
+    `importance_clip` can weigh for that."""
+    rollout_batch: int | None = Field(default=None, ge=1)
+    """Most actions that are sampled together; None: all that are due. With 1, samples don't depend on scheduling to the
+    last bit; else another batch may change last bits of probabilities, and so, rarely, a token."""
+    rollout_engine: str | None = None
+    """Address of a vLLM server, `http://host:8000/v1`, that samples in the place of the policy workers' own copies of
+    the model; it loads each version of the adapter from `rollout_engine_folder`."""
+    rollout_engine_folder: str | None = None
+    """Folder that policy workers and `rollout_engine` share."""
 
     @model_validator(mode="after")
     def _sampled_is_reverse(self) -> TrainSettings:
         if self.support == "sampled" and self.divergence != 1:
             raise ValueError('support="sampled" estimates the reverse divergence: set divergence=1')
+        return self
+
+    @model_validator(mode="after")
+    def _ahead_needs_workers(self) -> TrainSettings:
+        if self.rollout_workers == 0 and (self.ahead or self.rollout_engine):
+            raise ValueError("ahead and rollout_engine need workers: set rollout_workers=1 or more")
+        if (self.rollout_engine is None) != (self.rollout_engine_folder is None):
+            raise ValueError("rollout_engine and rollout_engine_folder go together")
         return self

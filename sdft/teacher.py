@@ -44,6 +44,14 @@ def pairs(model: Any) -> Iterator[tuple[torch.nn.Parameter, torch.nn.Parameter]]
             yield student, parameters[name.replace(f".{STUDENT}.", f".{TEACHER}.")]
 
 
+def student_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return the tensors of the student's adapter by PEFT's names, copied to the processor's memory."""
+    from peft import get_peft_model_state_dict
+
+    tensors = get_peft_model_state_dict(model, adapter_name=STUDENT)
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+
 def activate(model: Any, adapter: str) -> None:
     """Put an adapter in force; only the student's is ever trained."""
     model.set_adapter(adapter)

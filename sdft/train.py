@@ -15,12 +15,13 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.experimental.sdft import SDFTConfig
 
 from agents.adapters.identity import identity
-from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
+from sdft.acting import make_agent as make_agent
 from sdft.adapter import save_adapter
 from sdft.gates import Gates
-from sdft.rollout import Job, Result, Rollouts
+from sdft.generating import generating
+from sdft.rollouts import Job, Result, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -30,22 +31,6 @@ _MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
 """TRL's words for `TrainSettings.support`."""
 
 Progress = Callable[[int, dict[str, float]], None]
-
-
-def make_agent(
-    policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True
-) -> LLMAgent:
-    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    return LLMAgent(
-        policy,
-        constrained=constrained,
-        temperature=settings.temperature if sampling else 0.0,
-        max_new_tokens=settings.max_new_tokens,
-        max_prompt_tokens=settings.max_prompt_tokens,
-        actions=settings.actions,
-        guards=False,
-        seed=settings.seed,
-    )
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
@@ -92,8 +77,20 @@ def train(
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
-    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
+    lora = LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+    environment = {"max_episode_steps": settings.max_episode_steps}
+    with (
+        Rollouts(settings.episodes_per_step, most=settings.rollout_batch, **environment) as rollouts,
+        generating(settings, policy, lora, environment) as generator,
+    ):
         trainer = EpisodeSDFTTrainer(
+            generator=generator,
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
             max_rows=settings.max_rows,
@@ -105,13 +102,7 @@ def train(
             processing_class=policy.tokenizer,
             args=_arguments(settings, checkpoints),
             train_dataset=dataset,
-            peft_config=LoraConfig(
-                r=settings.lora_rank,
-                lora_alpha=2 * settings.lora_rank,
-                lora_dropout=0.0,
-                target_modules=list(settings.lora_targets),
-                task_type="CAUSAL_LM",
-            ),
+            peft_config=lora,
             callbacks=[log],
         )
         trainer.remove_callback(PrinterCallback)

@@ -28,12 +28,16 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from sdft.gates import Gates, passed
-from sdft.rollout import Job, Result, Rollouts
+from sdft.rollouts import Batch, Generator, Job, LocalGenerator, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
-from sdft.teacher import FollowStudent, add_teacher, teaching
+from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
 FORBIDDEN = -1e9
 """Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
+
+
+_ACTIONS = 1
+"""Tells the seeds of a step's actions from those of its choice of rows."""
 
 
 class NothingToTeach(ValueError):
@@ -56,6 +60,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     Args:
         agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
         rollouts: the environments.
+        generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
+            next batch before the current one is learned from.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
@@ -72,6 +78,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         *,
         agent_of: AgentOf,
         rollouts: Rollouts,
+        generator: Generator | None = None,
         max_rows: int,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
@@ -83,7 +90,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
             raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
                              "num_generations to 1.")  # fmt: skip
-        self._rollouts = rollouts
         self._max_rows = max_rows
         self._teacher_temperature = teacher_temperature
         self._gates = gates
@@ -93,6 +99,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         make_lm_head_contiguous(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
         self.agent = agent_of(self.policy)
+        self._generator = generator or LocalGenerator(rollouts, self.agent)
+        self._requested: dict[int, list[Job]] = {}
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -112,9 +120,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         start = time.perf_counter()
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
         rng = np.random.default_rng([self.args.seed, self.state.global_step])
-        self.agent.reseed(int(rng.integers(2**31)))
-        jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
-        results = self._rollouts.run(self.agent, jobs)
+        episodes = self._episodes([Job(row["env_id"], row["seed"]) for row in inputs])
+        results = episodes.results
         samples = samples_of(results, self.policy)
         if not samples:
             raise RuntimeError(
@@ -129,15 +136,45 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             eos_token_ids=sorted(self.policy.eos_token_ids),
             pad_id=self._tokenizer.pad_token_id,
         )
-        self._note(results, samples, rows)
+        self._note(episodes, samples, rows)
         if self._on_results is not None:
             self._on_results(self.state.global_step, results)
         self.seconds["rollout"] += time.perf_counter() - start
         return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
-    def _note(self, results: list[Result], samples: list[Sample], rows: list[Sample]) -> None:
-        metrics = self._metrics["train"]
+    def _episodes(self, jobs: list[Job]) -> Batch:
+        """Return this step's episodes, and ask for those that are to be made while this step is learned from."""
+        number = self.state.global_step
+        self._generator.publish(number, lambda: student_weights(self.model))
+        if self._requested.get(number, jobs) != jobs:
+            raise RuntimeError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
+        self._request(number, jobs)
+        batch = self._generator.collect(number)
+        del self._requested[number]
+        for later in range(number + 1, min(number + self._generator.ahead, self.state.max_steps - 1) + 1):
+            self._request(later, self._jobs_of(later))
+        return batch
+
+    def _request(self, number: int, jobs: list[Job]) -> None:
+        if number not in self._requested:
+            self._requested[number] = jobs
+            seed = np.random.default_rng([self.args.seed, number, _ACTIONS]).integers(2**31)
+            self._generator.request(number, jobs, int(seed))
+
+    def _jobs_of(self, number: int) -> list[Job]:
+        """The episodes that the data loader gives this process in a later step; it goes through them in order."""
+        size = self.args.per_device_train_batch_size
+        start = size * (number * self.accelerator.num_processes + self.accelerator.process_index)
+        rows = [self.train_dataset[index % len(self.train_dataset)] for index in range(start, start + size)]
+        return [Job(row["env_id"], row["seed"]) for row in rows]
+
+    def _note(self, episodes: Batch, samples: list[Sample], rows: list[Sample]) -> None:
+        metrics, results = self._metrics["train"], episodes.results
         judged = [result for result in results if result.trainable]
+        metrics["episodes/rerun"].append(episodes.books.rerun + episodes.books.lost)
+        metrics["rollouts/seconds"].append(episodes.seconds)
+        metrics["rollouts/waited"].append(episodes.waited)
+        metrics["rows/staleness"].append(float(np.mean([self.state.global_step - row.version for row in rows])))
         metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
         metrics["episodes/masked"].append(len(results) - len(judged))
         metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))

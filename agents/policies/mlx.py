@@ -24,7 +24,7 @@ from agents.mlx_prompts import Prompts
 from agents.options import Natural
 from agents.policies.prefixes import PrefixCache
 from agents.policies.reply import Reply, matchers_of
-from agents.policies.request import check_length, check_sampling, one_each
+from agents.policies.request import check_length, check_sampling, one_each, row_seeds
 from agents.policies.template import eos_token_ids
 from agents.policy import Completion, Conversation, Guidance, PolicyError
 
@@ -142,7 +142,7 @@ class MLXPolicy:
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """Sample one reply for each conversation. See `Policy.complete`.
 
@@ -162,8 +162,8 @@ class MLXPolicy:
         prefill_ids = self._prompts.ids(prefill)
         matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
         rows = [
-            _Row(prompt, matcher, seed + index)
-            for index, (prompt, matcher) in enumerate(zip(prompts, matchers, strict=True))
+            _Row(prompt, matcher, own)
+            for prompt, matcher, own in zip(prompts, matchers, row_seeds(seed, len(prompts)), strict=True)
         ]
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         try:

@@ -21,7 +21,7 @@ from agents.policies.accounting import Prices, Totals, prices_of
 from agents.policies.background import Background
 from agents.policies.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from agents.policies.problems import Explainer
-from agents.policies.request import check_sampling, followed
+from agents.policies.request import check_sampling, followed, row_seeds
 from agents.policies.retry import Limits, ReplyError, persist
 from agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
 from agents.schema import Schema, any_action, strict, wrapped
@@ -148,7 +148,7 @@ class OpenAIPolicy:
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """Sample one reply for each conversation. See `Policy.complete`.
 
@@ -161,13 +161,15 @@ class OpenAIPolicy:
         rows = len(conversations)
         larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
         check_sampling(temperature, max_new_tokens)
+        seeds = [None] * rows if seed is None else row_seeds(seed, rows)
         bodies = []
         for row, messages in enumerate(conversations):
             grammar, schema = larks[row], forms[row]
             begun = "" if grammar or schema else self._begun(prefill)
             body = self._guide_fields(grammar, schema) | self._sampling_fields(temperature, max_new_tokens)
-            if seed is not None:
-                body["seed"] = (seed + row) % 2**31  # some servers read 32 bits
+            own = seeds[row]
+            if own is not None:
+                body["seed"] = own % 2**31  # some servers read 32 bits
             bodies.append(self._message_fields(messages, begun) | body)
         results = self._background.run(self._all(bodies))
         _report(results)

@@ -43,6 +43,17 @@ def followed(
     return guides
 
 
+def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
+    """Return a seed for each of `count` rows: those given, or one that is the first row's and the ones after it.
+
+    Raises:
+        ValueError: there are more or fewer than `count`.
+    """
+    if isinstance(seed, Sequence):
+        return one_each("seed", seed, count)
+    return [seed + row for row in range(count)]
+
+
 def check_sampling(temperature: float, max_new_tokens: int) -> None:
     """Raise ValueError for what nothing can be sampled by."""
     if temperature < 0 or max_new_tokens < 1:

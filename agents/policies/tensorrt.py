@@ -20,7 +20,7 @@ import numpy as np
 from agents import models
 from agents.adapters.identity import check_base, read_config
 from agents.options import Count, Natural
-from agents.policies.request import check_length, check_sampling, followed
+from agents.policies.request import check_length, check_sampling, followed, row_seeds
 from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
 from agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
 
@@ -178,7 +178,7 @@ class TensorRTPolicy:
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """Sample one reply for each conversation, all in one call of the engine. See `Policy.complete`.
 
@@ -198,12 +198,13 @@ class TensorRTPolicy:
         prefill_ids = self._encode(prefill)
         inputs: list[dict[str, Any]] = []
         sampling: list[Any] = []
-        for index, (messages, guide) in enumerate(zip(conversations, guides, strict=True)):
+        seeds = row_seeds(seed, len(conversations))
+        for messages, guide, own in zip(conversations, guides, seeds, strict=True):
             given = "" if guide else prefill
             room = max_new_tokens + (len(prefill_ids) if guide else 0)
             check_length(self.count_prompt_tokens(messages, given), room, self.context_length)
             inputs.append(self._input(messages, given))
-            sampling.append(self._sampling(temperature, room, (seed + index) % 2**63, guide))
+            sampling.append(self._sampling(temperature, room, own % 2**63, guide))
         outputs, seconds = self._generate(inputs, sampling)
         given_grammars = grammars or [None] * len(conversations)
         return [

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from agents import models
 from agents.adapters.identity import check_folder
 from agents.options import Natural
-from agents.policies.images import ImagePrompts, Prompt
+from agents.policies.images import Prompt
 from agents.policies.lora import Adapters
 from agents.policies.prefixes import PrefixCache
+from agents.policies.prompts import Prompts
 from agents.policies.reply import matchers_of
-from agents.policies.request import check_length, check_sampling, one_each
+from agents.policies.request import check_length, check_sampling, one_each, row_seeds
 from agents.policies.sampling import Row, Sampler
-from agents.policies.template import chat_text, eos_token_ids, text_turns, token_ids
+from agents.policies.template import eos_token_ids
 from agents.policies.transformers_loading import Quantization, keep_trainable, load
 from agents.policy import Completion, Conversation, Guidance
 
@@ -118,7 +119,8 @@ class TransformersPolicy:
         self.adapter: Path | None = None
         self._own: str | None = None  # the name of the adapter that set_adapter loaded
         self._own_count = 0
-        self._images = None if processor is None else ImagePrompts(processor)
+        self.processor = processor
+        self._prompts = Prompts(self.name, tokenizer, processor)
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._random = np.random.default_rng(seed)
@@ -211,11 +213,7 @@ class TransformersPolicy:
         Raises:
             ValueError: a message carries images, which this policy can't see, or something else than images.
         """
-        if self._images is not None:
-            return self._images.encode(messages)
-        if any(message.images for message in messages):
-            raise ValueError(f"{self.name} reads text only, but a message carries images.")
-        return Prompt(self._encode(chat_text(self.tokenizer, text_turns(messages))))
+        return self._prompts.prompt(messages)
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
         """Return the prompt's token ids: chat template, the assistant's turn opened, and the prefill.
@@ -223,17 +221,15 @@ class TransformersPolicy:
         Raises:
             ValueError: a message carries images, which this policy can't see.
         """
-        return self.prompt(messages).ids + self._encode(prefill)
+        return self._prompts.encode(messages, prefill)
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone, without special tokens."""
-        return len(self._encode(text))
+        return len(self._prompts.encode_text(text))
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
         """Number of tokens of the whole prompt, chat template and prefill included."""
-        if self._images is not None:
-            return self._images.count(messages) + self.count_tokens(prefill)
-        return len(self.encode(messages, prefill))
+        return self._prompts.count(messages, prefill)
 
     def complete(
         self,
@@ -244,7 +240,7 @@ class TransformersPolicy:
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """Sample one reply for each conversation, all in one batch. See `Policy.complete`.
 
@@ -273,7 +269,7 @@ class TransformersPolicy:
         prefill: str = "",
         temperature: float = 0.0,
         max_new_tokens: int = 64,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> list[Completion]:
         """As `complete`, for prompts that are token ids already (without the prefill's); `extras` as in `prompt`."""
         if not prompts:
@@ -282,15 +278,15 @@ class TransformersPolicy:
         extras = [{}] * len(prompts) if extras is None else list(extras)
         grammars = one_each("grammar", grammars, len(prompts))
         check_sampling(temperature, max_new_tokens)
-        prefill_ids = self._encode(prefill)
+        prefill_ids = self._prompts.encode_text(prefill)
         given = [[*prompt, *prefill_ids] for prompt in prompts]
         check_length(max(map(len, given)), max_new_tokens, self.context_length)
         if seed is None:
             seed = int(self._random.integers(2**62))
         matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
         rows = [
-            Row(prompt, matcher, seed + index, inputs)
-            for index, (prompt, matcher, inputs) in enumerate(zip(given, matchers, extras, strict=True))
+            Row(prompt, matcher, own, inputs)
+            for prompt, matcher, own, inputs in zip(given, matchers, row_seeds(seed, len(given)), extras, strict=True)
         ]
         unfinished = [row for row in rows if not row.finished(max_new_tokens)]
         if unfinished:
@@ -348,9 +344,6 @@ class TransformersPolicy:
             output = self.model(input_ids=torch.tensor([list(ids)], device=device))
         found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
         return found
-
-    def _encode(self, text: str) -> list[int]:
-        return token_ids(self.tokenizer, text)
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agents import PolicyError
+from agents.gather import Gather
 from agents.record import policy_record, versions
 from browser_env import AsyncBrowserEnv, Outcome
 from browser_env.episode import EpisodeWriter
@@ -38,9 +39,6 @@ _CLOSING = 10.0
 
 _LONGEST = 2000
 """Characters of a text in a record; the episode's log has the whole."""
-
-_GATHER = 0.2
-"""The share of its own last duration that a call of the agent waits for further episodes to join it."""
 
 
 @dataclass
@@ -83,7 +81,7 @@ class Worker:
         self._waiting: deque[Request] = deque()
         self._stopping = False
         self._names = _names([str(task["id"]) for task in plan.tasks])
-        self._last_call = 0.0
+        self._gather = Gather()
 
     def serve(self) -> None:
         """Load the agent, then work until told to stop. Closes everything at the end."""
@@ -121,15 +119,14 @@ class Worker:
         busy = [slot for slot in self._slots if slot.work is not None]
         if busy:
             # With none ready there is nothing to do but wait; requests that come meanwhile can wait, too.
-            patience = min(0.25, _GATHER * self._last_call) if ready else 0.05
+            patience = min(0.25, self._gather.left([slot.since for slot in ready])) if ready else 0.05
             wait([slot.work for slot in busy if slot.work is not None], patience, FIRST_COMPLETED)
         for slot in busy:
             if slot.work is not None and slot.work.done():
                 self._arrived(slot)
         ready = [slot for slot in self._slots if slot.ready]
         moving = [slot for slot in self._slots if slot.work is not None]
-        waited = ready and time.monotonic() - min(slot.since for slot in ready) >= _GATHER * self._last_call
-        if ready and (not moving or waited):
+        if self._gather.due([slot.since for slot in ready], moving=bool(moving)):
             self._act(ready)
 
     def _receive(self, *, block: bool) -> None:
@@ -230,19 +227,18 @@ class Worker:
         if not acting:
             return
         self._send(("acting", [slot.request for slot in acting]))
-        before = time.monotonic()
         try:
-            answers = self._host.act([slot.observation for slot in acting], [slot.number for slot in acting])
+            with self._gather.call():
+                answers = self._host.act([slot.observation for slot in acting], [slot.number for slot in acting])
         except PolicyError as error:
             for slot in acting:
                 self._end(slot, Outcome.ENV_ERROR, str(error))
             return
         finally:
-            self._last_call = time.monotonic() - before
             self._send(("acted",))
         for slot, chosen in zip(acting, answers, strict=True):
             slot.ready = False
-            slot.record.agent_seconds += self._last_call / len(acting)
+            slot.record.agent_seconds += self._gather.last_call / len(acting)
             slot.since = time.monotonic()
             if chosen.action is None:
                 slot.record.agent_raised = True

@@ -5,7 +5,7 @@ import pytest
 from browser_env import EnvError, Outcome
 from sdft.evaluate import summarise
 from sdft.retention import general_text, perplexity
-from sdft.rollout import Job, Result, Rollouts
+from sdft.rollouts import Job, Result, Rollouts
 from sdft.statistics import mean_interval, wilson
 from sdft.train import make_agent
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sdft.rollout import Job, Result, Rollouts
+from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.train import make_agent, train, training_jobs
 

@@ -1,0 +1,25 @@
+"""Rollouts: an agent's episodes, each at its own pace, in this process or on a Ray cluster. Knows nothing of learning.
+
+`Rollouts` runs episodes here and now. A `Generator` is asked for a batch and later gives it, which may happen while
+something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
+"""
+
+from sdft.rollouts.books import Books, BooksError, Ledger
+from sdft.rollouts.episode import Ask, Job, Result, Step
+from sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
+from sdft.rollouts.local import Rollouts
+
+__all__ = [
+    "Ask",
+    "Batch",
+    "Books",
+    "BooksError",
+    "Generator",
+    "Job",
+    "Ledger",
+    "LocalGenerator",
+    "Result",
+    "RolloutError",
+    "Rollouts",
+    "Step",
+]

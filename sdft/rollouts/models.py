@@ -1,0 +1,215 @@
+"""What a policy worker speaks for: a model in its own process, or an engine behind an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
+
+
+@dataclass(frozen=True)
+class About:
+    """What an agent needs to know of a policy that is elsewhere."""
+
+    name: str
+    guidance: Guidance
+    sees_images: bool
+    prompt_budget: int
+    parameter_count: int | None
+    context_length: int | None
+    tokenizer: Any
+    processor: Any = None
+    """Of a vision-language model."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call of `Policy.complete`."""
+
+    conversations: list[Conversation]
+    options: dict[str, Any]
+    """Its keyword arguments with one value for all conversations."""
+    rows: dict[str, list[Any] | None]
+    """Those with one for each."""
+
+
+class Model(Protocol):
+    """A policy whose adapter can be changed."""
+
+    def about(self) -> About:
+        """Describe it."""
+
+    def use(self, version: int, weights: bytes) -> None:
+        """Put an adapter in force: the tensors as safetensors."""
+
+    def complete(self, asked: Asked) -> list[Completion]:
+        """As `Policy.complete`."""
+
+
+class ModelMaker(Protocol):
+    """Makes a model, in the process in which it is to live. It travels there."""
+
+    def make(self) -> Model:
+        """Make it."""
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model of transformers with a LoRA adapter of the trainer's making, in the policy worker's process."""
+
+    model: str
+    """Short name, hub id or folder, known on every node."""
+    lora: Any
+    """The `LoraConfig` of the trainer."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further options of `TransformersPolicy`, such as `dtype`."""
+
+    def make(self) -> Model:
+        """Load the model and give it the adapter, which is nothing until its weights come."""
+        from peft import get_peft_model
+
+        from agents.policies.transformers import TransformersPolicy
+
+        base = TransformersPolicy(self.model, **self.options)
+        owner = base.tokenizer if base.processor is None else base.processor
+        wrapped: Any = get_peft_model(base.model, self.lora)
+        wrapped.eval()
+        return _Local(base.name, TransformersPolicy(wrapped, owner))
+
+
+class _Local:
+    def __init__(self, name: str, policy: Any) -> None:
+        self._name = name
+        self._policy = policy
+
+    def about(self) -> About:
+        return about(self._policy, self._name, self._policy.tokenizer, self._policy.processor)
+
+    def use(self, version: int, weights: bytes) -> None:
+        from peft import set_peft_model_state_dict
+        from safetensors.torch import load
+
+        found = set_peft_model_state_dict(self._policy.model, load(weights))
+        lacking = [name for name in found.missing_keys if "lora_" in name]
+        if found.unexpected_keys or lacking:
+            raise ValueError(
+                f"The adapter does not fit the model: {[*found.unexpected_keys, *lacking][:3]}; do all nodes have the "
+                "same model?"
+            )
+
+    def complete(self, asked: Asked) -> list[Completion]:
+        completions: list[Completion] = self._policy.complete(asked.conversations, **asked.rows, **asked.options)
+        return completions
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A server such as vLLM, in which adapters are loaded by name.
+
+    The server must allow that (vLLM: `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`, `--enable-lora`), read the adapters from
+    `folder`, and tell tokens with their log-probabilities as they were drawn (`--logprobs-mode processed_logprobs`).
+    """
+
+    model: str
+    """The model's name at the server."""
+    base_url: str
+    """Of the server, up to and including `/v1`."""
+    folder: str
+    """Where adapters are written; the server sees it under the same path."""
+    lora: Any
+    """The `LoraConfig` of the trainer."""
+    tokenizer: str
+    """Of the model: short name, hub id or folder."""
+    endpoint: str = "vllm"
+    """As `OpenAIPolicy` names it."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further options of `OpenAIPolicy`."""
+
+    def make(self) -> Model:
+        """Make a client."""
+        return _Engine(self)
+
+
+class _Engine:
+    def __init__(self, engine: Engine) -> None:
+        from transformers import AutoTokenizer
+
+        from agents import models
+        from agents.policies.openai import OpenAIPolicy
+
+        self._engine = engine
+        self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))
+        self._policy = OpenAIPolicy(
+            engine.model, engine.endpoint, base_url=engine.base_url, tokenizer=self._tokenizer,
+            processed_logprobs=True, **engine.options,
+        )  # fmt: skip
+        self._loaded: list[str] = []
+
+    def about(self) -> About:
+        return about(self._policy, self._policy.name, self._tokenizer, None)
+
+    def use(self, version: int, weights: bytes) -> None:
+        name = f"selfsurf_{version}"
+        if name not in self._loaded:
+            folder = Path(self._engine.folder) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            self._engine.lora.save_pretrained(str(folder))
+            (folder / "adapter_model.safetensors").write_bytes(weights)
+            self._tell("load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+            self._loaded.append(name)
+            for old in self._loaded[:-2]:
+                self._tell("unload_lora_adapter", {"lora_name": old})
+            self._loaded = self._loaded[-2:]
+        self._policy.adapter = name
+
+    def complete(self, asked: Asked) -> list[Completion]:
+        completions = self._policy.complete(asked.conversations, **asked.rows, **asked.options)
+        for completion in completions:
+            if not completion.token_ids or len(completion.logprobs) != len(completion.token_ids):
+                raise ValueError(
+                    f"The server at {self._engine.base_url} does not tell the tokens that it sampled with their "
+                    "log-probabilities, which training needs."
+                )
+        return completions
+
+    def _tell(self, what: str, body: dict[str, str]) -> None:
+        """Call vLLM's own endpoints for adapters; one that is loaded (or gone) already is as good."""
+        request = urllib.request.Request(
+            f"{self._engine.base_url}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            urllib.request.urlopen(request, timeout=60).close()
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            if not (error.code in (400, 404) and ("already" in text or "not found" in text.lower())):
+                raise PolicyError(f"{what} of {body['lora_name']}: {error.code} {text[:200]}") from error
+        except OSError as error:
+            raise PolicyError(f"{what} of {body['lora_name']}: {error}") from error
+
+
+def about(policy: Policy, name: str, tokenizer: Any, processor: Any) -> About:
+    """Describe a policy."""
+    return About(
+        name=name,
+        guidance=policy.guidance,
+        sees_images=policy.sees_images,
+        prompt_budget=policy.prompt_budget,
+        parameter_count=policy.parameter_count,
+        context_length=policy.context_length,
+        tokenizer=tokenizer,
+        processor=processor,
+    )
+
+
+def merged(several: Sequence[Asked]) -> Asked:
+    """Put calls with the same options into one."""
+    rows: dict[str, list[Any] | None] = {}
+    for name, first in several[0].rows.items():
+        rows[name] = None if first is None else [row for asked in several for row in asked.rows[name] or ()]
+    return Asked([one for asked in several for one in asked.conversations], several[0].options, rows)

@@ -1,0 +1,397 @@
+"""Batches of episodes from a Ray cluster, made while something else is done.
+
+Browser workers and policy workers are actors. A thread of this process hands out episodes and takes results in. When
+a worker is lost, with its node or alone, another takes its place and its episodes are run again or masked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sdft.rollouts.books import Books, Ledger
+from sdft.rollouts.episode import Ask, Job
+from sdft.rollouts.generator import Batch, RolloutError, Weights
+from sdft.rollouts.layout import Layout
+from sdft.rollouts.models import ModelMaker
+from sdft.rollouts.ray_browser import BrowserWorker, Setup
+from sdft.rollouts.ray_policy import PolicyWorker
+
+STARTS = 3
+"""Times in a row that a worker may die before it is ready."""
+
+SLACK = 60.0
+"""Seconds beyond an episode's time after which a worker that has not ended it counts as hung."""
+
+WATCH = 5.0
+"""Seconds between two looks at the policy workers."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Browser:
+    """What is known of a browser worker."""
+
+    actor: Any
+    ready: Any
+    """The reference that tells that it has started; None once it has."""
+    since: float
+    """When it was asked to start."""
+    deaths: int = 0
+    """In a row, before it was ready."""
+    held: int = 0
+    """Episodes that it runs."""
+
+
+@dataclass
+class _Policy:
+    """What is known of a policy worker."""
+
+    actor: Any
+    looked: Any = None
+    """The reference of the look at it that is under way."""
+    since: float = 0.0
+    """When that look began, or the last one ended."""
+
+
+@dataclass
+class _Flight:
+    """An attempt at an episode that is under way."""
+
+    browser: int
+    ledger: Ledger
+    ask: Ask
+    since: float
+
+
+@dataclass
+class _Order:
+    """A batch that was asked for."""
+
+    ledger: Ledger
+    weights: list[Any]
+    """A reference in a list: Ray follows references that are arguments, but not those in lists."""
+    begun: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Figures of what a generator has done."""
+
+    books: Books
+    browsers_replaced: int
+    policies_replaced: int
+    weights_put: int
+    """Versions of the weights that were given to the object store."""
+    weight_bytes: int
+    """Of the last version."""
+    processes: dict[int, int] = field(default_factory=dict)
+    """The process ids of the browser workers, by number."""
+
+
+class RayGenerator:
+    """Makes batches on the cluster that Ray is connected to (`sdft.rollouts.ray_cluster`). A context manager.
+
+    Args:
+        setup: what browser workers are told.
+        model: makes the model in each policy worker.
+        layout: which workers there are and what they take.
+        ahead: how many batches may be asked for before they are wanted.
+
+    Raises:
+        RolloutError: the cluster has too little, or workers don't start.
+    """
+
+    def __init__(self, setup: Setup, model: ModelMaker, layout: Layout, *, ahead: int = 0) -> None:
+        import ray
+
+        self.ahead = ahead
+        self._ray = ray
+        self._setup = setup
+        self._layout = layout
+        lacking = layout.missing(ray.cluster_resources())
+        if lacking:
+            raise RolloutError(
+                f"The cluster has too little for these workers ({lacking}). Take fewer of them, let each ask for less, "
+                "or add nodes."
+            )
+        callers = -(-layout.browser_workers // layout.policy_workers)
+        policy = ray.remote(
+            max_restarts=-1, max_task_retries=0, max_concurrency=layout.browser_workers + 8, **layout.policy.options()
+        )(PolicyWorker)
+        self._policies = [
+            _Policy(policy.remote(model, callers, setup.manner.most, layout.call_timeout), since=time.monotonic())
+            for _ in range(layout.policy_workers)
+        ]
+        self._browser = ray.remote(
+            max_restarts=0, max_task_retries=0, max_concurrency=layout.contexts + 8, **layout.browser.options()
+        )(BrowserWorker)
+        try:
+            abouts = ray.get([one.actor.about.remote() for one in self._policies], timeout=layout.start_timeout)
+        except ray.exceptions.RayError as error:
+            self._kill_policies()
+            raise RolloutError(f"The policy workers did not start: {_reason(error)}") from error
+        self._about = ray.put(abouts[0])
+        self._lock = threading.Condition()
+        self._browsers: dict[int, _Browser] = {}
+        self._pids: dict[int, int] = {}
+        self._flights: dict[Any, _Flight] = {}
+        self._orders: dict[int, _Order] = {}
+        self._version: int | None = None
+        self._weights: list[Any] = []
+        self._failure: RolloutError | None = None
+        self._closing = False
+        self._figures = Cluster(Books(), 0, 0, 0, 0)
+        for number in range(layout.browser_workers):
+            self._start(number)
+        self._thread = threading.Thread(target=self._drive, name="rollouts", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> RayGenerator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def figures(self) -> Cluster:
+        """What has been done so far."""
+        with self._lock:
+            return replace(self._figures, processes=dict(self._pids))
+
+    def publish(self, version: int, weights: Weights) -> None:
+        """As `Generator.publish`: the tensors go to the object store once, from where policy workers pull them."""
+        from safetensors.torch import save
+
+        if version == self._version:
+            return
+        data = save({name: tensor.contiguous() for name, tensor in weights().items()})
+        self._weights = [self._ray.put(data)]
+        self._version = version
+        with self._lock:
+            self._figures = self._with(weights_put=self._figures.weights_put + 1, weight_bytes=len(data))
+
+    def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
+        """As `Generator.request`: it is begun at once, with the weights that were published last."""
+        if self._version is None:
+            raise RolloutError("Publish weights before a batch is asked for.")
+        with self._lock:
+            self._orders[number] = _Order(Ledger(jobs, seed=seed, version=self._version), self._weights)
+            self._lock.notify_all()
+
+    def collect(self, number: int) -> Batch:
+        """As `Generator.collect`. The books of the batch are checked here."""
+        start = time.monotonic()
+        with self._lock:
+            order = self._orders[number]
+            while not order.ledger.done and self._failure is None:
+                self._lock.wait(0.5)
+            if not order.ledger.done and self._failure is not None:
+                raise self._failure
+            del self._orders[number]
+            books = order.ledger.books()
+            self._figures = self._with(books=self._figures.books + books)
+        now = time.monotonic()
+        seconds = (order.ended or now) - (order.begun or start)
+        return Batch(order.ledger.results(), books, seconds, waited=now - start)
+
+    def policy_states(self) -> list[Any]:
+        """Ask the policy workers how they are (`sdft.rollouts.ray_policy.State`)."""
+        states: list[Any] = self._ray.get([one.actor.state.remote() for one in self._policies], timeout=60)
+        return states
+
+    def close(self) -> None:
+        """End all workers and what they have started."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+        self._thread.join(30)
+        endings = [one.actor.close.remote() for one in self._browsers.values() if one.ready is None]
+        if endings:
+            self._ray.wait(endings, num_returns=len(endings), timeout=30)
+        for browser in self._browsers.values():
+            self._kill(browser.actor)
+        self._kill_policies()
+
+    def _drive(self) -> None:
+        """Hand out and take in until closed."""
+        try:
+            while not self._closing:
+                with self._lock:
+                    self._feed()
+                    waiting = [*self._flights, *(one.ready for one in self._browsers.values() if one.ready is not None)]
+                    if not waiting:
+                        self._lock.wait(0.2)
+                if waiting:
+                    ready, _ = self._ray.wait(waiting, num_returns=1, timeout=0.2)
+                    for reference in ready:
+                        self._came(reference)
+                self._watch_browsers()
+                self._watch_policies()
+        except RolloutError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("rollouts have ended")
+            self._fail(RolloutError(f"Rollouts have ended: {type(error).__name__}: {error}"))
+
+    def _feed(self) -> None:
+        """Give episodes to workers with room, the least busy first, batches in order."""
+        for number in sorted(self._orders):
+            order = self._orders[number]
+            while order.ledger.waiting:
+                free = [
+                    (one.held, name)
+                    for name, one in self._browsers.items()
+                    if one.ready is None and one.held < self._layout.contexts
+                ]
+                if not free:
+                    return
+                ask = order.ledger.next()
+                assert ask is not None
+                _, name = min(free)
+                browser = self._browsers[name]
+                now = time.monotonic()
+                order.begun = order.begun or now
+                reference = browser.actor.play.remote(ask, order.weights)
+                browser.held += 1
+                self._flights[reference] = _Flight(name, order.ledger, ask, now)
+
+    def _came(self, reference: Any) -> None:
+        """A worker is ready, an episode has ended, or a worker is gone."""
+        starting = next((name for name, one in self._browsers.items() if one.ready is reference), None)
+        errors = self._ray.exceptions
+        if starting is not None:
+            try:
+                pid = self._ray.get(reference, timeout=10)
+            except errors.RayError as error:
+                self._replace(starting, _reason(error))
+                return
+            with self._lock:
+                self._browsers[starting].ready, self._browsers[starting].deaths = None, 0
+                self._pids[starting] = pid
+            return
+        flight = self._flights.get(reference)
+        if flight is None:  # its worker was given up meanwhile
+            return
+        try:
+            result = self._ray.get(reference, timeout=60)
+        except errors.RayTaskError as error:
+            raise RolloutError(f"An episode could not be run: {_reason(error)}") from error
+        except errors.RayActorError as error:
+            self._replace(flight.browser, _reason(error))
+            return
+        except errors.RayError as error:  # the result is lost with the node that kept it
+            self._land(reference)
+            with self._lock:
+                flight.ledger.lost(flight.ask, _reason(error))
+            return
+        self._land(reference)
+        with self._lock:
+            flight.ledger.ended(flight.ask, result)
+            self._note_ends()
+
+    def _land(self, reference: Any) -> None:
+        flight = self._flights.pop(reference)
+        self._browsers[flight.browser].held -= 1
+
+    def _note_ends(self) -> None:
+        for order in self._orders.values():
+            if order.ledger.done and order.ended is None:
+                order.ended = time.monotonic()
+                self._lock.notify_all()
+
+    def _start(self, number: int, deaths: int = 0) -> None:
+        actor = self._browser.remote(self._setup, [one.actor for one in self._policies], number, self._about)
+        self._browsers[number] = _Browser(actor, actor.ready.remote(), time.monotonic(), deaths)
+
+    def _replace(self, number: int, why: str) -> None:
+        """Put another worker in the place of one that is lost; its episodes are run again or masked.
+
+        Raises:
+            RolloutError: workers die before they are ready.
+        """
+        old = self._browsers[number]
+        deaths = old.deaths + (old.ready is not None)
+        log.warning("browser worker %d is replaced: %s", number, why)
+        self._kill(old.actor)
+        with self._lock:
+            for reference, flight in list(self._flights.items()):
+                if flight.browser == number:
+                    del self._flights[reference]
+                    flight.ledger.lost(flight.ask, why)
+            self._note_ends()
+            self._figures = self._with(browsers_replaced=self._figures.browsers_replaced + 1)
+            self._pids.pop(number, None)
+        if deaths >= STARTS:
+            raise RolloutError(f"Browser workers die before they begin: {why}")
+        self._start(number, deaths)
+
+    def _watch_browsers(self) -> None:
+        """Replace workers that hang; give up when none can be started."""
+        now = time.monotonic()
+        limit = self._layout.episode_timeout + SLACK
+        hung = {flight.browser for flight in self._flights.values() if now - flight.since > limit}
+        for number in hung:
+            self._replace(number, f"an episode did not end within {limit:g} s")
+        starting = [one for one in self._browsers.values() if one.ready is not None]
+        late = [one for one in starting if now - one.since > self._layout.start_timeout]
+        if late and len(starting) == len(self._browsers):
+            raise RolloutError(
+                f"No browser worker has started within {self._layout.start_timeout:g} s: the cluster has no room left "
+                f"for one ({self._layout.browser.total(1)})."
+            )
+
+    def _watch_policies(self) -> None:
+        """Restart policy workers that hang. Those that die are restarted by Ray, under the same handle."""
+        now = time.monotonic()
+        for one in self._policies:
+            if one.looked is None:
+                if now - one.since > WATCH:
+                    one.looked, one.since = one.actor.state.remote(), now
+                continue
+            ready, _ = self._ray.wait([one.looked], timeout=0)
+            if ready:
+                busy = 0.0
+                with contextlib.suppress(self._ray.exceptions.RayError):  # it is being restarted
+                    busy = self._ray.get(one.looked, timeout=10).busy
+                one.looked, one.since = None, now
+                if busy > self._layout.call_timeout:
+                    self._restart(one, f"a call has taken {busy:.0f} s")
+            elif now - one.since > self._layout.start_timeout:
+                one.looked, one.since = None, now
+                self._restart(one, "it does not answer")
+
+    def _restart(self, policy: _Policy, why: str) -> None:
+        log.warning("a policy worker is restarted: %s", why)
+        self._ray.kill(policy.actor, no_restart=False)
+        with self._lock:
+            self._figures = self._with(policies_replaced=self._figures.policies_replaced + 1)
+
+    def _with(self, **changes: Any) -> Cluster:
+        return replace(self._figures, **changes)
+
+    def _fail(self, error: RolloutError) -> None:
+        with self._lock:
+            self._failure = error
+            self._lock.notify_all()
+
+    def _kill(self, actor: Any) -> None:
+        with contextlib.suppress(Exception):  # it may be gone already
+            self._ray.kill(actor)
+
+    def _kill_policies(self) -> None:
+        for policy in self._policies:
+            self._kill(policy.actor)
+
+
+def _reason(error: BaseException) -> str:
+    """The line of Ray's report that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if "Traceback" in str(error) else lines[0]) if lines else type(error).__name__

@@ -1,0 +1,250 @@
+"""Policy workers: actors that sample replies for browser workers, several calls at once; and how they are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from agents.gather import Gather
+from agents.policies.prompts import Prompts
+from agents.policies.request import row_seeds
+from agents.policy import Completion, Conversation, PolicyError
+from sdft.rollouts.models import About, Asked, ModelMaker, merged
+
+PAUSE = 0.5
+"""Seconds before a policy worker that is gone is asked again."""
+
+
+@dataclass(frozen=True)
+class State:
+    """How a policy worker is."""
+
+    busy: float
+    """Seconds that the call under way has taken; 0 if there is none."""
+    loads: int
+    """Times that weights have come."""
+    calls: int
+    """Calls of the model."""
+    rows: int
+    """Replies."""
+    seconds: float
+    """In the model."""
+
+
+@dataclass
+class _Call:
+    version: int
+    weights: Any
+    asked: Asked
+    answer: asyncio.Future[list[Completion]]
+    since: float
+
+    def like(self, other: _Call) -> bool:
+        """Whether both can be in one batch."""
+        kinds = [{name for name, rows in each.asked.rows.items() if rows is not None} for each in (self, other)]
+        return self.version == other.version and self.asked.options == other.asked.options and kinds[0] == kinds[1]
+
+
+class PolicyWorker:
+    """An async actor around a model.
+
+    Args:
+        maker: makes the model.
+        callers: browser workers that ask it.
+        most: most replies in one call of the model; None for no limit.
+        pull_timeout: seconds in which weights must have come.
+    """
+
+    def __init__(self, maker: ModelMaker, callers: int, most: int | None, pull_timeout: float) -> None:
+        self._model = maker.make()
+        self._callers = callers
+        self._most = most
+        self._pull_timeout = pull_timeout
+        self._version: int | None = None
+        self._calls: list[_Call] = []
+        self._came = asyncio.Event()
+        self._gather = Gather()
+        self._thread = ThreadPoolExecutor(1)  # a model is asked for one thing at a time
+        self._serving: asyncio.Task[None] | None = None
+        self._busy_since: float | None = None
+        self._loads = self._made = self._rows = 0
+        self._seconds = 0.0
+
+    async def about(self) -> About:
+        """Describe the model."""
+        return self._model.about()
+
+    async def state(self) -> State:
+        """Say how things are."""
+        busy = 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
+        return State(busy, self._loads, self._made, self._rows, self._seconds)
+
+    async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
+        """Sample replies by a version of the weights, which are pulled if they are not there."""
+        if self._serving is None:
+            self._serving = asyncio.create_task(self._serve())
+        answer: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
+        self._calls.append(_Call(version, weights, asked, answer, time.monotonic()))
+        self._came.set()
+        return await answer
+
+    async def _serve(self) -> None:
+        while True:
+            self._calls = [call for call in self._calls if not call.answer.done()]  # some were given up
+            if not self._calls:
+                self._came.clear()
+                await self._came.wait()
+                continue
+            since = [call.since for call in self._calls]
+            if not self._gather.due(since, moving=len(self._calls) < self._callers):
+                self._came.clear()
+                try:
+                    async with asyncio.timeout(self._gather.left(since)):
+                        await self._came.wait()
+                except TimeoutError:
+                    pass
+                continue
+            batch = self._next()
+            self._calls = [call for call in self._calls if call not in batch]
+            await self._answer(batch)
+
+    def _next(self) -> list[_Call]:
+        """The calls that are made together: the one that has waited longest, and those like it."""
+        batch: list[_Call] = []
+        rows = 0
+        for call in self._calls:
+            rows += len(call.asked.conversations)
+            if batch and (not call.like(batch[0]) or (self._most is not None and rows > self._most)):
+                break
+            batch.append(call)
+        return batch
+
+    async def _answer(self, batch: list[_Call]) -> None:
+        try:
+            with self._gather.call():
+                completions = await self._sample(batch[0], merged([call.asked for call in batch]))
+        except Exception as error:
+            if len(batch) > 1:  # it may be the fault of one of them
+                for call in batch:
+                    await self._answer([call])
+            elif not batch[0].answer.done():
+                batch[0].answer.set_exception(error)
+            return
+        for call in batch:
+            count = len(call.asked.conversations)
+            if not call.answer.done():
+                call.answer.set_result(completions[:count])
+            completions = completions[count:]
+
+    async def _sample(self, first: _Call, asked: Asked) -> list[Completion]:
+        loop = asyncio.get_running_loop()
+        self._busy_since = time.monotonic()
+        try:
+            if first.version != self._version:
+                self._version = None
+                async with asyncio.timeout(self._pull_timeout):
+                    weights = await first.weights[0]
+                self._loads += 1
+                await loop.run_in_executor(self._thread, self._model.use, first.version, weights)
+                self._version = first.version
+            completions = await loop.run_in_executor(self._thread, self._model.complete, asked)
+            self._made += 1
+            self._rows += len(completions)
+            self._seconds += time.monotonic() - self._busy_since
+            return completions
+        finally:
+            self._busy_since = None
+
+
+class RemotePolicy:
+    """The policy of an agent in a browser worker. Replies come from policy workers; tokens are counted here.
+
+    Args:
+        about: the model.
+        workers: the policy workers. One is asked first, the others when it is gone.
+        first: number of that one.
+        call_timeout: seconds that a call may take.
+        patience: seconds for which workers that don't answer are asked again.
+    """
+
+    def __init__(
+        self, about: About, workers: Sequence[Any], first: int, *, call_timeout: float, patience: float
+    ) -> None:
+        import ray
+
+        self._ray = ray
+        self.name = about.name
+        self.guidance = about.guidance
+        self.sees_images = about.sees_images
+        self.prompt_budget = about.prompt_budget
+        self.parameter_count = about.parameter_count
+        self.context_length = about.context_length
+        self._prompts = Prompts(about.name, about.tokenizer, about.processor)
+        self._workers = workers
+        self._first = first
+        self._call_timeout = call_timeout
+        self._patience = patience
+        self._version = 0
+        self._weights: list[Any] = []
+
+    def use(self, version: int, weights: list[Any]) -> None:
+        """Sample by these weights from now on: a list with a reference to them, which nobody follows on the way."""
+        self._version, self._weights = version, weights
+
+    def complete(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
+        prefill: str = "",
+        temperature: float = 0.0,
+        max_new_tokens: int = 64,
+        seed: int | Sequence[int] | None = None,
+    ) -> list[Completion]:
+        """As `Policy.complete`.
+
+        Raises:
+            PolicyError: no policy worker has answered.
+            ValueError: the request itself can't be answered.
+        """
+        options = {"prefill": prefill, "temperature": temperature, "max_new_tokens": max_new_tokens}
+        rows: dict[str, list[Any] | None] = {
+            "grammars": None if grammars is None else list(grammars),
+            "schemas": None if schemas is None else list(schemas),
+            "seed": None if seed is None else row_seeds(seed, len(conversations)),
+        }
+        return self._ask(Asked(list(conversations), options, rows))
+
+    def count_tokens(self, text: str) -> int:
+        """As `Policy.count_tokens`."""
+        return len(self._prompts.encode_text(text))
+
+    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
+        """As `Policy.count_prompt_tokens`."""
+        return self._prompts.count(messages, prefill)
+
+    def _ask(self, asked: Asked) -> list[Completion]:
+        errors = self._ray.exceptions
+        end = time.monotonic() + self._patience
+        number = self._first
+        while True:
+            worker = self._workers[number % len(self._workers)]
+            reference = worker.complete.remote(self._version, self._weights, asked)
+            try:
+                completions: list[Completion] = self._ray.get(reference, timeout=self._call_timeout)
+                return completions
+            except errors.RayTaskError as error:
+                if isinstance(error.cause, (PolicyError, ValueError)):
+                    raise error.cause from None
+                why: Exception = error
+            except (errors.RayError, errors.GetTimeoutError) as error:
+                why = error
+            if time.monotonic() > end:
+                raise PolicyError(f"No policy worker has answered: {str(why).splitlines()[0]}") from why
+            number += 1
+            time.sleep(PAUSE)
