@@ -191,6 +191,60 @@ def agents(
         typer.echo(f"Written: {path}", err=True)
 
 
+@app.command("rollouts")
+def rollouts(
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    workers: Annotated[str, typer.Option(help="Numbers of browser workers, with commas between.")] = "1,2,4",
+    episodes: Annotated[int, typer.Option(help="Episodes of a batch.", min=1)] = 40,
+    rounds: Annotated[int, typer.Option(help="Batches of each, in which all take turns.", min=1)] = 3,
+    contexts: Annotated[int, typer.Option(help="Episodes at the same time in a worker.", min=1)] = 8,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of each training; 0 leaves it out.", min=0)] = 8,
+    scale: Annotated[
+        int | None, typer.Option(help="Calculate the growth to so many browsers instead of showing figures.", min=1)
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="With --scale: the JSON of an earlier measurement; nothing is measured then.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="With --scale: a figure, name=value.")] = None,
+    cpus: Annotated[float, typer.Option(help="With --scale: processors of a browser worker.", min=0.01)] = 1.0,
+    policies: Annotated[
+        int | None, typer.Option(help="With --scale: policy workers; by default as many as are needed.", min=1)
+    ] = None,
+    version_seconds: Annotated[
+        float, typer.Option(help="With --scale: seconds between two versions of the weights.", min=0.001)
+    ] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure rollouts with workers beside one process, and how much of generation or training is hidden."""
+    from scripts.bench_rollouts import figures_of, measure, show, show_growth
+    from scripts.console import quiet_libraries
+    from scripts.processes import ending_on_signal
+
+    quiet_libraries()
+    found: dict[str, Any] | None = None
+    if scale is None or (figures is None and not set_):
+        with ending_on_signal():
+            found = measure(
+                model, _counts(workers, "--workers"), episodes=episodes, rounds=rounds, contexts=contexts,
+                steps=0 if scale else steps,
+            )  # fmt: skip
+    if scale is None:
+        assert found is not None
+        _tell(found, show, as_json)
+        return
+    from sdft.rollouts.scale import as_json as listed
+    from sdft.rollouts.scale import growth
+
+    try:
+        given = figures_of(figures, set_ or [], found and found["figures"])
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    points = listed(
+        growth(given, scale, contexts=contexts, cpus=cpus, policies=policies, version_seconds=version_seconds)
+    )
+    print(json.dumps(points, indent=1)) if as_json else show_growth(points)
+
+
 @app.command("report")
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],
@@ -225,13 +279,13 @@ def leaderboard(
         typer.echo(f"Written: {path}", err=True)
 
 
-def _counts(text: str) -> list[int]:
+def _counts(text: str, hint: str = "--envs") -> list[int]:
     try:
         counts = sorted({int(count) for count in text.split(",")})
     except ValueError:
         counts = []
     if not counts or counts[0] < 1:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint="--envs")
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint=hint)
     return counts
 
 

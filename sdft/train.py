@@ -40,6 +40,17 @@ def training_jobs(settings: TrainSettings) -> list[Job]:
     return [Job(tasks[i % len(tasks)], settings.first_episode_seed + i // len(tasks)) for i in range(count)]
 
 
+def lora_of(settings: TrainSettings) -> LoraConfig:
+    """The adapter that a run trains."""
+    return LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+
+
 def train(
     settings: TrainSettings,
     out: str | Path,
@@ -77,13 +88,7 @@ def train(
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
-    lora = LoraConfig(
-        r=settings.lora_rank,
-        lora_alpha=2 * settings.lora_rank,
-        lora_dropout=0.0,
-        target_modules=list(settings.lora_targets),
-        task_type="CAUSAL_LM",
-    )
+    lora = lora_of(settings)
     environment = {"max_episode_steps": settings.max_episode_steps}
     with (
         Rollouts(settings.episodes_per_step, most=settings.rollout_batch, **environment) as rollouts,

@@ -56,6 +56,18 @@ class Manner:
 
 
 @dataclass
+class Times:
+    """What an engine's time went into, summed over its episodes, which went on at the same time."""
+
+    episodes: int = 0
+    steps: int = 0
+    env_seconds: float = 0.0
+    """In resets and steps."""
+    agent_seconds: float = 0.0
+    """From when an observation was there until its action was."""
+
+
+@dataclass
 class _Live:
     """An episode under way."""
 
@@ -98,6 +110,7 @@ class Engine:
         self._events: queue.SimpleQueue[tuple[int, Future[Any]] | None] = queue.SimpleQueue()
         self._gather = Gather(first=FIRST_CALL)
         self._ended: list[Ended] = []
+        self.times = Times()
 
     @property
     def has_room(self) -> bool:
@@ -175,7 +188,9 @@ class Engine:
 
     def _arrived(self, live: _Live, future: Future[Any]) -> None:
         """A reset or a step has come back."""
-        live.since = time.monotonic()
+        now = time.monotonic()
+        self.times.env_seconds += now - live.since
+        live.since = now
         error = future.exception()
         if error is not None:
             detail = str(error) if isinstance(error, EnvError) else f"{type(error).__name__}: {error}"
@@ -217,6 +232,8 @@ class Engine:
             return
         for live, each in zip(acting, chosen, strict=True):
             live.chosen = each
+            self.times.steps += 1
+            self.times.agent_seconds += time.monotonic() - live.since
             self._start(live, live.running.env.step(each.action))
 
     def _stepped(self, live: _Live, chosen: Chosen, step: Any) -> None:
@@ -254,6 +271,7 @@ class Engine:
             self._environments.drop(running.env)
         else:
             self._environments.give_back(live.ask.job.env_id, running.env)
+        self.times.episodes += 1
         del self._live[running.slot]
         self._free.append(running.slot)
         self._ended.append((live.ask, result))

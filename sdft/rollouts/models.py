@@ -8,9 +8,12 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
+
+if TYPE_CHECKING:
+    from agents.policies.transformers import TransformersPolicy
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class LocalModel:
     options: dict[str, Any] = field(default_factory=dict)
     """Further options of `TransformersPolicy`, such as `dtype`."""
 
-    def make(self) -> Model:
+    def make(self) -> InProcess:
         """Load the model and give it the adapter, which is nothing until its weights come."""
         from peft import get_peft_model
 
@@ -80,22 +83,30 @@ class LocalModel:
         owner = base.tokenizer if base.processor is None else base.processor
         wrapped: Any = get_peft_model(base.model, self.lora)
         wrapped.eval()
-        return _Local(base.name, TransformersPolicy(wrapped, owner))
+        return InProcess(base.name, TransformersPolicy(wrapped, owner))
 
 
-class _Local:
-    def __init__(self, name: str, policy: Any) -> None:
+class InProcess:
+    """A model of transformers in this process, wrapped by PEFT."""
+
+    def __init__(self, name: str, policy: TransformersPolicy) -> None:
         self._name = name
-        self._policy = policy
+        self.policy = policy
 
     def about(self) -> About:
-        return about(self._policy, self._name, self._policy.tokenizer, self._policy.processor)
+        """As `Model.about`."""
+        return about(self.policy, self._name, self.policy.tokenizer, self.policy.processor)
 
     def use(self, version: int, weights: bytes) -> None:
+        """As `Model.use`.
+
+        Raises:
+            ValueError: the adapter is another model's.
+        """
         from peft import set_peft_model_state_dict
         from safetensors.torch import load
 
-        found = set_peft_model_state_dict(self._policy.model, load(weights))
+        found = set_peft_model_state_dict(self.policy.model, load(weights))
         lacking = [name for name in found.missing_keys if "lora_" in name]
         if found.unexpected_keys or lacking:
             raise ValueError(
@@ -104,8 +115,9 @@ class _Local:
             )
 
     def complete(self, asked: Asked) -> list[Completion]:
-        completions: list[Completion] = self._policy.complete(asked.conversations, **asked.rows, **asked.options)
-        return completions
+        """As `Model.complete`."""
+        rows: dict[str, Any] = asked.rows
+        return self.policy.complete(asked.conversations, **rows, **asked.options)
 
 
 @dataclass(frozen=True)
@@ -145,14 +157,14 @@ class _Engine:
 
         self._engine = engine
         self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))
-        self._policy = OpenAIPolicy(
+        self.policy = OpenAIPolicy(
             engine.model, engine.endpoint, base_url=engine.base_url, tokenizer=self._tokenizer,
             processed_logprobs=True, **engine.options,
         )  # fmt: skip
         self._loaded: list[str] = []
 
     def about(self) -> About:
-        return about(self._policy, self._policy.name, self._tokenizer, None)
+        return about(self.policy, self.policy.name, self._tokenizer, None)
 
     def use(self, version: int, weights: bytes) -> None:
         name = f"selfsurf_{version}"
@@ -166,10 +178,11 @@ class _Engine:
             for old in self._loaded[:-2]:
                 self._tell("unload_lora_adapter", {"lora_name": old})
             self._loaded = self._loaded[-2:]
-        self._policy.adapter = name
+        self.policy.adapter = name
 
     def complete(self, asked: Asked) -> list[Completion]:
-        completions = self._policy.complete(asked.conversations, **asked.rows, **asked.options)
+        rows: dict[str, Any] = asked.rows
+        completions = self.policy.complete(asked.conversations, **rows, **asked.options)
         for completion in completions:
             if not completion.token_ids or len(completion.logprobs) != len(completion.token_ids):
                 raise ValueError(

@@ -15,7 +15,7 @@ from typing import Any
 from agents.llm_agent import LLMAgent
 from agents.policy import Policy
 from browser_env.runtime import shutdown
-from sdft.rollouts.engine import Engine, Manner
+from sdft.rollouts.engine import Engine, Manner, Times
 from sdft.rollouts.environments import Environments
 from sdft.rollouts.episode import Ask, Result
 from sdft.rollouts.models import About
@@ -70,6 +70,10 @@ class BrowserWorker:
     async def ready(self) -> int:
         """Return the id of this process."""
         return os.getpid()
+
+    async def times(self) -> Times:
+        """Say what time has gone into so far."""
+        return self._engine.times
 
     async def play(self, ask: Ask, weights: list[Any]) -> Result:
         """Run an episode.

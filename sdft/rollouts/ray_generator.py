@@ -92,6 +92,8 @@ class Cluster:
     """Versions of the weights that were given to the object store."""
     weight_bytes: int
     """Of the last version."""
+    driver_seconds: float = 0.0
+    """Processor time of the thread that hands out and takes in."""
     processes: dict[int, int] = field(default_factory=dict)
     """The process ids of the browser workers, by number."""
 
@@ -202,6 +204,30 @@ class RayGenerator:
         seconds = (order.ended or now) - (order.begun or start)
         return Batch(order.ledger.results(), books, seconds, waited=now - start)
 
+    def ended(self, number: int) -> int:
+        """How many episodes of a batch that is not collected yet have ended."""
+        with self._lock:
+            return self._orders[number].ledger.closed
+
+    def browser_times(self) -> list[Any]:
+        """Ask the browser workers what their time went into (`sdft.rollouts.engine.Times`)."""
+        with self._lock:
+            actors = [one.actor for one in self._browsers.values() if one.ready is None]
+        times: list[Any] = self._ray.get([actor.times.remote() for actor in actors], timeout=60)
+        return times
+
+    def wait_ready(self) -> None:
+        """Wait until all browser workers have started.
+
+        Raises:
+            RolloutError: they don't.
+        """
+        with self._lock:
+            while self._failure is None and len(self._pids) < self._layout.browser_workers:
+                self._lock.wait(0.2)
+            if self._failure is not None:
+                raise self._failure
+
     def policy_states(self) -> list[Any]:
         """Ask the policy workers how they are (`sdft.rollouts.ray_policy.State`)."""
         states: list[Any] = self._ray.get([one.actor.state.remote() for one in self._policies], timeout=60)
@@ -235,6 +261,8 @@ class RayGenerator:
                         self._came(reference)
                 self._watch_browsers()
                 self._watch_policies()
+                with self._lock:
+                    self._figures = self._with(driver_seconds=time.thread_time())
         except RolloutError as error:
             self._fail(error)
         except Exception as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,8 @@ PAUSE = 0.5
 class State:
     """How a policy worker is."""
 
+    pid: int
+    """Of its process."""
     busy: float
     """Seconds that the call under way has taken; 0 if there is none."""
     loads: int
@@ -81,7 +85,7 @@ class PolicyWorker:
     async def state(self) -> State:
         """Say how things are."""
         busy = 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
-        return State(busy, self._loads, self._made, self._rows, self._seconds)
+        return State(os.getpid(), busy, self._loads, self._made, self._rows, self._seconds)
 
     async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
         """Sample replies by a version of the weights, which are pulled if they are not there."""
@@ -102,11 +106,9 @@ class PolicyWorker:
             since = [call.since for call in self._calls]
             if not self._gather.due(since, moving=len(self._calls) < self._callers):
                 self._came.clear()
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._gather.left(since)):
                         await self._came.wait()
-                except TimeoutError:
-                    pass
                 continue
             batch = self._next()
             self._calls = [call for call in self._calls if call not in batch]

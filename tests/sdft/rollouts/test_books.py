@@ -88,4 +88,5 @@ def test_what_is_drawn_depends_on_run_job_and_step_alone():
     assert seeds(JOBS, 6)[0] != here[0]
     ledger = Ledger(JOBS[:1], seed=5)
     ledger.lost(ledger.next(), "gone")
-    assert [ledger.next().step_seed(step) for step in range(3)] == here[0]  # a second attempt draws the same
+    again = ledger.next()
+    assert [again.step_seed(step) for step in range(3)] == here[0]  # a second attempt draws the same

@@ -1,0 +1,267 @@
+"""Rollouts on a cluster of several nodes on this machine: the samples of one process, and books that balance when
+workers, browsers and nodes are killed in the middle of a batch."""
+
+import contextlib
+import os
+import signal
+from functools import partial
+
+import psutil
+import pytest
+
+from sdft.acting import make_agent
+from sdft.rollouts import Books, Job, RolloutError, Rollouts
+from sdft.rollouts.engine import Manner
+from sdft.rollouts.layout import Layout, Resources
+from sdft.rollouts.ray_browser import Setup
+from sdft.rollouts.ray_generator import RayGenerator
+from tests.processes import browsers, descendants, gone, until
+
+TASKS = ("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0")
+STEPS = 2
+
+
+def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
+    return Layout(
+        browser_workers=browser_workers, policy_workers=policy_workers, contexts=contexts,
+        browser=Resources(num_cpus=1, custom={"browsers": 1}), policy=Resources(num_cpus=0.5, custom={"models": 1}),
+        start_timeout=100, call_timeout=30, patience=90, **more,
+    )  # fmt: skip
+
+
+def setup(settings, plan, most=None):
+    return Setup(
+        agent_of=partial(make_agent, settings=settings, sampling=True), contexts=plan.contexts, manner=Manner(most=most),
+        env_options={"max_episode_steps": STEPS}, call_timeout=plan.call_timeout, patience=plan.patience,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def generator_of(settings, model):
+    """Starts a generator; it is closed at the end, and leaves nothing behind."""
+    with contextlib.ExitStack() as stack:
+
+        def start(plan, most=None, ahead=0):
+            return stack.enter_context(RayGenerator(setup(settings, plan, most), model, plan, ahead=ahead))
+
+        yield start
+        running = browsers()
+        stack.close()
+        assert gone(running)
+
+
+def jobs_of(*seeds):
+    return [Job(task, seed) for seed in seeds for task in TASKS]
+
+
+def sampled(results):
+    return [
+        [(step.decision.completion.token_ids, step.decision.completion.logprobs) for step in result.steps]
+        for result in results
+    ]
+
+
+def tokens(results):
+    return [[ids for ids, _ in episode] for episode in sampled(results)]
+
+
+def here(settings, model, weights, jobs, seed, version, most=None):
+    """The same episodes in this process."""
+    from safetensors.torch import save
+
+    acting = model.make()
+    acting.use(version, save(weights))
+    with Rollouts(3, most=most, max_episode_steps=STEPS) as rollouts:
+        return rollouts.run(make_agent(acting.policy, settings, sampling=True), jobs, seed=seed, version=version)
+
+
+def in_the_middle(generator, number, ended=2):
+    """Wait until some episodes of a batch have ended, and not all."""
+    assert until(lambda: generator.ended(number) >= ended, 90)
+
+
+def test_a_killed_worker_changes_no_sample_and_no_count(
+    one_thread, cluster_of, generator_of, settings, model, weights_of
+):
+    cluster_of(1)
+    generator = generator_of(layout(), most=1)
+    weights = weights_of(0)
+    generator.publish(0, lambda: weights)
+    jobs = jobs_of(1, 2, 3, 4)
+    generator.request(0, jobs, seed=1)
+    in_the_middle(generator, 0, ended=1)
+    (victim,) = generator.figures.processes.values()
+    held = browsers([psutil.Process(victim), *descendants(victim)])
+    os.kill(victim, signal.SIGKILL)
+    batch = generator.collect(0)
+    assert gone(held)
+    assert (batch.books.asked, batch.books.finished, batch.books.masked) == (len(jobs), len(jobs), 0)
+    assert batch.books.lost >= 1
+    assert generator.figures.browsers_replaced == 1
+    assert generator.figures.books == batch.books
+    assert [result.job for result in batch.results] == jobs
+    assert sampled(batch.results) == sampled(here(settings, model, weights, jobs, 1, 0, most=1))
+
+
+def test_a_cluster_that_is_too_small_is_refused(settings, model):
+    plan = layout(browser_workers=3, policy_workers=2)
+    there = {"CPU": 2.0, "browsers": 3.0}
+    assert plan.missing(there) == "CPU: 4 wanted, 2 there; models: 2 wanted, 0 there"
+    assert plan.missing({"CPU": 4.0, "browsers": 3.0, "models": 2.0}) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_same_seeds_give_the_same_samples(one_thread, cluster_of, generator_of, settings, model, weights_of):
+    cluster_of(2)
+    exact = generator_of(layout(browser_workers=2), most=1)
+    jobs = jobs_of(1, 2, 3, 4)
+    for number, seed in enumerate((1, 2, 3)):
+        weights = weights_of(number)
+        exact.publish(number, lambda weights=weights: weights)
+        exact.request(number, jobs, seed=seed)
+        found = exact.collect(number).results
+        assert sampled(found) == sampled(here(settings, model, weights, jobs, seed, number, most=1)), seed
+        assert {result.version for result in found} == {number}
+    (state,) = exact.policy_states()
+    assert (state.loads, exact.figures.weights_put) == (3, 3)  # once a version
+    exact.close()
+    together = generator_of(layout(browser_workers=2, contexts=3))
+    weights = weights_of(0)
+    together.publish(0, lambda: weights)
+    for seed in (4, 5, 6):
+        together.request(seed, jobs, seed=seed)
+        found = together.collect(seed).results
+        expected = here(settings, model, weights, jobs, seed, 0)
+        assert tokens(found) == tokens(expected), seed
+        for one, other in zip(sampled(found), sampled(expected), strict=True):
+            for (_, ours), (_, theirs) in zip(one, other, strict=True):
+                assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, settings, model, weights_of):
+    cluster, nodes = cluster_of(3)
+    generator = generator_of(layout(browser_workers=2, policy_workers=2), most=1)
+    weights = weights_of(0)
+    generator.publish(0, lambda: weights)
+    jobs = jobs_of(*range(1, 9))
+    expected = sampled(here(settings, model, weights, jobs, 7, 0, most=1))
+
+    def check(number):
+        batch = generator.collect(number)
+        assert (batch.books.asked, batch.books.finished, batch.books.masked) == (len(jobs), len(jobs), 0)
+        assert sampled(batch.results) == expected
+        return batch.books
+
+    # A browser: its episodes are env_error in their worker, and are run again.
+    generator.request(0, jobs, seed=7)
+    in_the_middle(generator, 0)
+    victim = min(generator.figures.processes.values())
+    (browser,) = browsers(descendants(victim))
+    browser.kill()
+    assert check(0).rerun >= 1
+    assert generator.figures.browsers_replaced == 0
+
+    # A model: the other one is asked, and Ray starts it again.
+    generator.request(1, jobs, seed=7)
+    in_the_middle(generator, 1)
+    victim = generator.policy_states()[0].pid
+    os.kill(victim, signal.SIGKILL)
+    assert check(1) == Books(asked=len(jobs), finished=len(jobs))
+
+    # A node: its worker goes on elsewhere.
+    generator.request(2, jobs, seed=7)
+    in_the_middle(generator, 2)
+    busy = {worker: psutil.Process(worker).parent().pid for worker in generator.figures.processes.values()}
+    lost = next(node for node in nodes if raylet_pid(node) in busy.values())
+    cluster.remove_node(lost, allow_graceful=False)
+    assert check(2).lost >= 1
+    assert generator.figures.browsers_replaced >= 1
+    assert generator.figures.books.asked == 3 * len(jobs)
+
+
+def raylet_pid(node):
+    return node.all_processes["raylet"][0].process.pid
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, weights_of):
+    from sdft.rollouts.books import LOSSES
+
+    cluster_of(1)
+    generator = generator_of(layout(contexts=1))
+    weights = weights_of(0)
+    generator.publish(0, lambda: weights)
+    os.kill(generator.policy_states()[0].pid, signal.SIGSTOP)  # so that no episode can end
+    generator.request(0, [Job("MiniWoB/click-test-v0", 1)], seed=1)
+    for _ in range(LOSSES + 1):
+        assert until(lambda: generator.figures.processes, 90)
+        (victim,) = generator.figures.processes.values()
+        os.kill(victim, signal.SIGKILL)
+        assert until(lambda victim=victim: victim not in generator.figures.processes.values(), 60)
+    batch = generator.collect(0)
+    assert batch.books == Books(asked=1, masked=1, lost=LOSSES + 1)
+    (result,) = batch.results
+    assert (result.outcome, result.trainable) == ("env_error", False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_with_workers_trains_the_same_adapter(one_thread, cluster_of, settings, tiny_folder, tmp_path, tokenizer):
+    import torch
+    from safetensors.torch import load_file
+
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.train import train
+
+    cluster_of(2)
+    place = {"custom": {"browsers": 1}, "num_cpus": 1}
+    base = settings.model_copy(update={"steps": 3, "rollout_batch": 1})
+    remote = type(settings).model_validate(
+        {
+            **base.model_dump(), "rollout_workers": 2, "rollout_contexts": 2, "browser_resources": place,
+            "policy_resources": {"num_cpus": 1, "custom": {"models": 1}},
+        }
+    )  # fmt: skip
+    ahead = remote.model_copy(update={"ahead": 1})
+    weights, lines = {}, {}
+    for name, chosen in {"here": base, "remote": remote, "ahead": ahead, "ahead again": ahead}.items():
+        train(chosen, tmp_path / name, policy=TransformersPolicy(tiny_folder, dtype="float32"))
+        weights[name] = load_file(tmp_path / name / "adapter/adapter_model.safetensors")
+        lines[name] = metrics(tmp_path / name)
+    assert [line["rows/staleness"] for line in lines["remote"]] == [0, 0, 0]
+    assert [line["rows/staleness"] for line in lines["ahead"]] == [0, 1, 1]
+    for one, other in (("here", "remote"), ("ahead", "ahead again")):
+        for key, value in weights[one].items():
+            assert torch.equal(value, weights[other][key]), (one, other, key)
+    assert any(not torch.equal(value, weights["ahead"][key]) for key, value in weights["here"].items())
+
+
+def metrics(folder):
+    import json
+
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_model_in_memory_is_refused(settings, tiny_policy, tmp_path):
+    from sdft.train import train
+
+    chosen = settings.model_copy(update={"rollout_workers": 1})
+    with pytest.raises(ValueError, match="give its name or folder"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    with pytest.raises(ValueError, match="need workers"):
+        type(settings)(tasks=settings.tasks, ahead=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_workers_that_cannot_start_say_why(cluster_of, settings, model):
+    from dataclasses import replace
+
+    cluster_of(1)
+    plan = layout()
+    with pytest.raises(RolloutError, match="nowhere"):
+        RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"), plan)
