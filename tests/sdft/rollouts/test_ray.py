@@ -39,13 +39,16 @@ def setup(settings, plan, most=None):
 @pytest.fixture
 def generator_of(settings, model):
     """Starts a generator; it is closed at the end, and leaves nothing behind."""
+    started = []
     with contextlib.ExitStack() as stack:
 
         def start(plan, most=None, ahead=0):
-            return stack.enter_context(RayGenerator(setup(settings, plan, most), model, plan, ahead=ahead))
+            started.append(stack.enter_context(RayGenerator(setup(settings, plan, most), model, plan, ahead=ahead)))
+            return started[-1]
 
         yield start
-        running = browsers()
+        workers = [pid for generator in started for pid in generator.figures.processes.values()]
+        running = [browser for pid in workers if psutil.pid_exists(pid) for browser in browsers(descendants(pid))]
         stack.close()
         assert gone(running)
 
