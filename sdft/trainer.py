@@ -29,6 +29,7 @@ from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from sdft.gates import Gates, passed
 from sdft.rollouts import Batch, Generator, Job, LocalGenerator, Result, Rollouts
+from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
@@ -99,8 +100,12 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         make_lm_head_contiguous(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
         self.agent = agent_of(self.policy)
-        self._generator = generator or LocalGenerator(rollouts, self.agent)
-        self._requested: dict[int, list[Job]] = {}
+        self._pipeline = Pipeline(
+            generator or LocalGenerator(rollouts, self.agent),
+            weights=lambda: student_weights(self.model),
+            jobs_of=self._jobs_of,
+            seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS]).integers(2**31)),
+        )
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -120,7 +125,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         start = time.perf_counter()
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
         rng = np.random.default_rng([self.args.seed, self.state.global_step])
-        episodes = self._episodes([Job(row["env_id"], row["seed"]) for row in inputs])
+        jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
+        episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
         samples = samples_of(results, self.policy)
         if not samples:
@@ -142,25 +148,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self.seconds["rollout"] += time.perf_counter() - start
         return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
-    def _episodes(self, jobs: list[Job]) -> Batch:
-        """Return this step's episodes, and ask for those that are to be made while this step is learned from."""
-        number = self.state.global_step
-        self._generator.publish(number, lambda: student_weights(self.model))
-        if self._requested.get(number, jobs) != jobs:
-            raise RuntimeError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
-        self._request(number, jobs)
-        batch = self._generator.collect(number)
-        del self._requested[number]
-        for later in range(number + 1, min(number + self._generator.ahead, self.state.max_steps - 1) + 1):
-            self._request(later, self._jobs_of(later))
-        return batch
-
-    def _request(self, number: int, jobs: list[Job]) -> None:
-        if number not in self._requested:
-            self._requested[number] = jobs
-            seed = np.random.default_rng([self.args.seed, number, _ACTIONS]).integers(2**31)
-            self._generator.request(number, jobs, int(seed))
-
     def _jobs_of(self, number: int) -> list[Job]:
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""
         size = self.args.per_device_train_batch_size
@@ -171,10 +158,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _note(self, episodes: Batch, samples: list[Sample], rows: list[Sample]) -> None:
         metrics, results = self._metrics["train"], episodes.results
         judged = [result for result in results if result.trainable]
-        metrics["episodes/rerun"].append(episodes.books.rerun + episodes.books.lost)
-        metrics["rollouts/seconds"].append(episodes.seconds)
-        metrics["rollouts/waited"].append(episodes.waited)
-        metrics["rows/staleness"].append(float(np.mean([self.state.global_step - row.version for row in rows])))
+        for name, figure in figures(episodes, self.state.global_step, [row.version for row in rows]).items():
+            metrics[name].append(figure)
         metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
         metrics["episodes/masked"].append(len(results) - len(judged))
         metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))

@@ -242,7 +242,7 @@ class Engine:
         result = live.result
         assert done.decision is not None
         result.steps.append(
-            Step(done.observation, done.decision, done.privileged, done.reward, done.after["last_error"])
+            Step(done.observation, done.decision, done.privileged, done.reward, done.after["last_error"], done.after)
         )
         result.reward += done.reward
         result.score = done.info["score"]

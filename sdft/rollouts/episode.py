@@ -54,6 +54,8 @@ class Step:
     privileged: dict[str, Any] | None
     reward: float
     error: str
+    after: Observation | None = None
+    """What was there after it."""
 
 
 @dataclass

@@ -118,7 +118,7 @@ def test_a_cluster_that_is_too_small_is_refused(settings, model):
 def test_the_same_seeds_give_the_same_samples(one_thread, cluster_of, generator_of, settings, model, weights_of):
     cluster_of(2)
     exact = generator_of(layout(browser_workers=2), most=1)
-    jobs = jobs_of(1, 2, 3, 4)
+    jobs = jobs_of(1, 2)
     for number, seed in enumerate((1, 2, 3)):
         weights = weights_of(number)
         exact.publish(number, lambda weights=weights: weights)
@@ -132,7 +132,7 @@ def test_the_same_seeds_give_the_same_samples(one_thread, cluster_of, generator_
     together = generator_of(layout(browser_workers=2, contexts=3))
     weights = weights_of(0)
     together.publish(0, lambda: weights)
-    for seed in (4, 5, 6):
+    for seed in (4, 5):
         together.request(seed, jobs, seed=seed)
         found = together.collect(seed).results
         expected = here(settings, model, weights, jobs, seed, 0)
@@ -149,7 +149,7 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
     generator = generator_of(layout(browser_workers=2, policy_workers=2), most=1)
     weights = weights_of(0)
     generator.publish(0, lambda: weights)
-    jobs = jobs_of(*range(1, 9))
+    jobs = jobs_of(1, 2, 3, 4)
     expected = sampled(here(settings, model, weights, jobs, 7, 0, most=1))
 
     def check(number):

@@ -1,0 +1,74 @@
+"""Takes batches from a generator in order, and asks for the next ones while the current one is learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sdft.rollouts.episode import Job
+from sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
+
+
+class Pipeline:
+    """A trainer's view of its episodes.
+
+    Args:
+        generator: makes them.
+        weights: the tensors that act.
+        jobs_of: the episodes of a batch.
+        seed_of: what the actions of a batch are drawn from.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        weights: Weights,
+        jobs_of: Callable[[int], list[Job]],
+        seed_of: Callable[[int], int],
+    ) -> None:
+        self._generator = generator
+        self._weights = weights
+        self._jobs_of = jobs_of
+        self._seed_of = seed_of
+        self._asked: dict[int, list[Job]] = {}
+
+    def batch(self, number: int, jobs: list[Job], batches: int) -> Batch:
+        """Return a batch, made by the weights as they are now or, if it was asked for ahead, as they were then.
+
+        Args:
+            number: of the batch, which is the number of optimizer steps so far and the version of the weights.
+            jobs: its episodes.
+            batches: how many there will be.
+
+        Raises:
+            RolloutError: it can't be made, or other episodes were asked for.
+        """
+        self._generator.publish(number, self._weights)
+        if self._asked.get(number, jobs) != jobs:
+            raise RolloutError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
+        self._request(number, jobs)
+        batch = self._generator.collect(number)
+        del self._asked[number]
+        for later in range(number + 1, min(number + 1 + self._generator.ahead, batches)):
+            self._request(later, self._jobs_of(later))
+        return batch
+
+    def _request(self, number: int, jobs: list[Job]) -> None:
+        if number not in self._asked:
+            self._asked[number] = jobs
+            self._generator.request(number, jobs, self._seed_of(number))
+
+
+def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, float]:
+    """Figures of a batch for a trainer's metrics.
+
+    Args:
+        batch: the episodes.
+        number: the trainer's version of the weights.
+        versions: those that sampled the rows that are learned from.
+    """
+    return {
+        "episodes/rerun": batch.books.rerun + batch.books.lost,
+        "rollouts/seconds": batch.seconds,
+        "rollouts/waited": batch.waited,
+        "rows/staleness": number - sum(versions) / len(versions),
+    }

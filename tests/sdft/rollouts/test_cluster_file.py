@@ -1,0 +1,31 @@
+"""The cluster file of the documentation: Ray takes it, and what the documentation runs on it has room."""
+
+from pathlib import Path
+
+import pytest
+
+from sdft.rollouts.layout import Layout, Resources
+
+FILE = Path(__file__).parents[3] / "docs" / "cluster" / "ray.yaml"
+
+
+def test_ray_takes_the_cluster_file_and_the_run_has_room():
+    pytest.importorskip("ray")
+    yaml = pytest.importorskip("yaml")
+    pytest.importorskip("jsonschema")
+    from ray.autoscaler._private.util import validate_config
+
+    config = yaml.safe_load(FILE.read_text(encoding="utf8"))
+    validate_config(config)
+    there = dict.fromkeys(("CPU", "GPU", "models", "browsers"), 0.0)
+    for node in config["available_node_types"].values():
+        for name, amount in node["resources"].items():
+            there[name] = there.get(name, 0.0) + amount * node["min_workers"]
+    plan = Layout(
+        browser_workers=64,
+        policy_workers=2,
+        browser=Resources(num_cpus=1, custom={"browsers": 1}),
+        policy=Resources(num_cpus=2, num_gpus=1, custom={"models": 1}),
+    )
+    assert plan.missing(there) == ""
+    assert plan.missing({**there, "models": 1}) == "models: 2 wanted, 1 there"
