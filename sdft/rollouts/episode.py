@@ -41,8 +41,8 @@ class Ask:
 
 
 def derived(*parts: object) -> int:
-    """Return a seed made of parts; others give another."""
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") % 2**62
+    """Return a seed made of parts; others give another. It has 31 bits, since some servers take no more."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") % 2**31
 
 
 @dataclass

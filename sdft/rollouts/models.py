@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -122,10 +123,11 @@ class InProcess:
 
 @dataclass(frozen=True)
 class Engine:
-    """A server such as vLLM, in which adapters are loaded by name.
+    """A vLLM server, in which adapters are loaded by name.
 
-    The server must allow that (vLLM: `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`, `--enable-lora`), read the adapters from
+    The server must allow that (`VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`, `--enable-lora`), read the adapters from
     `folder`, and tell tokens with their log-probabilities as they were drawn (`--logprobs-mode processed_logprobs`).
+    A key is taken from `VLLM_API_KEY`.
     """
 
     model: str
@@ -138,8 +140,6 @@ class Engine:
     """The `LoraConfig` of the trainer."""
     tokenizer: str
     """Of the model: short name, hub id or folder."""
-    endpoint: str = "vllm"
-    """As `OpenAIPolicy` names it."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further options of `OpenAIPolicy`."""
 
@@ -158,7 +158,7 @@ class _Engine:
         self._engine = engine
         self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))
         self.policy = OpenAIPolicy(
-            engine.model, engine.endpoint, base_url=engine.base_url, tokenizer=self._tokenizer,
+            engine.model, "vllm", base_url=engine.base_url, tokenizer=self._tokenizer,
             processed_logprobs=True, **engine.options,
         )  # fmt: skip
         self._loaded: list[str] = []
@@ -193,14 +193,15 @@ class _Engine:
 
     def _tell(self, what: str, body: dict[str, str]) -> None:
         """Call vLLM's own endpoints for adapters; one that is loaded (or gone) already is as good."""
-        request = urllib.request.Request(
-            f"{self._engine.base_url}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get("VLLM_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        request = urllib.request.Request(f"{self._engine.base_url}/{what}", json.dumps(body).encode(), headers)
         try:
             urllib.request.urlopen(request, timeout=60).close()
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
-            if not (error.code in (400, 404) and ("already" in text or "not found" in text.lower())):
+            if not (error.code in (400, 404) and ("already" in text or "found" in text)):
                 raise PolicyError(f"{what} of {body['lora_name']}: {error.code} {text[:200]}") from error
         except OSError as error:
             raise PolicyError(f"{what} of {body['lora_name']}: {error}") from error

@@ -257,6 +257,8 @@ class RayGenerator:
                         self._lock.wait(0.2)
                 if waiting:
                     ready, _ = self._ray.wait(waiting, num_returns=1, timeout=0.2)
+                    if ready:  # and all others that are there by now
+                        ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
                     for reference in ready:
                         self._came(reference)
                 self._watch_browsers()
@@ -422,4 +424,7 @@ class RayGenerator:
 def _reason(error: BaseException) -> str:
     """The line of Ray's report that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if "Traceback" in str(error) else lines[0]) if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    raised = "  File " in str(error)  # then the exception comes last
+    return lines[-1] if raised else lines[0]
