@@ -34,6 +34,7 @@ def app(policy, told):
     @server.post("/v1/unload_lora_adapter", response_model=None)
     def unload(body: dict[str, str]):
         told.append(("unload", body["lora_name"]))
+        policy.use_adapters([])
         policy.unload_adapter(body["lora_name"])
         return {}
 
