@@ -98,6 +98,19 @@ def test_a_row_does_not_depend_on_its_neighbours(policy: TransformersPolicy) -> 
     assert together[0].token_ids == first[0].token_ids
 
 
+def test_a_seed_for_each_row_goes_with_its_row(policy: TransformersPolicy) -> None:
+    forth = policy.complete(RAGGED, temperature=1.0, max_new_tokens=10, seed=[21 + row for row in range(len(RAGGED))])
+    assert [c.token_ids for c in forth] == [
+        c.token_ids for c in policy.complete(RAGGED, temperature=1.0, max_new_tokens=10, seed=21)
+    ]
+    back = policy.complete(
+        RAGGED[::-1], temperature=1.0, max_new_tokens=10, seed=[21 + row for row in range(len(RAGGED))][::-1]
+    )
+    assert [c.token_ids for c in back[::-1]] == [c.token_ids for c in forth]
+    with pytest.raises(ValueError, match="1 seeds were given"):
+        policy.complete(RAGGED, seed=[1])
+
+
 def test_calls_without_seed_differ_and_repeat_with_the_policy(policy: TransformersPolicy) -> None:
     def twice() -> list[list[int]]:
         own = TransformersPolicy(policy.model, policy.tokenizer, seed=3)

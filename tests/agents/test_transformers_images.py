@@ -156,7 +156,7 @@ def test_samples_under_a_grammar_are_scored_exactly(seeing: TransformersPolicy) 
 def test_prompts_are_counted_without_the_pixels(seeing: TransformersPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     for conversation in ASKED:
         assert seeing.count_prompt_tokens(conversation, '{"') == len(seeing.encode(conversation, '{"'))
-    processor = type(seeing._images._processor.image_processor)  # type: ignore[union-attr]
+    processor = type(seeing.processor.image_processor)
     monkeypatch.setattr(processor, "__call__", lambda *inputs, **options: 1 / 0)
     assert seeing.count_prompt_tokens([Message("user", "Another text.", (picture(60, 90, 7),))]) > 0
 
