@@ -226,6 +226,7 @@ def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, A
             train(chosen, folder, policy=TransformersPolicy(policy.name))
             lines = (Path(folder) / "metrics.jsonl").read_text(encoding="utf8").splitlines()
         found[name] = hidden([json.loads(line) for line in lines])
+    found["step_ratio"] = round(found["ahead"]["step_seconds"] / found["in turns"]["step_seconds"], 3)
     return found
 
 
@@ -233,7 +234,8 @@ def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     """How much of the shorter of generation and training went on beside the other, from a run's metrics.
 
     The first step is left out, since nothing can be made ahead of it. A step's generation is compared with the
-    training of the step before.
+    training of the step before. What is hidden is time in which both went on: where they share the same processors, each
+    is slower beside the other, so look at the seconds of a step, too.
     """
     learned = [line["seconds"]["learn"] for line in lines]
     training = [learned[0], *(after - before for before, after in itertools.pairwise(learned))]
@@ -283,11 +285,13 @@ def show(figures: dict[str, Any]) -> None:
     Console().print(table)
     if figures["overlap"] is None:
         return
-    for name, one in figures["overlap"].items():
+    for name in ("in turns", "ahead"):
+        one = figures["overlap"][name]
         print(
             f"{name}: generation {one['generation_seconds']:.2f} s, training {one['training_seconds']:.2f} s, a step "
             f"{one['step_seconds']:.2f} s, of which the trainer waits {one['trainer_idle_seconds']:.2f} s"
         )
+    print(f"A step ahead takes {figures['overlap']['step_ratio']:.2f} of the time of one in turns.")
     share = figures["overlap"]["ahead"]["hidden"]
     print(
         f"Hidden: {share:.0%} of the shorter (target: at least {TARGET:.0%}, {'met' if share >= TARGET else 'missed'})"
