@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents.adapters.identity import write_about
+from agents.adapters.identity import check_base, write_about
+
+if TYPE_CHECKING:
+    from agents.policies.transformers import TransformersPolicy
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
@@ -16,3 +19,18 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     model.save_pretrained(str(folder), selected_adapters=[STUDENT])
     write_about(folder, about)
     return folder
+
+
+def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
+    """Return the policy's model with an adapter from disk as the student's, to be trained further.
+
+    Raises:
+        FileNotFoundError: the folder holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+    """
+    from peft import PeftModel
+
+    from sdft.teacher import STUDENT
+
+    check_base(adapter, policy.source, model=policy.model, name=policy.name)
+    return PeftModel.from_pretrained(policy.model, str(adapter), adapter_name=STUDENT, is_trainable=True)
