@@ -30,7 +30,8 @@ def main(
     minutes: Annotated[float | None, typer.Option(help="Most minutes of one training.", min=0.01)] = None,
     episodes: Annotated[int | None, typer.Option(help="Evaluation seeds a task.", min=1)] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A training setting, name=JSON value; of labelled arms, theirs.")
+        list[str] | None,
+        typer.Option("--set", help="A setting, name=JSON value; with labelled arms, a training setting of theirs."),
     ] = None,
     report_only: Annotated[bool, typer.Option("--report-only", help="Report what is there; run nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -41,60 +42,53 @@ def main(
     training seeds. Exit code 0: all that was asked for is done.
     """
     from scripts.learn.report import write_report
+    from scripts.learn.run import Comparison
 
     changes = more_settings(set_ or [])
     try:
         chosen = ways.read_arms(arms, changes)
         numbers = [int(number) for number in seeds.split(",")]
         shared = {} if any(arm.label for arm in chosen) else changes
-        training = {"model": model, "steps": steps, "minutes": minutes, **shared}
+        given = {"model": model, "steps": steps, "minutes": minutes, "seeds": episodes, **shared}
         settings = _settings(
-            saved_settings(out), _names(tasks), _names(unseen), _names(first), episodes,
-            {name: value for name, value in training.items() if value is not None},
+            saved_settings(out) or default_settings(), _names(tasks), _names(unseen), _names(first),
+            {name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
         check_learnable(settings.tasks)
         prepare_folder(settings, out)
+        comparison = Comparison(settings, out)
         if not report_only:
-            _run(settings, out, chosen, numbers)
+            for arm in chosen:
+                comparison.prepare(arm)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if not report_only:
+        for seed in numbers:  # all arms of a training seed, then the next: a run that is cut short compares all arms
+            for arm in chosen:
+                if arm.kind not in ways.UNTRAINED or seed == numbers[0]:
+                    comparison.run(arm, seed)
     found = write_report(settings, out)
     print(json.dumps(found, indent=1)) if as_json else show(found)
     typer.echo(f"Report: {out / 'report.md'}, report.json, {', '.join(found['curves'])}", err=True)
 
 
-def _run(settings: LearnSettings, out: Path, chosen: list[ways.Arm], seeds: list[int]) -> None:
-    from scripts.learn.run import Comparison
-
-    comparison = Comparison(settings, out)
-    for seed in seeds:  # all arms of a training seed, then the next: a run that is cut short compares all arms
-        for arm in chosen:
-            if arm.kind not in ways.UNTRAINED or seed == seeds[0]:
-                comparison.run(arm, seed)
-
-
 def _settings(
-    saved: LearnSettings | None,
+    settings: LearnSettings,
     tasks: tuple[str, ...],
     unseen: tuple[str, ...],
     first: tuple[str, ...],
-    episodes: int | None,
-    training: dict[str, Any],
+    given: dict[str, Any],
 ) -> LearnSettings:
-    """The settings of the folder, or the published ones, with what is said on the command line put in."""
-    settings = saved or default_settings()
+    """The settings with what is said on the command line put in: the comparison's, and those of every training."""
     data = settings.model_dump()
-    data["training"] |= training
+    for name, value in given.items():
+        (data if name in LearnSettings.model_fields else data["training"])[name] = value
     if tasks:
         data["training"]["tasks"] = tasks
         data["first_group"] = first or tasks[: max(1, len(tasks) // 2)]
-        data["unseen_tasks"] = unseen or tuple(task for task in data["unseen_tasks"] if task not in tasks)
-    if unseen:
-        data["unseen_tasks"] = unseen
-    if first:
-        data["first_group"] = first
-    if episodes is not None:
-        data["seeds"] = episodes
+        data["unseen_tasks"] = tuple(task for task in data["unseen_tasks"] if task not in tasks)
+    data["unseen_tasks"] = unseen or data["unseen_tasks"]
+    data["first_group"] = first or data["first_group"]
     return LearnSettings.model_validate(data)
 
 

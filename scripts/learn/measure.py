@@ -74,7 +74,7 @@ class Measures:
         from sdft.train import make_agent
 
         agent = make_agent(self.model(adapter), self.settings.training, sampling=False)
-        with Rollouts(self.settings.parallel, max_episode_steps=self.settings.max_episode_steps) as rollouts:
+        with Rollouts(self.settings.parallel, max_episode_steps=self.settings.evaluation_steps) as rollouts:
             results = rollouts.run(agent, [Job(task, seed) for seed in seeds], demonstrate=demonstrate)
         return {
             "task": task,

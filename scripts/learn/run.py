@@ -13,7 +13,7 @@ from scripts.learn.arms import UNTRAINED, Arm, note
 from scripts.learn.measure import Measures
 from scripts.learn.settings import ALL_GATES_OFF, LearnSettings, short
 from scripts.stages import Stages
-from sdft.settings import TrainSettings
+from sdft.settings import GRPOSettings, TrainSettings
 
 SFT = Arm("sft")
 
@@ -30,14 +30,33 @@ class Comparison:
     """
 
     def __init__(self, settings: LearnSettings, out: Path) -> None:
-        quiet_libraries()
         self.settings = settings
         self.out = out
         self.stages = Stages(out)
         self.measures = Measures(settings, self.stages)
 
+    def prepare(self, arm: Arm) -> None:
+        """Make sure that an arm can be done, and write down what a labelled one is about.
+
+        Raises:
+            ValueError: it can't.
+        """
+        gates = (getattr(self.settings.training, gate) == off for gate, off in ALL_GATES_OFF.items())
+        if arm.kind == "sdft-ungated" and all(gates):
+            raise ValueError(
+                "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
+                "e.g. --set skip_right=true."
+            )
+        if arm.kind == "grpo":
+            self.settings.training_for(0, self._changes(arm), GRPOSettings)
+        else:
+            self.settings.training_for(0, arm.changes)
+        if arm.kind not in UNTRAINED:
+            note(arm, self.out / "arms" / arm.folder)
+
     def run(self, arm: Arm, seed: int) -> None:
         """Do an arm with a training seed (of no meaning for the untrained ones)."""
+        quiet_libraries()
         console.print(f"[bold]{arm.name}[/bold], training seed {seed}", highlight=False)
         if arm.kind in UNTRAINED:
             self._untrained(arm)
@@ -53,7 +72,6 @@ class Comparison:
             self.measures.retention(arm.folder, None)
 
     def _trained(self, arm: Arm, seed: int) -> None:
-        note(arm, self.out / "arms" / arm.folder)
         name = f"{arm.folder}/seed-{seed}"
         if arm == SFT and seed == 0 and len(self.settings.sft_learning_rates) > 1:
             # It was trained when its learning rate was chosen.
@@ -66,7 +84,6 @@ class Comparison:
         self.measures.retention(name, adapter)
 
     def _sequence(self, arm: Arm, seed: int) -> None:
-        note(arm, self.out / "arms" / arm.folder)
         changes = self._changes(arm)
         adapter: Path | None = None
         for turn, tasks in (("first", self.settings.first_group), ("second", self.settings.second_group)):
@@ -82,11 +99,6 @@ class Comparison:
             own = {"learning_rate": self._sft_learning_rate()}
         elif arm.kind == "sdft-ungated":
             own = ALL_GATES_OFF
-            if all(getattr(self.settings.training, gate) == value for gate, value in own.items()):
-                raise ValueError(
-                    "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
-                    "e.g. --set skip_right=true."
-                )
         elif arm.kind == "grpo":
             own = {"learning_rate": self.settings.grpo_learning_rate, "group_size": self.settings.group_size}
         return {**own, **arm.changes}
@@ -127,7 +139,6 @@ class Comparison:
 
                 if arm.kind == "grpo":
                     from sdft.grpo import train_grpo
-                    from sdft.settings import GRPOSettings
 
                     summary = train_grpo(
                         self.settings.training_for(seed, changes, GRPOSettings), folder, resume=True, progress=report

@@ -60,7 +60,7 @@ class LearnSettings(BaseModel):
     """The learning rate of GRPO."""
     group_size: int = Field(default=5, ge=2)
     """Episodes of a group of GRPO."""
-    max_episode_steps: int = Field(default=8, ge=1)
+    evaluation_steps: int = Field(default=8, ge=1)
     """Step limit of evaluation episodes, the same for every arm."""
     parallel: int = Field(default=8, ge=1)
     """Episodes at the same time in evaluation."""
