@@ -83,7 +83,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         self._settings = settings
         self._rollouts = rollouts
         self._on_results = on_results
-        self._allowed: torch.Tensor | None = None
+        self._allowed = torch.empty(0, dtype=torch.bool)
         super().__init__(reward_funcs=_reward_of_episode, **options)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
         self.agent = make_agent(self.policy, settings, sampling=True)

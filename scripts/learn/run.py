@@ -50,7 +50,7 @@ class Comparison:
         if arm.kind == "grpo":
             self.settings.training_for(0, self._changes(arm), GRPOSettings)
         else:
-            self.settings.training_for(0, arm.changes)
+            self.settings.training_for(0, arm.changes, TrainSettings)
         if arm.kind not in UNTRAINED:
             note(arm, self.out / "arms" / arm.folder)
 
@@ -146,13 +146,15 @@ class Comparison:
                 elif arm.is_sft:
                     from sdft.sft import train_sft
 
-                    settings = self.settings.training_for(seed, changes)
+                    settings = self.settings.training_for(seed, changes, TrainSettings)
                     rows = self._demonstrations(settings)
                     summary = train_sft(settings, folder, rows=rows, resume=True, progress=report)
                 else:
                     from sdft.train import train
 
-                    summary = train(self.settings.training_for(seed, changes), folder, resume=True, progress=report)
+                    summary = train(
+                        self.settings.training_for(seed, changes, TrainSettings), folder, resume=True, progress=report
+                    )
             del summary["model"]
             return summary
 

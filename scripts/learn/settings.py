@@ -84,7 +84,7 @@ class LearnSettings(BaseModel):
         """All tasks, the trained ones first."""
         return (*self.training.tasks, *self.unseen_tasks)
 
-    def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T] = TrainSettings) -> T:
+    def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T]) -> T:
         """Return the training settings of a training seed, with the changes that make the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
         return kind(**{**self.training.model_dump(), **own, **changes})

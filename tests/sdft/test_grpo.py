@@ -63,7 +63,7 @@ def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grp
     monkeypatch.setattr(EpisodeGRPOTrainer, "_rows", rows)
     monkeypatch.setattr(EpisodeGRPOTrainer, "_compute_loss", compute_loss)
     train_grpo(grpo_settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
-    assert len(sampled) >= 4
+    assert len(sampled) >= 2
     assert sorted(computed) == pytest.approx(sorted(sampled), abs=1e-3)  # TRL shuffles rows
 
 

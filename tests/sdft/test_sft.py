@@ -5,6 +5,8 @@ import json
 import pytest
 import torch
 
+from agents.adapters.identity import WrongBase
+from sdft.adapter import trainable
 from sdft.sft import Demonstrator, collect, train_sft
 from sdft.train import make_agent, training_jobs
 
@@ -82,8 +84,6 @@ def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings,
 def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, rows, tmp_path):
     from safetensors.torch import load_file
 
-    from agents.policies.transformers import TransformersPolicy
-
     base = tmp_path / "base"
     tiny_policy.model.save_pretrained(base)
     tiny_policy.tokenizer.save_pretrained(base)
@@ -95,5 +95,6 @@ def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, rows, tm
     assert one.keys() == two.keys()
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert any(bool(value.any()) for key, value in one.items() if "lora_B" in key)
-    with pytest.raises(ValueError, match="belongs to another base"):
-        TransformersPolicy("smollm2", adapter=tmp_path / "second" / "adapter")
+    tiny_policy.model.get_output_embeddings().weight.data += 1
+    with pytest.raises(WrongBase):
+        trainable(tiny_policy, tmp_path / "second" / "adapter")
