@@ -13,9 +13,19 @@ from sdft.settings import TrainSettings
 
 T = TypeVar("T", bound=TrainSettings)
 
-FIRST_GROUP = ("click-button", "click-link")
-SECOND_GROUP = ("enter-text",)
-UNSEEN = ("click-widget",)
+FIRST_GROUP = (
+    "click-button", "click-link", "click-dialog-2", "click-tab", "click-color", "focus-text-2", "navigate-tree",
+    "click-option", "click-collapsible-nodelay", "click-button-sequence",
+)  # fmt: skip
+"""Clicks: one, the last three tasks two."""
+
+SECOND_GROUP = ("enter-text", "enter-password", "login-user", "choose-list", "click-checkboxes")
+"""Typing, a login, a list, and as many clicks as the goal names."""
+
+UNSEEN = (
+    "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
+)  # fmt: skip
+"""Of the same kinds."""
 
 SEEDS_BETWEEN = 100_000
 """Between the first training episodes of one training seed and the next."""
@@ -93,8 +103,11 @@ class LearnSettings(BaseModel):
 def default_settings(**training: Any) -> LearnSettings:
     """Return the settings of the published comparison; `training` changes fields of the training settings."""
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
+    own = {
+        "tasks": tasks, "steps": 120, "episodes_per_step": 15, "max_rows": 15, "max_episode_steps": 6, "minutes": 90.0,
+    }  # fmt: skip
     return LearnSettings(
-        training=TrainSettings(**{"tasks": tasks, **training}),
+        training=TrainSettings(**{**own, **training}),
         unseen_tasks=tuple(map(env_id, UNSEEN)),
         first_group=tuple(map(env_id, FIRST_GROUP)),
     )

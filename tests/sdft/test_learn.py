@@ -104,7 +104,7 @@ def test_other_settings_are_refused(tmp_path):
     out = tmp_path / "learn"
     prepare_folder(default_settings(), out)
     prepare_folder(default_settings(), out)
-    with pytest.raises(ValueError, match=r"training\.steps \(28 there\)"):
+    with pytest.raises(ValueError, match=r"training\.steps \(120 there\)"):
         prepare_folder(default_settings(steps=3), out)
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(ValueError, match="something else"):
