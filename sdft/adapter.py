@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformers import TrainerCallback
+
 from agents.adapters.identity import check_base, write_about
 
 if TYPE_CHECKING:
@@ -19,6 +21,27 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     model.save_pretrained(str(folder), selected_adapters=[STUDENT])
     write_about(folder, about)
     return folder
+
+
+class Snapshots(TrainerCallback):
+    """Keeps the adapter every so many optimizer steps, as `step-N` in a folder.
+
+    Args:
+        folder: where.
+        every: steps between two of them.
+        about: what is written beside each.
+    """
+
+    def __init__(self, folder: Path, every: int, about: dict[str, Any]) -> None:
+        self.folder = folder
+        self.every = every
+        self.about = about
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Save one."""
+        if state.global_step % self.every == 0:
+            about = {**self.about, "steps": state.global_step}
+            save_adapter(kwargs["model"], self.folder / f"step-{state.global_step}", about)
 
 
 def trainable(policy: TransformersPolicy, adapter: Path) -> Any:

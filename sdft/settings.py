@@ -76,6 +76,8 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = 10
     """Optimizer steps between checkpoints."""
+    snapshot_every: int = Field(default=0, ge=0)
+    """Optimizer steps between adapters that are kept, in `snapshots/`, to see how learning went; 0: none."""
     minutes: float | None = Field(default=None, gt=0)
     """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
     as if all steps were made."""

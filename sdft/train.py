@@ -18,7 +18,7 @@ from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
-from sdft.adapter import save_adapter, trainable
+from sdft.adapter import Snapshots, save_adapter, trainable
 from sdft.gates import Gates
 from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
@@ -129,7 +129,10 @@ def run_training(
     policy = policy or TransformersPolicy(settings.model)
     base = identity(policy.name, policy.source, policy.model)
     log = Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last), minutes=settings.minutes)
-    options: dict[str, Any] = {"processing_class": policy.tokenizer, "callbacks": [log]}
+    callbacks: list[TrainerCallback] = [log]
+    if settings.snapshot_every:
+        callbacks.append(Snapshots(folder / "snapshots", settings.snapshot_every, base))
+    options: dict[str, Any] = {"processing_class": policy.tokenizer, "callbacks": callbacks}
     if settings.start_from is None:
         options |= {"model": policy.model, "peft_config": _lora(settings)}
     else:

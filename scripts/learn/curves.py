@@ -19,57 +19,67 @@ def draw(figures: dict[str, Any], out: Path) -> list[Path]:
 
 
 def _learning(figures: dict[str, Any], out: Path) -> Path | None:
-    """Success of the training episodes, where an arm has such, and the levels that were measured afterwards."""
+    """Success over steps and minutes: of the training episodes, sampled (thin), and of snapshots, greedy (points)."""
     import matplotlib.pyplot as plt
 
-    arms = figures["arms"]
-    acting = {name: arm for name, arm in arms.items() if any(map(_acted, arm["training"]))}
-    if not acting:
+    arms = {name: arm for name, arm in figures["arms"].items() if any(arm["training"])}
+    if not arms:
         return None
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
     for axis, key, label, scale in ((axes[0], "step", "optimizer step", 1), (axes[1], "seconds", "minutes", 60)):
-        for number, (name, arm) in enumerate(acting.items()):
-            for index, training in enumerate(filter(_acted, arm["training"])):
-                curve = training["curve"]
-                axis.plot(
-                    [point[key] / scale for point in curve], _smooth([point["success"] for point in curve]),
-                    color=f"C{number}", alpha=0.8, label=f"{name}, training episodes" if index == 0 else None,
-                )  # fmt: skip
         for number, (name, arm) in enumerate(arms.items()):
+            colour = f"C{number}"
+            for training, snapshots in zip(arm["training"], arm["snapshots"], strict=True):
+                curve = training["curve"] if training else []
+                if curve and curve[0]["success"] is not None:
+                    smooth = _smooth([point["success"] for point in curve])
+                    axis.plot([point[key] / scale for point in curve], smooth, color=colour, alpha=0.4, linewidth=1)
+                at = {point["step"]: point[key] / scale for point in curve}
+                known = [(at[one["step"]], one["success"]) for one in snapshots if one["step"] in at]
+                if known:
+                    axis.plot(*zip(*known, strict=True), "o-", color=colour, markersize=4)
             if arm["trained"]["success"] is not None:
-                axis.axhline(
-                    arm["trained"]["success"], color=_colour(name, acting, number), linestyle="--", linewidth=1,
-                    label=f"{name}, measured: {arm['trained']['success']:.2f}",
-                )  # fmt: skip
+                level = arm["trained"]["success"]
+                axis.axhline(level, color=colour, linestyle="--", linewidth=1, label=f"{name}: {level:.2f} in the end")
+        for name in ("base", "demonstrated"):
+            level = figures["arms"].get(name, {}).get("trained", {}).get("success")
+            if level is not None:
+                axis.axhline(level, color="gray", linestyle=":", linewidth=1, label=f"{name}: {level:.2f}")
         axis.set_xlabel(label)
-    axes[0].set_ylabel(f"success on trained tasks (mean of {WINDOW} batches)")
+    axes[0].set_ylabel(
+        f"success on trained tasks\n(thin: training episodes, {WINDOW} batches; points: validation seeds)"
+    )
     axes[0].set_ylim(-0.03, 1.03)
     axes[1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return _saved(figure, out / "learning.png")
 
 
 def _forgetting(figures: dict[str, Any], out: Path) -> Path | None:
-    """Rise in perplexity against success, a point a training seed."""
+    """Rise in perplexity against success: the way there (points of snapshots) and the end (a large one a seed)."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6.5, 4.5))
-    drawn = False
     for number, (name, arm) in enumerate(figures["arms"].items()):
-        points = [
+        colour = f"C{number}"
+        for snapshots in arm["snapshots"]:
+            way = [(one["success"], 100 * one["rise"]) for one in snapshots if one["rise"] is not None]
+            if way:
+                axis.plot(*zip(*way, strict=True), ".-", color=colour, alpha=0.5, linewidth=1)
+        ends = [
             (arm["trained"]["by_seed"][str(seed)], 100 * kept["rise"])
             for seed, kept in zip(arm["seeds"], arm["retention"], strict=True)
             if kept["rise"] is not None and str(seed) in arm["trained"]["by_seed"]
         ]
-        if points:
-            drawn = True
-            axis.plot(*zip(*points, strict=True), "o", color=f"C{number}", label=name)
-    if not drawn:
+        if ends:
+            axis.plot(*zip(*ends, strict=True), "o", color=colour, label=name)
+    if not axis.lines:
         plt.close(figure)
         return None
     axis.axhline(0, color="gray", linewidth=0.5)
-    axis.set_xlabel("success on unseen seeds of trained tasks")
+    axis.set_xlabel("success on trained tasks (points on the way: validation seeds)")
     axis.set_ylabel("rise in perplexity of general text, %")
-    axis.legend(fontsize=8)
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(fontsize=8)
     return _saved(figure, out / "forgetting.png")
 
 
@@ -80,14 +90,6 @@ def _saved(figure: Any, path: Path) -> Path:
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
-
-
-def _acted(training: dict[str, Any] | None) -> bool:
-    return training is not None and any(point["success"] is not None for point in training["curve"])
-
-
-def _colour(name: str, acting: Sequence[str] | dict[str, Any], number: int) -> str:
-    return f"C{list(acting).index(name)}" if name in acting else f"C{len(acting) + number}"
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

@@ -27,7 +27,7 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
     """Return what `report.json` holds."""
     stages = Stages(out)
     names = _arms(out)
-    episodes = {name: _episodes(stages, name, settings.tasks, seeds) for name, seeds in names.items()}
+    episodes = {name: _of_all_seeds(stages, name, settings.tasks, seeds) for name, seeds in names.items()}
     base = _retention(stages, "base")
     arms = {}
     for name, seeds in names.items():
@@ -37,7 +37,8 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
             "tasks": {short(task): _rate({task: episodes[name][task]}) for task in settings.tasks},
             **{group: _rate({task: episodes[name][task] for task in tasks}) for group, tasks in groups.items()},
             "retention": [_change(_retention(stages, _at(name, seed)), base) for seed in seeds],
-            "training": [_training(out, stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
+            "training": [_training(stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
+            "snapshots": [_snapshots(settings, stages, name, seed, base) for seed in seeds],
         }
     return {
         "settings": settings.model_dump(mode="json"),
@@ -73,16 +74,18 @@ def _at(name: str, seed: int) -> str:
     return name if name in UNTRAINED else f"{name}/seed-{seed}"
 
 
-def _episodes(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequence[int]) -> Episodes:
+def _episodes(stages: Stages, at: str, tasks: Sequence[str], seed: int = 0, which: str = "test") -> Episodes:
+    """The judged episodes of one training seed's stages."""
+    results = {task: stages.done(f"{at}/{which}/{short(task)}") or {"episodes": []} for task in tasks}
     return {
-        task: {
-            (seed, one["seed"]): one["solved"]
-            for seed in seeds
-            for one in (stages.done(f"{_at(name, seed)}/test/{short(task)}") or {"episodes": []})["episodes"]
-            if one["judged"]
-        }
-        for task in tasks
+        task: {(seed, one["seed"]): one["solved"] for one in result["episodes"] if one["judged"]}
+        for task, result in results.items()
     }
+
+
+def _of_all_seeds(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequence[int]) -> Episodes:
+    each = [_episodes(stages, _at(name, seed), tasks, seed) for seed in seeds]
+    return {task: {key: solved for one in each for key, solved in one[task].items()} for task in tasks}
 
 
 def _rate(episodes: Episodes) -> dict[str, Any]:
@@ -128,7 +131,7 @@ def _change(found: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     return {**found, "rise": found["perplexity"] / base["perplexity"] - 1 if known else None}
 
 
-def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
+def _training(stages: Stages, name: str) -> dict[str, Any] | None:
     """What a training took, and its curve."""
     done = stages.done(f"{name}/training")
     if done is None:
@@ -152,6 +155,20 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
             for row in rows
         ],
     }
+
+
+def _snapshots(
+    settings: LearnSettings, stages: Stages, name: str, seed: int, base: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Success on validation seeds and retention during a training, by its steps."""
+    found = []
+    for folder in (stages.folder / _at(name, seed)).glob("step-*"):
+        at = f"{_at(name, seed)}/{folder.name}"
+        rate = _rate(_episodes(stages, at, settings.training.tasks, which="validation"))
+        if rate["success"] is not None and not rate["missing_tasks"]:
+            kept = _change(_retention(stages, at), base)
+            found.append({"step": int(folder.name.removeprefix("step-")), "success": rate["success"], **kept})
+    return sorted(found, key=lambda one: int(one["step"]))
 
 
 def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
@@ -192,16 +209,7 @@ def _sequences(settings: LearnSettings, out: Path, stages: Stages, base: Mapping
     groups = {"first": settings.first_group, "second": settings.second_group}
 
     def at(name: str, seed: int) -> dict[str, Any]:
-        measured = {}
-        for group, tasks in groups.items():
-            results = {task: stages.done(f"{name}/test/{short(task)}") for task in tasks}
-            measured[group] = _rate(
-                {
-                    task: {(seed, one["seed"]): one["solved"] for one in result["episodes"] if one["judged"]}
-                    for task, result in results.items()
-                    if result
-                }
-            )
+        measured = {group: _rate(_episodes(stages, name, tasks, seed)) for group, tasks in groups.items()}
         return {**measured, "retention": _change(_retention(stages, name), base)}
 
     found: dict[str, Any] = {}

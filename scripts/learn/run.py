@@ -82,6 +82,9 @@ class Comparison:
             adapter = self._train(name, arm, seed, self._changes(arm))
         self.measures.success(name, adapter, self.settings.tasks)
         self.measures.retention(name, adapter)
+        for snapshot in sorted((adapter.parent / "snapshots").glob("step-*"), key=lambda path: int(path.name[5:])):
+            self.measures.success(f"{name}/{snapshot.name}", snapshot, self.settings.training.tasks, validation=True)
+            self.measures.retention(f"{name}/{snapshot.name}", snapshot)
 
     def _sequence(self, arm: Arm, seed: int) -> None:
         changes = self._changes(arm)

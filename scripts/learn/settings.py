@@ -61,7 +61,8 @@ class LearnSettings(BaseModel):
     seeds: int = Field(default=20, ge=1)
     """Evaluation seeds a task."""
     first_validation_seed: int = 1_500_000
-    """First seed of the episodes by which a learning rate is chosen; none of them is trained on or evaluated."""
+    """First seed of the episodes by which a learning rate is chosen and curves are drawn; none of them is trained on
+    or evaluated."""
     validation_seeds: int = Field(default=5, ge=1)
     """Validation seeds a task."""
     sft_learning_rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)
@@ -105,6 +106,7 @@ def default_settings(**training: Any) -> LearnSettings:
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
     own = {
         "tasks": tasks, "steps": 120, "episodes_per_step": 15, "max_rows": 15, "max_episode_steps": 6, "minutes": 90.0,
+        "snapshot_every": 30,
     }  # fmt: skip
     return LearnSettings(
         training=TrainSettings(**{**own, **training}),

@@ -30,7 +30,7 @@ def tiny_folder(tiny_policy, tmp_path):
 def command(tiny_folder, out, arms, *more):
     small = ["episodes_per_step=4", "max_rows=4", "max_episode_steps=2", "lora_rank=2", "checkpoint_every=1",
              "skip_right=true", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
-             "least_first_divergence=0"]  # fmt: skip
+             "least_first_divergence=0", "snapshot_every=1", "validation_seeds=1"]  # fmt: skip
     return [
         "bench", "learn", "--out", str(out), "--arms", arms, "--tasks", ",".join(TASKS), "--unseen", "click-button",
         "--model", str(tiny_folder), "--steps", "2", "--episodes", "2", *more,
@@ -60,6 +60,7 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
         assert arm["trained"]["episodes"] == 4
         assert arm["unseen"]["episodes"] == 2
         assert [training["steps"] for training in arm["training"]] == ([] if name in ("base", "demonstrated") else [2])
+        assert [[one["step"] for one in way] for way in arm["snapshots"]] == ([[1, 2]] if arm["training"] else [[]])
     assert {name: len(runs) for name, runs in found["sequences"].items()} == {"sequence-sdft": 1, "sequence-sft": 1}
     assert found["arms"]["demonstrated"]["retention"][0]["perplexity"] is None
     assert (out / "forgetting.png").read_bytes()[:4] == b"\x89PNG"
