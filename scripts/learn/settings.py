@@ -19,8 +19,8 @@ FIRST_GROUP = (
 )  # fmt: skip
 """Clicks: one, the last three tasks two."""
 
-SECOND_GROUP = ("enter-text", "enter-password", "login-user", "choose-list", "click-checkboxes")
-"""Typing, a login, a list, and as many clicks as the goal names."""
+SECOND_GROUP = ("enter-text", "enter-password", "login-user", "click-checkboxes")
+"""Typing, a login, and as many clicks as the goal names."""
 
 UNSEEN = (
     "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
