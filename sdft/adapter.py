@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
-
 from agents.adapters.identity import check_base, write_about
 
 if TYPE_CHECKING:
     from agents.policies.transformers import TransformersPolicy
+    from sdft.settings import TrainSettings
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
@@ -21,27 +20,6 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     model.save_pretrained(str(folder), selected_adapters=[STUDENT])
     write_about(folder, about)
     return folder
-
-
-class Snapshots(TrainerCallback):
-    """Keeps the adapter every so many optimizer steps, as `step-N` in a folder.
-
-    Args:
-        folder: where.
-        every: steps between two of them.
-        about: what is written beside each.
-    """
-
-    def __init__(self, folder: Path, every: int, about: dict[str, Any]) -> None:
-        self.folder = folder
-        self.every = every
-        self.about = about
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save one."""
-        if state.global_step % self.every == 0:
-            about = {**self.about, "steps": state.global_step}
-            save_adapter(kwargs["model"], self.folder / f"step-{state.global_step}", about)
 
 
 def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
@@ -57,3 +35,19 @@ def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
 
     check_base(adapter, policy.source, model=policy.model, name=policy.name)
     return PeftModel.from_pretrained(policy.model, str(adapter), adapter_name=STUDENT, is_trainable=True)
+
+
+def student(policy: TransformersPolicy, settings: TrainSettings) -> dict[str, Any]:
+    """Return what a trainer is given to train: `model` and `peft_config`, a new adapter or one from disk."""
+    from peft import LoraConfig
+
+    if settings.start_from is not None:
+        return {"model": trainable(policy, settings.start_from), "peft_config": None}
+    lora = LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+    return {"model": policy.model, "peft_config": lora}

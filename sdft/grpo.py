@@ -10,7 +10,7 @@ Episodes that the infrastructure failed belong to no group.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.rollout import Job, Result, Rollouts
+from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.settings import GRPOSettings
-from sdft.train import Log, Progress, make_agent, run_training, shared_arguments, training_jobs
+from sdft.train import Progress, make_agent, shared_arguments, training_jobs
 from sdft.trainer import FORBIDDEN
 
 
@@ -40,11 +41,10 @@ def train_grpo(
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in groups], "seed": [job.seed for job in groups]})
     with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
 
-        def make(policy: TransformersPolicy, log: Log, options: dict[str, Any]) -> EpisodeGRPOTrainer:
+        def make(options: dict[str, Any]) -> EpisodeGRPOTrainer:
             return EpisodeGRPOTrainer(
                 settings=settings,
                 rollouts=rollouts,
-                on_results=log.note_results,
                 args=GRPOConfig(
                     **shared_arguments(settings, Path(out) / "checkpoints"),
                     per_device_train_batch_size=settings.episodes_per_step,
@@ -68,7 +68,6 @@ class EpisodeGRPOTrainer(GRPOTrainer):
     Args:
         settings: of the run.
         rollouts: the environments.
-        on_results: called with every batch's episodes.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`.
     """
 
@@ -77,12 +76,10 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         *,
         settings: GRPOSettings,
         rollouts: Rollouts,
-        on_results: Callable[[int, list[Result]], None],
         **options: Any,
     ) -> None:
         self._settings = settings
         self._rollouts = rollouts
-        self._on_results = on_results
         self._allowed = torch.empty(0, dtype=torch.bool)
         super().__init__(reward_funcs=_reward_of_episode, **options)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
@@ -98,7 +95,6 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         rng = np.random.default_rng([self.args.seed, self.state.global_step])
         self.agent.reseed(int(rng.integers(2**31)))
         results = self._rollouts.run(self.agent, [Job(row["env_id"], row["seed"]) for row in inputs])
-        self._on_results(self.state.global_step, results)
         gains = advantages(results, self._settings.group_size)
         rows, weights = self._rows(results, gains, rng)
         batch = collate(
@@ -140,7 +136,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         metrics["reward"].append(sum(result.reward for result in judged) / max(len(judged), 1))
         metrics["rows"].append(len(rows))
         metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
-        metrics["rows/completion_tokens"].append(float(np.mean([len(row.completion_ids) for row in rows])))
+        metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; the rollout that comes before it is timed apart."""

@@ -27,9 +27,10 @@ from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.rollout import Rollouts
+from sdft.running import run_training
 from sdft.samples import choose, samples_of
 from sdft.settings import TrainSettings
-from sdft.train import Log, Progress, make_agent, run_training, shared_arguments, training_jobs
+from sdft.train import Progress, make_agent, shared_arguments, training_jobs
 
 
 class Demonstrator(LLMAgent):
@@ -121,7 +122,7 @@ def train_sft(
             collected = time.perf_counter() - start
     dataset = Dataset.from_list([_example(json.loads(line)) for line in rows.read_text(encoding="utf8").splitlines()])
 
-    def make(policy: TransformersPolicy, log: Log, options: dict[str, Any]) -> DemonstrationTrainer:
+    def make(options: dict[str, Any]) -> DemonstrationTrainer:
         trainer = DemonstrationTrainer(
             args=SFTConfig(
                 **shared_arguments(settings, Path(out) / "checkpoints"),
@@ -155,7 +156,7 @@ class DemonstrationTrainer(SFTTrainer):
         metrics = self._metrics["train"]
         metrics["rows"].append(len(learned))
         metrics["rows/prompt_tokens"].append(float((length - learned).float().mean()))
-        metrics["rows/completion_tokens"].append(float(learned.float().mean()))
+        metrics["tokens/learned"].append(int(learned.sum()))
         loss: torch.Tensor = super().training_step(model, inputs, *args, **kwargs)
         self.seconds["learn"] += time.perf_counter() - start
         return loss

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
 from trl.experimental.sdft import SDFTConfig
 
@@ -18,7 +17,8 @@ from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
-from sdft.adapter import Snapshots, save_adapter, trainable
+from sdft.adapter import save_adapter, student
+from sdft.callbacks import Clock, keepers
 from sdft.gates import Gates
 from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
@@ -30,10 +30,6 @@ _MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
 """TRL's words for `TrainSettings.support`."""
 
 Progress = Callable[[int, dict[str, float]], None]
-
-MakeTrainer = Callable[[TransformersPolicy, "Log", dict[str, Any]], Any]
-"""Makes a trainer for a policy; the last are options for the trainer: model, processing_class, peft_config, callbacks.
-What it spent its time on is in the trainer's `seconds`."""
 
 
 def make_agent(
@@ -87,37 +83,6 @@ def train(
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off.
     """
-    jobs = training_jobs(settings)
-    dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
-    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
-
-        def make(policy: TransformersPolicy, log: Log, options: dict[str, Any]) -> EpisodeSDFTTrainer:
-            return EpisodeSDFTTrainer(
-                agent_of=lambda policy: make_agent(policy, settings, sampling=True),
-                rollouts=rollouts,
-                max_rows=settings.max_rows,
-                teacher_temperature=settings.teacher_temperature,
-                gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
-                least_first_divergence=settings.least_first_divergence,
-                on_results=log.note_results,
-                args=_arguments(settings, Path(out) / "checkpoints"),
-                train_dataset=dataset,
-                **options,
-            )
-
-        return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
-
-
-def run_training(
-    settings: TrainSettings,
-    out: str | Path,
-    make: MakeTrainer,
-    *,
-    policy: TransformersPolicy | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Do what is the same for every way to train: folder, model, adapter, log, resuming, summary. See `train`."""
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = Path(out)
@@ -126,41 +91,41 @@ def run_training(
     if not resume and (last or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
+    start = time.time()
     policy = policy or TransformersPolicy(settings.model)
     base = identity(policy.name, policy.source, policy.model)
-    log = Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last), minutes=settings.minutes)
-    callbacks: list[TrainerCallback] = [log]
-    if settings.snapshot_every:
-        callbacks.append(Snapshots(folder / "snapshots", settings.snapshot_every, base))
-    options: dict[str, Any] = {"processing_class": policy.tokenizer, "callbacks": callbacks}
-    if settings.start_from is None:
-        options |= {"model": policy.model, "peft_config": _lora(settings)}
-    else:
-        options |= {"model": trainable(policy, settings.start_from)}
-    trainer = make(policy, log, options)
-    trainer.remove_callback(PrinterCallback)
-    log.seconds = trainer.seconds
-    trainer.train(resume_from_checkpoint=last if resume else None)
+    jobs = training_jobs(settings)
+    dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
+    log = Log(folder / "metrics.jsonl", progress, resumed_at=step_of(last))
+    clock = Clock(folder / "metrics.jsonl", settings.minutes)
+    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
+        trainer = EpisodeSDFTTrainer(
+            agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+            rollouts=rollouts,
+            max_rows=settings.max_rows,
+            teacher_temperature=settings.teacher_temperature,
+            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
+            least_first_divergence=settings.least_first_divergence,
+            on_results=log.note_results,
+            **student(policy, settings),
+            processing_class=policy.tokenizer,
+            args=_arguments(settings, checkpoints),
+            train_dataset=dataset,
+            callbacks=[clock, log, *keepers(settings, folder, base)],
+        )
+        trainer.remove_callback(PrinterCallback)
+        log.seconds = trainer.seconds
+        trainer.train(resume_from_checkpoint=last if resume else None)
     summary: dict[str, Any] = {
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
         "steps": trainer.state.global_step,
-        "cut_off": log.cut_off,
-        "seconds": {"total": round(log.elapsed(), 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
+        "cut_off": clock.cut_off,
+        "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
     }
     save_adapter(trainer.model, folder / "adapter", summary)
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
-
-
-def _lora(settings: TrainSettings) -> LoraConfig:
-    return LoraConfig(
-        r=settings.lora_rank,
-        lora_alpha=2 * settings.lora_rank,
-        lora_dropout=0.0,
-        target_modules=list(settings.lora_targets),
-        task_type="CAUSAL_LM",
-    )
 
 
 def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
@@ -187,56 +152,41 @@ def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
 
 def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
     """Return the trainer arguments that are the same for every way to train."""
-    return {
-        "output_dir": str(checkpoints),
-        "max_steps": settings.steps,
-        "gradient_accumulation_steps": 1,
-        "learning_rate": settings.learning_rate,
-        "warmup_steps": settings.warmup_steps,
-        "lr_scheduler_type": "linear",
-        "max_grad_norm": settings.max_grad_norm,
-        "weight_decay": 0.0,
-        "seed": settings.seed,
-        "gradient_checkpointing": False,
-        "bf16": False,
-        "use_cpu": not torch.cuda.is_available() and not torch.backends.mps.is_available(),
-        "logging_steps": 1,
-        "save_steps": settings.checkpoint_every,
-        "save_total_limit": 2,
-        "report_to": [],
-        "disable_tqdm": True,
-        "dataloader_pin_memory": False,
-    }
+    return dict(  # noqa: C408  (the same form as the arguments above)
+        output_dir=str(checkpoints),
+        max_steps=settings.steps,
+        gradient_accumulation_steps=1,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type="linear",
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        seed=settings.seed,
+        gradient_checkpointing=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
+        logging_steps=1,
+        save_steps=settings.checkpoint_every,
+        save_total_limit=2,
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
 
 
 class Log(TrainerCallback):
-    """Writes a line of metrics a step, reports progress, and stops training when its time is up."""
+    """Writes a line of metrics a step and reports progress."""
 
-    def __init__(self, path: Path, progress: Progress | None, resumed_at: int, minutes: float | None = None) -> None:
+    def __init__(self, path: Path, progress: Progress | None, resumed_at: int) -> None:
         self.path = path
         self.progress = progress
-        self.minutes = minutes
-        self.cut_off = False
-        """Whether the time was up before the last step."""
         self.seconds: dict[str, float] = {}
         self._by_task: dict[str, list[bool]] = {}
         kept = []
         if resumed_at and path.exists():
             lines = path.read_text(encoding="utf8").splitlines()
             kept = [line for line in lines if line and json.loads(line)["step"] <= resumed_at]
-        self._before = json.loads(kept[-1]).get("elapsed", 0.0) if kept else 0.0
-        self._start = time.time()
         path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
-
-    def elapsed(self) -> float:
-        """Seconds since the run began, those before a resumption included."""
-        return self._before + time.time() - self._start
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Stop when the time is up."""
-        if self.minutes is not None and self.elapsed() >= 60 * self.minutes and state.global_step < state.max_steps:
-            control.should_training_stop = control.should_save = True
-            self.cut_off = True
 
     def note_results(self, step: int, results: list[Result]) -> None:
         """Keep the success of a batch's episodes, by task, for the next line."""
@@ -252,7 +202,6 @@ class Log(TrainerCallback):
         line = {
             "step": state.global_step,
             **logs,
-            "elapsed": round(self.elapsed(), 2),
             "success": {task: sum(solved) / len(solved) for task, solved in self._by_task.items()},
             "seconds": {key: round(value, 2) for key, value in self.seconds.items()},
         }
@@ -262,5 +211,6 @@ class Log(TrainerCallback):
             self.progress(state.global_step, logs)
 
 
-def _step_of(checkpoint: str | None) -> int:
+def step_of(checkpoint: str | None) -> int:
+    """The optimizer step at which a checkpoint was written; 0 for none."""
     return int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0

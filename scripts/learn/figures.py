@@ -144,7 +144,7 @@ def _training(stages: Stages, name: str) -> dict[str, Any] | None:
         "learning_rate": done["settings"]["learning_rate"],
         "seconds": done["seconds"],
         "rows": sum(row["rows"] for row in rows),
-        "tokens": round(sum(row["rows"] * (row["rows/prompt_tokens"] + row["rows/completion_tokens"]) for row in rows)),
+        "tokens": round(sum(row["rows"] * row["rows/prompt_tokens"] + row["tokens/learned"] for row in rows)),
         "curve": [
             {
                 "step": row["step"],
