@@ -45,18 +45,23 @@ def answers(policy: TransformersPolicy) -> dict[str, Any]:
 
     right, shares = [], []
     for one in questions():
-        scores = torch.tensor([_score(policy, one.question, option) for option in one.options])
+        scores = torch.tensor(_scores(policy, one))
         right.append(int(scores.argmax()) == one.answer)
         shares.append(float(torch.softmax(scores, 0)[one.answer]))
     return {"right": right, "accuracy": sum(right) / len(right), "probability": sum(shares) / len(shares)}
 
 
-def _score(policy: TransformersPolicy, question: str, option: str) -> float:
-    """Mean log-probability of the option's tokens after the question."""
+def _scores(policy: TransformersPolicy, one: Question) -> list[float]:
+    """Mean log-probability of each option's tokens after the question."""
     import torch
 
-    given = policy.tokenizer.encode(question, add_special_tokens=False)
-    ending = policy.tokenizer.encode(f" {option}", add_special_tokens=False)
-    logits = torch.from_numpy(policy.logits([*given, *ending]))[len(given) - 1 : -1]
-    chosen = torch.log_softmax(logits, -1)[torch.arange(len(ending)), torch.tensor(ending)]
-    return float(chosen.mean())
+    given = policy.tokenizer.encode(one.question, add_special_tokens=False)
+    endings = [policy.tokenizer.encode(f" {option}", add_special_tokens=False) for option in one.options]
+    width = max(map(len, endings))
+    # What is padded stands on the right, where no token before it can see it.
+    rows = [[*given, *ending, *[0] * (width - len(ending))] for ending in endings]
+    device = policy.model.get_input_embeddings().weight.device
+    with policy.reading():
+        logits = policy.model(input_ids=torch.tensor(rows, device=device)).logits[:, len(given) - 1 : -1].float()
+    logprobs = torch.log_softmax(logits, -1)
+    return [float(row[range(len(ending)), ending].mean()) for row, ending in zip(logprobs, endings, strict=True)]

@@ -67,6 +67,7 @@ def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grp
     assert sorted(computed) == pytest.approx(sorted(sampled), abs=1e-3)  # TRL shuffles rows
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_ends_like_an_unbroken_one(tiny_policy, grpo_settings, tmp_path, tokenizer):
     from agents.policies.transformers import TransformersPolicy
 
