@@ -9,7 +9,9 @@ What differs from TRL's trainer, and why:
 - the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
 - the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
 - student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
-- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`).
+- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
+- a vision-language model is given the images that it sampled from (`sdft.images`);
+- of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
 """
 
 from __future__ import annotations
