@@ -56,10 +56,10 @@ def seen_of(policy: TransformersPolicy, messages: Conversation, completion: Comp
 def model_inputs(
     model: Any, ids: torch.Tensor, mask: torch.Tensor, extras: Sequence[dict[str, torch.Tensor]], width: int
 ) -> dict[str, torch.Tensor]:
-    """Return what a vision-language model takes for rows of prompts and completions.
+    """Return what a vision-language model takes besides tokens and mask, for rows of prompts and completions.
 
-    Positions are given explicitly: a model would guess them from the padding, or from the last prompt that it sampled
-    from. Completions are text, so that their part of the inputs with one number a token is 0.
+    Positions are given explicitly, as when sampling: a model that finds them itself keeps some of it for later calls.
+    Completions are text, so that their part of the inputs with one number a token is 0.
 
     Args:
         model: wrapped by PEFT or not.
@@ -74,9 +74,4 @@ def model_inputs(
     for key, tensor in inputs.items():
         longer = torch.nn.functional.pad(tensor, (0, ids.shape[1] - width)) if key in PER_TOKEN else tensor
         inputs[key] = longer.to(ids.device)
-    return {
-        "input_ids": ids,
-        "attention_mask": mask,
-        "position_ids": positions(model, ids, mask, inputs),
-        **inputs,
-    }
+    return {"position_ids": positions(model, ids, mask, inputs), **inputs}

@@ -217,7 +217,9 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         width = input_ids.shape[1] - logits_to_keep
         inputs = model_inputs(self.accelerator.unwrap_model(model), input_ids, attention_mask, extras, width)
         last_only = {"logits_to_keep": logits_to_keep + 1} if "logits_to_keep" in self.model_kwarg_keys else {}
-        logits = model(**inputs, **last_only, use_cache=False).logits
+        logits = model(
+            input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **inputs, **last_only
+        ).logits
         return logits[:, -logits_to_keep - 1 : -1] / self.temperature  # type: ignore[no-any-return]
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
