@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.constraint import token_masks
-from agents.prompt import with_demonstration
-from sdft.rollout import Result
+from agents.prompt import with_told
+from browser_env import Outcome
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
+from sdft.rollout import Result, Step
 
 if TYPE_CHECKING:
     import torch
@@ -26,43 +29,69 @@ class Sample:
     prompt_ids: list[int]
     """What the student was given, prefill included."""
     teacher_prompt_ids: list[int]
-    """The same with the privileged context told at its end, prefill included; never cut."""
+    """The same with what the teacher is told at its end, prefill included; never cut."""
     completion_ids: list[int]
     """What the student sampled, verbatim."""
     logprobs: list[float]
     """Its log-probabilities under the distribution that it was sampled from."""
     prefill_ids: list[int]
     grammar: str | None
-    right: bool
-    """Did the student do what the privileged view says?"""
+    right: bool | None
+    """Did the student do what the teacher was told? None where it was told no action."""
 
 
-def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
-    """Return the rows to learn from: every step of a trainable episode for which there is a privileged view."""
-    from agents.compact import compact
+def samples_of(
+    results: Sequence[Result], policy: TransformersPolicy, lessons: Lessons | None = None, batch: int = 0
+) -> list[Sample]:
+    """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
+    Args:
+        results: the episodes of a batch.
+        policy: whose tokenizer writes the teacher's prompts.
+        lessons: what the teacher is told; by default the oracle's actions.
+        batch: number of the batch, from 0.
+    """
+    lessons = lessons or Lessons((Oracle(),))
+    learnable = [result for result in results if _learnable(result)]
     rows = []
-    for result in results:
-        if not result.trainable:
-            continue
-        for step in result.steps:
-            completion = step.decision.completion
-            if step.privileged is None or not completion.token_ids:
-                continue
-            taught = policy.encode(with_demonstration(step.decision.messages, step.privileged))
-            rows.append(
-                Sample(
-                    env_id=result.job.env_id,
-                    prompt_ids=completion.prompt_token_ids,
-                    teacher_prompt_ids=taught + completion.prefill_token_ids,
-                    completion_ids=completion.token_ids,
-                    logprobs=completion.logprobs,
-                    prefill_ids=completion.prefill_token_ids,
-                    grammar=completion.grammar,
-                    right=completion.text == compact(step.privileged["action"]),
-                )
-            )
+    for result, told in zip(learnable, lessons.of(learnable, batch), strict=True):
+        for step, lesson in zip(result.steps, told, strict=True):
+            if lesson is not None and step.decision.completion.token_ids:
+                taught = policy.encode(with_told(step.decision.messages, lesson.text))
+                right = None if lesson.action is None else step.decision.completion.text == lesson.action
+                rows.append(_row(result, step, taught, right))
     return rows
+
+
+def untold(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
+    """Return a row of a batch about which there is nothing to tell: its teacher sees what its student saw.
+
+    Nothing can be learned from it; it stands for the batch where one is needed. Empty if there is no learnable step.
+    """
+    for result in filter(_learnable, results):
+        for step in result.steps:
+            if step.decision.completion.token_ids:
+                return [_row(result, step, policy.encode(step.decision.messages), None)]
+    return []
+
+
+def _learnable(result: Result) -> bool:
+    """Whether its steps are the student's own doing. An open-ended episode that it finished has no verdict, but is."""
+    return result.trainable or result.outcome == Outcome.STOPPED
+
+
+def _row(result: Result, step: Step, taught: list[int], right: bool | None) -> Sample:
+    completion = step.decision.completion
+    return Sample(
+        env_id=result.job.env_id,
+        prompt_ids=completion.prompt_token_ids,
+        teacher_prompt_ids=taught + completion.prefill_token_ids,
+        completion_ids=completion.token_ids,
+        logprobs=completion.logprobs,
+        prefill_ids=completion.prefill_token_ids,
+        grammar=completion.grammar,
+        right=right,
+    )
 
 
 def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:
@@ -122,7 +151,7 @@ def collate(
         "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
         "allowed": allowed,
         "old_per_token_logps": logprobs,
-        "right": torch.tensor([sample.right for sample in samples]),
+        "right": torch.tensor([bool(sample.right) for sample in samples]),
     }
 
 

@@ -1,7 +1,7 @@
 """SDFT on a web environment: TRL's `SDFTTrainer`, with episodes instead of a dataset of prompts.
 
 What a batch is: the dataset's rows are jobs (environment id, seed). For each batch the student acts in those
-episodes; every step of them becomes a row. The teacher is the same model with the oracle's next action in its
+episodes; every step of them becomes a row. The teacher is the same model with what it is told (`sdft.contexts`) in its
 context and the EMA adapter in force, and scores the student's own tokens.
 
 What differs from TRL's trainer, and why:
@@ -18,6 +18,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,11 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
 from sdft.rollout import Job, Result, Rollouts
-from sdft.samples import Sample, choose, collate, samples_of
+from sdft.samples import Sample, choose, collate, samples_of, untold
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
 FORBIDDEN = -1e9
@@ -56,6 +59,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     Args:
         agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
         rollouts: the environments.
+        lessons: what the teacher is told; the oracle's actions by default.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
@@ -73,6 +77,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         agent_of: AgentOf,
         rollouts: Rollouts,
         max_rows: int,
+        lessons: Lessons | None = None,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
@@ -85,6 +90,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
                              "num_generations to 1.")  # fmt: skip
         self._rollouts = rollouts
         self._max_rows = max_rows
+        self._lessons = lessons or Lessons((Oracle(),))
         self._teacher_temperature = teacher_temperature
         self._gates = gates
         self._least_first_divergence = least_first_divergence
@@ -115,13 +121,13 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self.agent.reseed(int(rng.integers(2**31)))
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
         results = self._rollouts.run(self.agent, jobs)
-        samples = samples_of(results, self.policy)
-        if not samples:
+        samples = samples_of(results, self.policy, self._lessons, self.state.global_step)
+        rows = choose(samples, self._max_rows, rng) or untold(results, self.policy)
+        if not rows:
             raise RuntimeError(
-                "No step of this batch can be learned from: the environment failed, or the tasks have no oracle. "
+                "No step of this batch can be learned from: the environment failed. "
                 f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
             )
-        rows = choose(samples, self._max_rows, rng)
         batch: dict[str, Any] = collate(
             rows,
             self._tokenizer,
@@ -129,6 +135,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             eos_token_ids=sorted(self.policy.eos_token_ids),
             pad_id=self._tokenizer.pad_token_id,
         )
+        batch["untold"] = torch.full((len(rows), 1), not samples)
         self._note(results, samples, rows)
         if self._on_results is not None:
             self._on_results(self.state.global_step, results)
@@ -140,9 +147,13 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         judged = [result for result in results if result.trainable]
         metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
         metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))
-        metrics["rows"].append(len(rows))
-        metrics["rows/left_out"].append(len(samples) - len(rows))
+        compared = [sample.right for sample in samples if sample.right is not None]
+        if compared:
+            metrics["steps/right"].append(sum(compared) / len(compared))
+        for name, count in self._lessons.take_counts().items():
+            metrics[name].append(count)
+        metrics["rows"].append(min(len(samples), len(rows)))
+        metrics["rows/left_out"].append(max(0, len(samples) - len(rows)))
         metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -180,8 +191,10 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         )
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        self._check_first_divergence(distillation_logits)
         logits: DistillationLogits = distillation_logits
+        if "untold" in inputs:
+            logits = replace(logits, loss_mask=logits.loss_mask * ~inputs["untold"])
+        self._check_first_divergence(logits)
         mask, left_out = passed(
             self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"]
         )
@@ -204,7 +217,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         Raises:
             NothingToTeach: it is not.
         """
-        if self.state.global_step > 0:
+        if self.state.global_step > 0 or not logits.loss_mask.any():
             return
         with torch.no_grad():
             teacher = torch.log_softmax(logits.teacher_logits, -1)
