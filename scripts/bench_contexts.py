@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +25,9 @@ TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-u
 
 STEPS = 4
 """Step limit of the student's episodes."""
+
+Scores: TypeAlias = tuple[float, ...] | None
+"""The probabilities of the oracle's action and of the student's; None where it can't say the oracle's."""
 
 
 def measure(model: str, tasks: Sequence[str], seeds: int, seed: int) -> dict[str, Any]:
@@ -79,9 +82,12 @@ def measure(model: str, tasks: Sequence[str], seeds: int, seed: int) -> dict[str
     with progress("States", len(states)) as update, policy.reading(), torch.no_grad():
         for done, (episode, number, step) in enumerate(states, 1):
             plain = _scores(policy, step, None)
-            if plain is not None:
-                for name, found in rows.items():
-                    found.append(_row(policy, step, lessons[name][episode][number], plain))
+            scored: dict[str, Scores] = {}  # several contexts often tell the same
+            for name in rows if plain is not None else ():
+                told = lessons[name][episode][number]
+                if told is not None and told.text not in scored:
+                    scored[told.text] = _scores(policy, step, told.text)
+                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text]))
             update(done)
     return {"model": model, "contexts": {name: _summary(found) for name, found in rows.items()}}
 
@@ -107,13 +113,16 @@ def _oracle_episode(job: Job) -> Recording:
     return Recording(job.env_id, goal, job.seed, tuple(steps))
 
 
-def _row(policy: TransformersPolicy, step: Step, told: Told | None, plain: tuple[float, ...]) -> dict[str, Any]:
+def _row(step: Step, told: Told | None, plain: Scores, taught: Scores) -> dict[str, Any]:
     right = _right(step)
-    row: dict[str, Any] = {"told": told is not None, "named": told is not None and told.action is not None}
-    if told is not None:
-        row |= {"agrees": told.action == right, "without": plain, "with": _scores(policy, step, told.text)}
-        row["erred"] = step.decision.completion.text != right
-    return row
+    return {
+        "told": told is not None,
+        "named": told is not None and told.action is not None,
+        "agrees": told is not None and told.action == right,
+        "erred": step.decision.completion.text != right,
+        "without": plain,
+        "with": taught,
+    }
 
 
 def _right(step: Step) -> str:
@@ -121,8 +130,7 @@ def _right(step: Step) -> str:
     return compact(step.privileged["action"])
 
 
-def _scores(policy: TransformersPolicy, step: Step, told: str | None) -> tuple[float, ...] | None:
-    """The probabilities of the oracle's action and of the student's; None where it can't say the oracle's."""
+def _scores(policy: TransformersPolicy, step: Step, told: str | None) -> Scores:
     completion = step.decision.completion
     messages = step.decision.messages if told is None else with_told(step.decision.messages, told)
     prompt = policy.encode(messages) + completion.prefill_token_ids

@@ -11,20 +11,19 @@ from sdft.contexts.context import Context, Told
 
 if TYPE_CHECKING:
     from browser_env.observation import Element, Observation
-    from sdft.rollout import Result
+    from sdft.rollout import Result, Step
 
 MOST, LONGEST = 4, 60
 """Changes of each sort that are told, and characters of one."""
 
-_VERDICTS = {
-    Outcome.SOLVED: "The goal is reached.",
-    Outcome.FAILED: "The goal is missed.",
-    Outcome.INFEASIBLE: "The goal was given up.",
-}
+_MISSED = {Outcome.FAILED: "the goal is missed", Outcome.INFEASIBLE: "the goal was given up"}
 
 
 class Feedback(Context):
-    """The error, or what changed on the page, and the verdict where the episode ended."""
+    """Whether it was right or wrong, where that is known: an error, the episode's verdict. Else what has changed.
+
+    The action is told in words: its JSON would be copied, right or wrong.
+    """
 
     name: ClassVar[str] = "feedback"
 
@@ -33,11 +32,26 @@ class Feedback(Context):
         step = result.steps[index]
         if step.after is None:
             return None
-        came = [f"It failed: {step.error}"] if step.error else changes(step.observation, step.after)
-        if index + 1 == len(result.steps) and result.outcome in _VERDICTS:
-            came.append(_VERDICTS[Outcome(result.outcome)])
-        came.append(f"Reward: {step.reward:g}.")
-        return Told(f"What came of the reply {step.decision.completion.text}: {' '.join(came)}")
+        did, last = _words(step), index + 1 == len(result.steps)
+        missed = step.error or (_MISSED.get(Outcome(result.outcome), "") if last else "")
+        if missed:
+            text = f"{did} is wrong: {missed.removesuffix('.')}. Choose another."
+        elif last and result.solved:
+            text = f"{did} is right: the goal is reached."
+        else:
+            text = f"After {did}: {' '.join(changes(step.observation, step.after))}"
+        return Told(f"{text} Reward: {step.reward:g}." if step.reward else text)
+
+
+def _words(step: Step) -> str:
+    """What was done, as `click button "OK"`."""
+    action = step.decision.action
+    if isinstance(action, str):
+        return "The reply"
+    target = next((one for one in step.observation["elements"] if one["id"] == getattr(action, "id", None)), None)
+    element = "" if target is None else f" {label({**target, 'value': '', 'states': ()})}"
+    rest = {key: value for key, value in action.to_dict().items() if key not in ("action", "id")}
+    return f"{action.name}{element}" + "".join(f" {_cut(str(value))}" for value in rest.values())
 
 
 def changes(before: Observation, after: Observation) -> list[str]:

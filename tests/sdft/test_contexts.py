@@ -159,15 +159,21 @@ def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered
 
 
 def test_feedback_tells_what_came_of_it():
-    result = played(open_task(FORM), in_turn(ORDER[0], {"action": "click", "id": 99}, ORDER[2]), steps=3)
-    filled, failed, sent = (Feedback().tell(result, index) for index in range(3))
+    result = played(open_task(FORM), in_turn(*ORDER[:2], {"action": "click", "id": 99}, ORDER[2]), steps=4)
+    filled, _, failed, sent = (Feedback().tell(result, index) for index in range(4))
     assert all(told.action is None for told in (filled, failed, sent))
-    assert 'New: textbox "Name" value="Ada"' in filled.text
-    assert '{"click":99}: It failed: ' in failed.text
-    assert 'New: link "Home"' in sent.text
-    assert 'Gone: textbox "Name" value="Ada", textbox "City", button "Send"' in sent.text
+    assert filled.text == 'After fill textbox "Name" Ada: New: textbox "Name" value="Ada". Gone: textbox "Name".'
+    assert failed.text.startswith("click is wrong: ")
+    assert failed.text.endswith(". Choose another.")
+    assert sent.text == (
+        'After click button "Send": New: link "Home". '
+        'Gone: textbox "Name" value="Ada", textbox "City" value="Oslo", button "Send".'
+    )
     solved = played("MiniWoB/click-test-v0", oracle)
-    assert "The goal is reached. Reward: 1." in Feedback().tell(solved, 0).text
+    assert Feedback().tell(solved, 0).text == 'click button "Click Me!" is right: the goal is reached. Reward: 1.'
+    solved.outcome, solved.steps[0].reward = "failed", 0.0
+    missed = 'click button "Click Me!" is wrong: the goal is missed. Choose another.'
+    assert Feedback().tell(solved, 0).text == missed
     solved.steps[0].after = None
     assert Feedback().tell(solved, 0) is None
 
