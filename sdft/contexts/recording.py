@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from browser_env.observation import Observation
     from sdft.rollout import Result, Step
 
-ORDER = 0.05
-"""What a step that is not the next in order loses in likeness, for each place that it is away."""
+TOLERANCE = 0.1
+"""Recorded pages that are less alike by no more than this count as the same page."""
 
 ALIKE = 0.5
 """Likeness from which on a page counts as the recorded one: below it, only an element that can't be mistaken is taken
@@ -59,7 +60,7 @@ class Advice:
     action: Action
     """With the ids of the agent's page."""
     likeness: float
-    """How much alike the pages are, from 0 to 1, less what being out of order costs."""
+    """How much alike the pages are, from 0 to 1."""
 
 
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
@@ -120,24 +121,23 @@ def goal_of(result: Result) -> str:
 def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
     """Return what was done in a recording at the page of the last of an agent's steps.
 
-    Of the recorded steps at a page like this one, it is the first that is not done, or the nearest to it. None if the
-    page is not one of the recording's, or has nothing on it that the recorded action could be done to.
+    Of the recorded steps at the page most like this one it is the first that is not done, or the last. None if that is
+    another page, or has nothing on it that the recorded action could be done to.
 
     Args:
         recording: of the same goal.
         steps: the agent's so far; what it did at the last one is not looked at.
     """
     now = steps[-1].observation
-    following = _following(recording, steps[:-1], now)
-    best, found = -1.0, recording.steps[0]
-    for index, shown in enumerate(recording.steps):
-        score = likeness(shown.observation, now) - ORDER * abs(index - following)
-        if score > best:
-            best, found = score, shown
-    action, _, missing = matching(found.action, found.observation["elements"], now["elements"])
-    if missing or not (best >= ALIKE or _unmistakable(action, now["elements"])):
+    alike = [likeness(shown.observation, now) for shown in recording.steps]
+    here = [index for index, value in enumerate(alike) if value >= max(alike) - TOLERANCE]
+    done = _done(recording, steps[:-1], now)
+    following = next((index for index in here if index not in done), here[-1])
+    shown = recording.steps[following]
+    action, _, missing = matching(shown.action, shown.observation["elements"], now["elements"])
+    if missing or not (alike[following] >= ALIKE or _unmistakable(action, now["elements"])):
         return None
-    return Advice(action, best)
+    return Advice(action, alike[following])
 
 
 def likeness(then: Mapping[str, Any], now: Mapping[str, Any]) -> float:
@@ -153,28 +153,27 @@ def _features(observation: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     return features
 
 
-def _following(recording: Recording, steps: Sequence[Step], now: Observation) -> int:
-    """The first of the recorded steps that is not done, the last if all are.
+def _done(recording: Recording, steps: Sequence[Step], now: Observation) -> set[int]:
+    """The recorded steps that are done.
 
-    What leaves its mark on the element itself is done if the mark is there, whoever set it; of several on one element,
-    an earlier one is done if a later one is. The rest is done if the agent did it.
+    What leaves its mark on an element that is still here is done if the mark is there, whoever set it; of several on
+    one element, an earlier one is done if a later one is. The rest is done if the agent did it.
     """
     done = _acted(recording, steps)
     marked: dict[int | None, int] = {}  # by element, the last step whose mark is there
-    for index, shown in enumerate(recording.steps[:-1]):
-        then, after = shown.observation["elements"], recording.steps[index + 1].observation["elements"]
-        number = getattr(shown.action, "id", None)
-        before, mark = _mark(number, then), _mark(number, after)
-        if mark is None or mark == before:
+    for index, (shown, following) in enumerate(pairwise(recording.steps)):
+        then, number = shown.observation["elements"], getattr(shown.action, "id", None)
+        mark = _mark(number, following.observation["elements"])
+        found, _, missing = matching(shown.action, then, now["elements"])
+        if missing or mark in (None, _mark(number, then)):
             continue
         done.discard(index)
-        found, _, missing = matching(shown.action, then, now["elements"])
-        if not missing and _mark(getattr(found, "id", None), now["elements"]) == mark:
+        if _mark(getattr(found, "id", None), now["elements"]) == mark:
             marked[number] = index
     for index, shown in enumerate(recording.steps):
         if index <= marked.get(getattr(shown.action, "id", None), -1):
             done.add(index)
-    return next((index for index in range(len(recording.steps)) if index not in done), len(recording.steps) - 1)
+    return done
 
 
 def _acted(recording: Recording, steps: Sequence[Step]) -> set[int]:

@@ -79,6 +79,23 @@ def test_a_demonstration_tells_what_is_next_in_terms_of_the_students_page(shown,
     assert named(observation, name) != before[name], "the ids must differ, or the test shows nothing"
 
 
+PAGES = """<title>Order</title><label>Name <input></label> <button onclick="document.body.innerHTML =
+'<label>Street <input></label> <label>Town <input></label> <button>Send</button>'">Next</button>"""
+
+
+@pytest.mark.parametrize(
+    ("moves", "name"),
+    [((), "Name"), ((0, 1), "Street"), ((0, 1, 2), "Town"), ((1, 2), "Town"), ((1, 3), "Street"), ((1, 2, 3), "Send")],
+)
+def test_over_several_pages_it_is_the_page_that_counts(moves, name):
+    flow = (("fill", "Name", "Ada"), ("click", "Next"), ("fill", "Street", "Main"), ("fill", "Town", "Oslo"),
+            ("click", "Send"))  # fmt: skip
+    result = played(open_task(PAGES), in_turn(*flow), steps=5)
+    context = Demonstrations([recording_of_result(result)], KINDS)
+    action, observation = told_after(context, *(flow[index] for index in moves), page=PAGES)
+    assert (action.get("fill") or action.get("click")) == named(observation, name)
+
+
 def test_at_the_recorded_end_it_tells_to_finish(shown, ordered):
     action, _ = told_after(shown, *ORDER[:3])
     assert action == {"finish": "done"}
