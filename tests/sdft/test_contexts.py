@@ -152,6 +152,17 @@ def test_a_recording_of_an_open_page_is_a_task_of_its_own(tmp_path):
         task_of("Browser-v0?goal=x")
 
 
+def test_an_open_ended_episode_that_nobody_judges_is_learned_from(tiny_policy, settings):
+    ended = played(open_task(FORM), in_turn({"action": "finish", "answer": "done"}))
+    assert (ended.outcome, ended.trainable) == ("stopped", False)
+    (row,) = samples_of([ended], tiny_policy, Lessons([Feedback()]))
+    assert "After finish done: Nothing changed on the page." in tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
+    chosen = settings.model_copy(update={"tasks": (open_task(FORM),)})
+    with Rollouts(1, max_episode_steps=1) as rollouts:
+        (result,) = rollouts.run(make_agent(tiny_policy, chosen, sampling=True), training_jobs(chosen)[:1])
+    assert (result.outcome, result.steps[0].observation["goal"]) == ("timeout", GOAL)
+
+
 def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered, tmp_path):
     path = tmp_path / "hindsight.jsonl"
     own = Hindsight([], KINDS, path=path)
