@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import gymnasium
 import typer
 
+from scripts.arguments import check_tasks, more_settings
 from scripts.console import console, progress, quiet_libraries
 
 
@@ -30,22 +30,14 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or what came of them."""
-    import envs_registry
-
     quiet_libraries()
-    for task in tasks or []:
-        if task.partition("?")[0] not in gymnasium.registry:
-            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
-        try:
-            envs_registry.task_of(task)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+    check_tasks(tasks or [])
     from pydantic import ValidationError
 
     from sdft.settings import TrainSettings
 
     try:
-        chosen = {**_learned_from(demonstrations or []), **_more(set_ or [])}
+        chosen = {**_learned_from(demonstrations or []), **more_settings(set_ or [])}
         settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
@@ -87,15 +79,3 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
         "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
         "max_episode_steps": max(fields["max_episode_steps"].default, longest),
     }
-
-
-def _more(items: list[str]) -> dict[str, Any]:
-    """Read `name=JSON value` settings."""
-    found: dict[str, Any] = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
-    return found
