@@ -42,20 +42,52 @@ def main(
         known = ", ".join(TrainSettings.model_fields)
         raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
 
+    for task in settings.evaluate_tasks:
+        if task not in gymnasium.registry:
+            raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
+    if resume:
+        from sdft.checkpoint_files import last_step
+
+        last = last_step(out)
+        console.print(
+            f"{out} holds no checkpoint yet: starting from the beginning."
+            if last is None
+            else f"Going on from step {last} of {steps}, by the last checkpoint in {out / 'checkpoints'}."
+        )
     from sdft.train import train
 
     try:
         with progress("Training", steps) as update:
             summary = train(
-                settings, out, resume=resume,
-                progress=lambda step, logs: update(step, note=f"divergence {logs['loss']:.3f}"),
+                settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip
     except ValueError as error:
         console.print(str(error), style="red")
         return 1
     del summary["model"]
-    print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
+    print(json.dumps(summary, indent=1) if as_json else _told(summary))
     return 0
+
+
+def _note(logs: dict[str, float]) -> str:
+    """Say in a few words how a step went."""
+    note = f"divergence {logs['loss']:.3f}"
+    return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """Say what a run has left."""
+    told = f"Adapter: {summary['adapter']}"
+    if "evaluation" not in summary:
+        return told
+    found = summary["evaluation"]
+    (best, base), times = (found["best"], found["base"]), found["rollbacks"]
+    rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
+    return (
+        f"{told}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
+        f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
+        f"{times} return{'' if times == 1 else 's'} to the best state"
+    )
 
 
 def _more(items: list[str]) -> dict[str, Any]:

@@ -1,0 +1,281 @@
+"""The best state of a run is kept, a fall is undone, and a run that is killed ends as an unbroken one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from agents.adapters.identity import read_about
+from agents.policies.transformers import TransformersPolicy
+from browser_env import EnvError
+from browser_env.env import AsyncBrowserEnv
+from sdft.checkpoint_files import checkpoint, discard, forget_old, last_step, publish, steps_saved
+from sdft.heldout import Evaluation, better, fault
+from sdft.train import train
+
+ROOT = Path(__file__).parents[2]
+WEIGHTS = "adapter_model.safetensors"
+
+
+@pytest.fixture
+def tiny_folder(tiny_policy, tokenizer, tmp_path):
+    """The tiny model on disk, for other processes to load."""
+    tiny_policy.model.save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+@pytest.fixture
+def watched(settings, tiny_folder):
+    """Settings of a run that evaluates itself."""
+    return settings.model_copy(
+        update={"model": str(tiny_folder), "evaluate_every": 2, "evaluate_seeds": 1, "max_perplexity_rise": 1e9}
+    )
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def command(settings, run, *before):
+    changed = settings.model_dump(mode="json", exclude={"tasks", "model", "steps", "seed"}, exclude_defaults=True)
+    more = [part for name, value in changed.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    start = [sys.executable, *before] if before else [sys.executable, "-m", "scripts.cli"]
+    return [*start, "train", *settings.tasks, "--model", settings.model, "--steps", str(settings.steps),
+            "--out", str(run), "--resume", *more]  # fmt: skip
+
+
+def start(settings, run, *before):
+    return subprocess.Popen(
+        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def same_run(one, other):
+    """Do two runs leave the same, byte for byte, and say the same of themselves but for times and memory?"""
+    assert (one / "adapter" / WEIGHTS).read_bytes() == (other / "adapter" / WEIGHTS).read_bytes()
+
+    def plain(line):
+        return {name: value for name, value in line.items() if "second" not in name and "memory" not in name}
+
+    assert [plain(line) for line in lines_of(one)] == [plain(line) for line in lines_of(other)]
+    about = [read_about(run / "adapter") for run in (one, other)]
+    assert about[0].get("evaluation") == about[1].get("evaluation")
+
+
+# Folders
+
+
+def folder_with(path, **files):
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def test_a_folder_has_its_name_only_when_it_is_complete(tmp_path):
+    made = folder_with(tmp_path / "unfinished" / "checkpoint-2", new="2")
+    folder_with(tmp_path / "checkpoint-2", old="1")
+    publish(made, tmp_path / "checkpoint-2")
+    assert [path.name for path in (tmp_path / "checkpoint-2").iterdir()] == ["new"]
+    assert not made.exists()
+    assert steps_saved(tmp_path) == [2]
+    discard(tmp_path / "checkpoint-2")
+    discard(tmp_path / "checkpoint-2")
+    assert steps_saved(tmp_path) == []
+    assert last_step(tmp_path) is None
+
+
+def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path):
+    for step, best in [(0, 0), (2, 2), (4, 2), (6, 2), (8, 8)]:
+        folder_with(checkpoint(tmp_path, step), **{"trainer_state.json": json.dumps({"best_global_step": best})})
+    forget_old(tmp_path, 2)
+    assert steps_saved(tmp_path) == [2, 6, 8]  # 6 can't be gone on from without 2
+    folder_with(checkpoint(tmp_path, 10), **{"trainer_state.json": json.dumps({"best_global_step": None})})
+    forget_old(tmp_path, 2)
+    assert steps_saved(tmp_path) == [8, 10]
+
+
+# What is the best, and what is a fall
+
+
+def evaluation(*solved, step=2, perplexity=10.0):
+    """One task; an episode is solved (1), not (0), or lost to the infrastructure (None)."""
+    judged = {seed: bool(one) for seed, one in enumerate(solved) if one is not None}
+    return Evaluation(
+        step=step, solved={"a": judged}, env_errors=len(solved) - len(judged), perplexity=perplexity, drift=0.0
+    )
+
+
+def test_a_fall_is_one_of_success_or_of_general_ability(settings):
+    base, best = evaluation(0, 0, 0, 0, 0, step=0), evaluation(1, 1, 1, 1, 0)
+    assert fault(evaluation(1, 1, 1, 0, 0), best, base, settings) == ""  # by 0.2, which is not more than 0.2
+    assert fault(evaluation(1, 1, 0, 0, 0), best, base, settings) == (
+        "held-out success fell from 0.80 (step 2) to 0.40"
+    )
+    assert fault(evaluation(1, 1, 1, 1, 1, perplexity=11.0), best, base, settings) == ""
+    assert "perplexity rose from 10.00 to 11.10" in fault(evaluation(1, perplexity=11.1), best, base, settings)
+    assert "perplexity rose" in fault(evaluation(1, perplexity=float("nan")), best, base, settings)
+
+
+def test_a_failure_of_the_infrastructure_is_never_a_fall(settings):
+    base, best = evaluation(0, 0, 0, step=0), evaluation(1, 1, 0)
+    assert fault(evaluation(None, None, 0), best, base, settings) == ""
+    assert fault(evaluation(None, None, None), best, base, settings) == ""
+    assert fault(evaluation(None, 0, None), best, base, settings) != ""
+
+
+def test_the_best_solves_most_and_forgets_least_and_was_judged_in_full():
+    best = evaluation(1, 0)
+    assert better(evaluation(1, 1, perplexity=10.5), best)
+    assert not better(evaluation(1, 0), best)
+    assert better(evaluation(0, 1, perplexity=9.0), best)
+    assert not better(evaluation(0, 0, perplexity=9.0), best)
+    assert not better(evaluation(1, None), best)
+    assert better(evaluation(1, 1), evaluation(0, None))
+    assert better(evaluation(1), evaluation(None))
+    assert not better(evaluation(None), evaluation(None))
+
+
+def test_seeds_of_evaluation_are_not_those_of_training(settings):
+    from pydantic import ValidationError
+
+    from sdft.settings import TrainSettings
+
+    chosen = settings.model_dump() | {"evaluate_every": 1, "first_evaluation_seed": 5}
+    with pytest.raises(ValidationError, match="among those of training"):
+        TrainSettings(**chosen)
+    TrainSettings(**chosen | {"first_evaluation_seed": 6})
+
+
+# On a real model, in real episodes
+
+
+def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tmp_path):
+    chosen = settings.model_copy(
+        update={"evaluate_every": 1, "evaluate_seeds": 1, "learning_rate": 30.0, "max_rollbacks": 2,
+                "evaluate_tasks": ("MiniWoB/click-test-v0",)}
+    )  # fmt: skip
+    run = tmp_path / "run"
+    summary = train(chosen, run, policy=tiny_policy)
+    lines = lines_of(run)
+    assert [line["step"] for line in lines] == [0, 1, 2]  # of 4: it stopped
+    assert set(lines[0]["evaluation/tasks"]) == {*settings.tasks, "MiniWoB/click-test-v0"}
+    limit = lines[0]["evaluation/perplexity"] * 1.1
+    for line, times in zip(lines[1:], (1, 2), strict=True):
+        assert line["evaluation/perplexity"] is None or line["evaluation/perplexity"] > limit
+        assert "perplexity rose" in line["rollback"]
+        assert (line["rollbacks"], line["best_step"]) == (times, 0)
+    assert lines[2]["learning_rate"] == pytest.approx(30.0 * 0.5 * 3 / 4)  # halved, one of four steps done
+    steps = [checkpoint(run / "checkpoints", step) for step in (0, 1, 2)]
+    for part in (WEIGHTS, f"teacher/{WEIGHTS}"):
+        assert len({(step / part).read_bytes() for step in steps}) == 1
+    for step in steps:
+        assert not torch.load(step / "optimizer.pt", weights_only=True)["state"]  # as new, as before the first step
+    assert (run / "adapter" / WEIGHTS).read_bytes() == (steps[0] / WEIGHTS).read_bytes()
+    about = read_about(run / "adapter")["evaluation"]
+    assert (about["best"]["step"], about["rollbacks"]) == (0, 2)
+    assert all(
+        torch.equal(value, summary["model"].state_dict()[name.replace(".weight", ".default.weight")])
+        for name, value in load_file(run / "adapter" / WEIGHTS).items()
+    )
+    again = train(chosen, run, policy=TransformersPolicy(summary["model"].unload(), tiny_policy.tokenizer), resume=True)
+    assert [line["step"] for line in lines_of(run)] == [0, 1, 2]  # it stays stopped
+    assert again["evaluation"] == summary["evaluation"]
+
+
+def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, tmp_path, monkeypatch):
+    only = "MiniWoB/click-test-v0"  # one button, so that any click solves it
+    chosen = watched.model_copy(
+        update={"evaluate_tasks": (only,), "actions": ("click",), "learning_rate": 0.0, "max_success_fall": 0.0}
+    )
+    original, resets = AsyncBrowserEnv.reset, []
+
+    async def flaky(self, *, seed=None, options=None):
+        if self.task.id == only:
+            resets.append(seed)
+            if len(resets) > 1:
+                raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", flaky)
+    train(chosen, tmp_path / "run")
+    lines = lines_of(tmp_path / "run")
+    assert lines[0]["evaluation/tasks"][only] == 1.0
+    for line in (lines[2], lines[4]):
+        assert line["evaluation/success"] < lines[0]["evaluation/success"]
+        assert line["evaluation/env_errors"] == 1
+        assert (line["rollbacks"], line["best_step"]) == (0, 0)
+        assert "rollback" not in line
+
+
+def test_other_settings_don_t_go_on_with_a_run(watched, tmp_path):
+    chosen = watched.model_copy(update={"steps": 1, "evaluate_every": 0})
+    train(chosen, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
+        train(chosen.model_copy(update={"learning_rate": 0.1}), tmp_path / "run", resume=True)
+
+
+# Killed
+
+
+def test_a_run_that_is_killed_ends_as_an_unbroken_one(watched, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(watched, broken)
+    metrics = broken / "metrics.jsonl"
+    try:
+        while process.poll() is None and not (metrics.exists() and '"step": 3' in metrics.read_text()):
+            time.sleep(0.01)
+    finally:
+        process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert last_step(broken) == 2
+    train(watched, broken, resume=True)
+    train(watched, whole)
+    assert [line["step"] for line in lines_of(broken)] == [0, 1, 2, 3, 4]
+    same_run(whole, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_run_that_is_killed_at_all_bad_moments_ends_as_an_unbroken_one(watched, tmp_path):
+    chosen = watched.model_copy(update={"steps": 9, "checkpoint_every": 3})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    driver = str(Path(__file__).with_name("killed.py"))
+    saved = []
+    for moment, count in [
+        ("evaluation", 1),  # of the base model
+        ("checkpoint half written", 1),  # the first one
+        ("rollout", 6),
+        ("checkpoint without its name", 2),
+        ("line of metrics", 3),
+        ("evaluation", 1),
+        ("teacher not moved yet", 2),
+        ("old checkpoint half removed", 1),
+        ("checkpoint half written", 5),
+        ("adapter without its name", 1),
+    ]:
+        process = start(chosen, broken, driver, moment, str(count))
+        said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, (moment, said)
+        saved.append(last_step(broken))
+    assert not (broken / "adapter").exists()
+    assert saved[-1] == 9
+    process = start(chosen, broken)
+    said = process.communicate()
+    assert process.returncode == 0, said
+    assert "Going on from step 9 of 9" in " ".join(said[1].split())
+    train(chosen, whole)
+    assert [line["step"] for line in lines_of(broken)] == list(range(10))
+    same_run(whole, broken)
+    shutil.rmtree(broken)
