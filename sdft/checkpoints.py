@@ -139,8 +139,11 @@ class CheckpointManager(TrainerCallback, ExportableState):
     def restore_best(self) -> None:
         """Put adapter and teacher of the best state into the model."""
         assert self.best is not None
+        model = self._trainer.model
+        training = model.training
         self._trainer._load_from_checkpoint(str(checkpoint(self._folder, self.best.step)))
-        activate(self._trainer.model, STUDENT)
+        activate(model, STUDENT)
+        model.train(training)  # PEFT leaves a model in evaluation mode, by which TRL tells what figures are for
 
     def _evaluate(self, step: int) -> Evaluation:
         start = time.perf_counter()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from browser_env import EnvError
 from browser_env.env import AsyncBrowserEnv
 from sdft.checkpoint_files import checkpoint, discard, forget_old, last_step, publish, steps_saved
 from sdft.heldout import Evaluation, better, fault
+from sdft.retention import general_text
 from sdft.train import train
 
 ROOT = Path(__file__).parents[2]
@@ -160,19 +160,33 @@ def test_seeds_of_evaluation_are_not_those_of_training(settings):
 # On a real model, in real episodes
 
 
+def teach_words(policy):
+    """Make the tiny model say every token as often as the general text does: now there is something to forget.
+
+    The first number of an embedding outweighs the others, so that it alone decides what is said.
+    """
+    model, ids = policy.model, policy.tokenizer.encode(general_text())
+    often = torch.bincount(torch.tensor(ids), minlength=model.config.vocab_size) + 0.1
+    with torch.no_grad():
+        model.get_input_embeddings().weight[:, 0] = -(often / often.sum()).log() / model.config.hidden_size**0.5
+        model.model.norm.weight[0] = -1.0
+
+
 def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tmp_path):
     chosen = settings.model_copy(
         update={"evaluate_every": 1, "evaluate_seeds": 1, "learning_rate": 30.0, "max_rollbacks": 2,
-                "evaluate_tasks": ("MiniWoB/click-test-v0",)}
+                "least_first_divergence": 0.0, "evaluate_tasks": ("MiniWoB/click-test-v0",)}
     )  # fmt: skip
     run = tmp_path / "run"
+    teach_words(tiny_policy)
     summary = train(chosen, run, policy=tiny_policy)
     lines = lines_of(run)
     assert [line["step"] for line in lines] == [0, 1, 2]  # of 4: it stopped
     assert set(lines[0]["evaluation/tasks"]) == {*settings.tasks, "MiniWoB/click-test-v0"}
     limit = lines[0]["evaluation/perplexity"] * 1.1
     for line, times in zip(lines[1:], (1, 2), strict=True):
-        assert line["evaluation/perplexity"] is None or line["evaluation/perplexity"] > limit
+        assert line["evaluation/perplexity"] > limit
+        assert line["rows"] <= settings.max_rows
         assert "perplexity rose" in line["rollback"]
         assert (line["rollbacks"], line["best_step"]) == (times, 0)
     assert lines[2]["learning_rate"] == pytest.approx(30.0 * 0.5 * 3 / 4)  # halved, one of four steps done
@@ -196,7 +210,13 @@ def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tm
 def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, tmp_path, monkeypatch):
     only = "MiniWoB/click-test-v0"  # one button, so that any click solves it
     chosen = watched.model_copy(
-        update={"evaluate_tasks": (only,), "actions": ("click",), "learning_rate": 0.0, "max_success_fall": 0.0}
+        update={
+            "steps": 2,
+            "evaluate_tasks": (only,),
+            "actions": ("click",),
+            "learning_rate": 0.0,
+            "max_success_fall": 0.0,
+        }
     )
     original, resets = AsyncBrowserEnv.reset, []
 
@@ -211,45 +231,55 @@ def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, 
     train(chosen, tmp_path / "run")
     lines = lines_of(tmp_path / "run")
     assert lines[0]["evaluation/tasks"][only] == 1.0
-    for line in (lines[2], lines[4]):
-        assert line["evaluation/success"] < lines[0]["evaluation/success"]
-        assert line["evaluation/env_errors"] == 1
-        assert (line["rollbacks"], line["best_step"]) == (0, 0)
-        assert "rollback" not in line
+    assert lines[2]["evaluation/success"] < lines[0]["evaluation/success"]
+    assert lines[2]["evaluation/env_errors"] == 1
+    assert (lines[2]["rollbacks"], lines[2]["best_step"]) == (0, 0)
+    assert "rollback" not in lines[2]
 
 
-def test_other_settings_don_t_go_on_with_a_run(watched, tmp_path):
-    chosen = watched.model_copy(update={"steps": 1, "evaluate_every": 0})
-    train(chosen, tmp_path / "run")
+def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
+    folder_with(tmp_path / "checkpoints" / "checkpoint-2")
+    (tmp_path / "settings.json").write_text(settings.model_dump_json())
     with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
-        train(chosen.model_copy(update={"learning_rate": 0.1}), tmp_path / "run", resume=True)
+        train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)
 
 
 # Killed
 
 
+@pytest.mark.timeout(400)
 def test_a_run_that_is_killed_ends_as_an_unbroken_one(watched, tmp_path):
+    chosen = watched.model_copy(update={"steps": 3})
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    process = start(watched, broken)
+    process = start(chosen, broken)
     metrics = broken / "metrics.jsonl"
     try:
-        while process.poll() is None and not (metrics.exists() and '"step": 3' in metrics.read_text()):
+        while process.poll() is None and not (metrics.exists() and '"step": 2' in metrics.read_text()):
             time.sleep(0.01)
     finally:
         process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert last_step(broken) == 2
-    train(watched, broken, resume=True)
-    train(watched, whole)
-    assert [line["step"] for line in lines_of(broken)] == [0, 1, 2, 3, 4]
+    assert last_step(broken) in (0, 2)  # the checkpoint of step 2 was about to be written
+    train(chosen, broken, resume=True)
+    train(chosen, whole)
+    assert [line["step"] for line in lines_of(broken)] == [0, 1, 2, 3]
     same_run(whole, broken)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_run_that_is_killed_at_all_bad_moments_ends_as_an_unbroken_one(watched, tmp_path):
-    chosen = watched.model_copy(update={"steps": 9, "checkpoint_every": 3})
+    # Steps so long that the model gets worse again and again, so that there are returns to the best state.
+    chosen = watched.model_copy(
+        update={
+            "steps": 9,
+            "checkpoint_every": 3,
+            "learning_rate": 30.0,
+            "max_perplexity_rise": 0.01,
+            "max_rollbacks": 20,
+        }
+    )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     driver = str(Path(__file__).with_name("killed.py"))
     saved = []
@@ -277,5 +307,5 @@ def test_a_run_that_is_killed_at_all_bad_moments_ends_as_an_unbroken_one(watched
     assert "Going on from step 9 of 9" in " ".join(said[1].split())
     train(chosen, whole)
     assert [line["step"] for line in lines_of(broken)] == list(range(10))
+    assert lines_of(broken)[-1]["rollbacks"] >= 2
     same_run(whole, broken)
-    shutil.rmtree(broken)
