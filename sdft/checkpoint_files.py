@@ -61,7 +61,12 @@ def discard(folder: Path) -> None:
 
 
 def forget_old(folder: Path, keep: int) -> None:
-    """Remove all checkpoints but the newest `keep`, and those that these name as the best of their run."""
+    """Remove all checkpoints but the newest `keep`, and those that these name as the best of their run.
+
+    What a kill left of a removal goes, too.
+    """
+    for path in folder.glob(f"{UNFINISHED}-*"):
+        shutil.rmtree(path)
     steps = steps_saved(folder)
     newest = steps[-keep:]
     kept = {*newest, *(trainer_state(folder, step).get("best_global_step") for step in newest)}

@@ -45,6 +45,7 @@ class WholeCheckpoints(Trainer):
         if self.is_world_process_zero():
             step = self.state.global_step
             publish(checkpoint(made, step), checkpoint(folder, step))
+            made.rmdir()
             forget_old(folder, self.args.save_total_limit)
         self.accelerator.wait_for_everyone()
 

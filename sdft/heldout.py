@@ -44,15 +44,14 @@ class Evaluation(BaseModel):
 
     def figures(self) -> dict[str, float]:
         """Return the columns of metrics.jsonl."""
+        rates = {task: sum(seeds.values()) / len(seeds) for task, seeds in self.solved.items() if seeds}
         found = {
             "evaluation/perplexity": self.perplexity,
             "evaluation/drift": self.drift,
             "evaluation/env_errors": float(self.env_errors),
+            **{f"evaluation/tasks/{task}": rate for task, rate in rates.items()},
         }
-        if self.success is not None:
-            found["evaluation/success"] = self.success
-        return found | {f"evaluation/tasks/{task}": sum(seeds.values()) / len(seeds) for task, seeds in
-                        self.solved.items() if seeds}  # fmt: skip
+        return found if self.success is None else {**found, "evaluation/success": self.success}
 
 
 def success(solved: Solved) -> float | None:

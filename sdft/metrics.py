@@ -101,8 +101,8 @@ class MetricsLog(TrainerCallback):
 
     def all_seconds(self, digits: int) -> dict[str, float]:
         """Return the wall-clock of all starts, by what it went into and in `total`."""
-        return {name: round(spent, digits) for name, spent in
-                {"total": time.time() - self._start, **self.seconds}.items()}  # fmt: skip
+        spent = {"total": time.time() - self._start, **self.seconds}
+        return {name: round(value, digits) for name, value in spent.items()}
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
         """Write the step's metrics."""
