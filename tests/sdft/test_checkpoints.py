@@ -67,7 +67,9 @@ def start(settings, run, *before):
 
 def same_run(one, other):
     """Do two runs leave the same, byte for byte, and say the same of themselves but for times and memory?"""
-    assert (one / "adapter" / WEIGHTS).read_bytes() == (other / "adapter" / WEIGHTS).read_bytes()
+    last = f"checkpoints/checkpoint-{last_step(one)}"
+    for part in (f"adapter/{WEIGHTS}", *(f"{last}/{name}" for name in (WEIGHTS, f"teacher/{WEIGHTS}", "optimizer.pt"))):
+        assert (one / part).read_bytes() == (other / part).read_bytes(), part
 
     def plain(line):
         return {name: value for name, value in line.items() if "second" not in name and "memory" not in name}
