@@ -214,6 +214,7 @@ def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tm
     assert again["evaluation"] == summary["evaluation"]
 
 
+@pytest.mark.slow
 def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, tmp_path, monkeypatch):
     only = "MiniWoB/click-test-v0"  # one button, so that any click solves it
     chosen = watched.model_copy(
