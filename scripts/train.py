@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
+from scripts.arguments import check_learnable, more_settings
 from scripts.console import console, progress, quiet_libraries
 
 
@@ -23,20 +24,14 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Train an adapter on the tasks' own episodes, taught by their oracles."""
-    import envs_registry
-
     quiet_libraries()
-    for task in tasks:
-        if task not in gymnasium.registry:
-            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
-        if not envs_registry.task_of(task).has_oracle:
-            raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
+    check_learnable(tasks)
     from pydantic import ValidationError
 
     from sdft.settings import TrainSettings
 
     try:
-        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **_more(set_ or []))
+        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **more_settings(set_ or []))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         known = ", ".join(TrainSettings.model_fields)
@@ -88,15 +83,3 @@ def _told(summary: dict[str, Any]) -> str:
         f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
         f"{times} return{'' if times == 1 else 's'} to the best state"
     )
-
-
-def _more(items: list[str]) -> dict[str, Any]:
-    """Read `name=JSON value` settings."""
-    found: dict[str, Any] = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
-    return found

@@ -123,7 +123,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Evaluate, keep or go back, when it is time to."""
-        if state.global_step % self._settings.evaluate_every and state.global_step < state.max_steps:
+        if state.global_step % self._settings.evaluate_every and not control.should_training_stop:
             return
         assert self.base is not None
         assert self.best is not None

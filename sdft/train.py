@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import PrinterCallback
 from trl.experimental.sdft import SDFTConfig
 
@@ -17,7 +16,8 @@ from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
 from browser_env.episode import write_atomically
-from sdft.adapter import save_adapter
+from sdft.adapter import save_adapter, student
+from sdft.callbacks import Clock, keepers
 from sdft.checkpoint_files import checkpoint, last_step
 from sdft.checkpoints import CheckpointManager
 from sdft.gates import Gates
@@ -33,10 +33,15 @@ _MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
 
 
 def make_agent(
-    policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True
+    policy: TransformersPolicy,
+    settings: TrainSettings,
+    *,
+    sampling: bool,
+    constrained: bool = True,
+    kind: type[LLMAgent] = LLMAgent,
 ) -> LLMAgent:
     """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    return LLMAgent(
+    return kind(
         policy,
         constrained=constrained,
         temperature=settings.temperature if sampling else 0.0,
@@ -91,6 +96,7 @@ def train(
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
+    clock = Clock(folder / "metrics.jsonl", settings.minutes)
     with (
         reporting(settings.report_to, folder / "logs"),
         Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts,
@@ -102,18 +108,11 @@ def train(
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
-            model=policy.model,
+            **student(policy, settings),
             processing_class=policy.tokenizer,
             args=_arguments(settings, checkpoints),
             train_dataset=dataset,
-            peft_config=LoraConfig(
-                r=settings.lora_rank,
-                lora_alpha=2 * settings.lora_rank,
-                lora_dropout=0.0,
-                target_modules=list(settings.lora_targets),
-                task_type="CAUSAL_LM",
-            ),
-            callbacks=[log],
+            callbacks=[clock, log, *keepers(settings, folder, base)],
         )
         trainer.remove_callback(PrinterCallback)
         trainer.seconds.update(log.seconds)
@@ -131,6 +130,8 @@ def train(
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
+        "steps": max(trainer.state.global_step, last or 0),
+        "cut_off": clock.cut_off,
         "seconds": log.all_seconds(1),
         **({} if manager is None else {"evaluation": manager.summary()}),
     }
@@ -157,17 +158,9 @@ def _settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
 
 def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
     return SDFTConfig(
-        output_dir=str(checkpoints),
-        max_steps=settings.steps,
+        **shared_arguments(settings, checkpoints),
         per_device_train_batch_size=settings.episodes_per_step,
-        gradient_accumulation_steps=1,
         shuffle_dataset=False,
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
-        lr_scheduler_type="linear",
-        max_grad_norm=settings.max_grad_norm,
-        weight_decay=0.0,
-        seed=settings.seed,
         temperature=settings.temperature,
         max_prompt_length=None,
         max_completion_length=settings.max_new_tokens,
@@ -182,6 +175,21 @@ def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
         distillation_is_clip=settings.importance_clip,
         num_loss_tokens_to_skip=settings.skip_tokens,
         disable_dropout=True,
+    )
+
+
+def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
+    """Return the trainer arguments that are the same for every way to train."""
+    return dict(  # noqa: C408  (the same form as the arguments above)
+        output_dir=str(checkpoints),
+        max_steps=settings.steps,
+        gradient_accumulation_steps=1,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type="linear",
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        seed=settings.seed,
         gradient_checkpointing=False,
         bf16=False,
         use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
