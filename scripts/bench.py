@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scripts import bench_run
+from scripts import bench_learn, bench_run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -20,6 +20,7 @@ def _group() -> None:
 
 
 app.command("run")(bench_run.main)
+app.command("learn")(bench_learn.main)
 
 
 @app.command("suites")
@@ -243,6 +244,22 @@ def rollouts(
         growth(given, scale, contexts=contexts, cpus=cpus, policies=policies, version_seconds=version_seconds)
     )
     print(json.dumps(points, indent=1)) if as_json else show_growth(points)
+
+
+@app.command("contexts")
+def contexts(
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    task: Annotated[list[str] | None, typer.Option(help="A MiniWoB++ task with an oracle; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(help="Episodes of each task.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="The first of them.")] = 1_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure how much likelier the right action becomes with each thing that a teacher can be told."""
+    from scripts.bench_contexts import TASKS, measure, show
+    from scripts.console import quiet_libraries
+
+    quiet_libraries()
+    _tell(measure(model, task or TASKS, seeds, seed), show, as_json)
 
 
 @app.command("report")

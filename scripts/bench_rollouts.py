@@ -58,13 +58,13 @@ def measure(
     import torch
 
     from agents.policies.transformers import TransformersPolicy
+    from sdft.loading import lora_config
     from sdft.rollouts.models import LocalModel
     from sdft.teacher import student_weights
-    from sdft.train import lora_of
 
     policy = TransformersPolicy(model)
     settings = _settings(policy.name, contexts, steps)
-    acting = LocalModel(policy.name, lora_of(settings)).make()  # with an adapter, as in training
+    acting = LocalModel(policy.name, lora_config(policy.model, settings)).make()  # with an adapter, as in training
     weights = student_weights(acting.policy.model)
     rates: dict[str, list[float]] = {}
     figures: dict[str, float] = {}
@@ -133,13 +133,13 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
 @contextmanager
 def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
     """A generator with so many browser workers, which share a half of this machine's processors."""
+    from sdft.adapter import student
     from sdft.generating import generating
     from sdft.rollouts.ray_generator import RayGenerator
-    from sdft.train import lora_of
 
     chosen = settings.model_copy(update=_shares(workers))
     environment = {"max_episode_steps": settings.max_episode_steps}
-    with generating(chosen, policy, lora_of(settings), environment) as generator:
+    with generating(chosen, policy, student(policy, chosen), environment) as generator:
         assert isinstance(generator, RayGenerator)
         generator.wait_ready()
         yield generator
@@ -234,8 +234,8 @@ def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     """How much of the shorter of generation and training went on beside the other, from a run's metrics.
 
     The first step is left out, since nothing can be made ahead of it. A step's generation is compared with the
-    training of the step before. What is hidden is time in which both went on: where they share the same processors, each
-    is slower beside the other, so look at the seconds of a step, too.
+    training of the step before. What is hidden is time in which both went on: where they share the same processors,
+    each is slower beside the other, so look at the seconds of a step, too.
     """
     learned = [line["seconds"]["learn"] for line in lines]
     training = [learned[0], *(after - before for before, after in itertools.pairwise(learned))]

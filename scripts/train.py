@@ -1,4 +1,4 @@
-"""`selfsurf train`: trains an adapter by SDFT on tasks with an oracle."""
+"""`selfsurf train`: trains an adapter by SDFT on tasks, or on recorded episodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
+from scripts.arguments import check_tasks, more_settings
 from scripts.console import console, progress, quiet_libraries
 
 
 def main(
-    tasks: Annotated[list[str], typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0.")],
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0; those of --demonstrations if not given."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for adapter, checkpoints and metrics.")] = Path("runs/train"),
+    demonstrations: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of a recorded episode that reached its goal, or of many, to learn from."),
+    ] = None,
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
     steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 25,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -22,49 +30,88 @@ def main(
     resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
-    """Train an adapter on the tasks' own episodes, taught by their oracles."""
-    import envs_registry
-
+    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or what came of them."""
     quiet_libraries()
-    for task in tasks:
-        if task not in gymnasium.registry:
-            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
-        if not envs_registry.task_of(task).has_oracle:
-            raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
+    check_tasks(tasks or [])
     from pydantic import ValidationError
 
     from sdft.settings import TrainSettings
 
     try:
-        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **_more(set_ or []))
+        chosen = {**_learned_from(demonstrations or []), **more_settings(set_ or [])}
+        settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         known = ", ".join(TrainSettings.model_fields)
         raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
 
+    for task in settings.evaluate_tasks:
+        if task not in gymnasium.registry:
+            raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
+    from sdft.checkpoint_files import last_step
+    from sdft.processes import is_first
+
+    if resume and is_first():
+        last = last_step(out)
+        console.print(
+            f"{out} holds no checkpoint yet: starting from the beginning."
+            if last is None
+            else f"Going on from step {last} of {steps}, by the last checkpoint in {out / 'checkpoints'}."
+        )
     from sdft.train import train
 
     try:
         with progress("Training", steps) as update:
             summary = train(
-                settings, out, resume=resume,
-                progress=lambda step, logs: update(step, note=f"divergence {logs['loss']:.3f}"),
+                settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip
     except ValueError as error:
         console.print(str(error), style="red")
         return 1
+    if not is_first():
+        return 0
     del summary["model"]
-    print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
+    print(json.dumps(summary, indent=1) if as_json else _told(summary))
     return 0
 
 
-def _more(items: list[str]) -> dict[str, Any]:
-    """Read `name=JSON value` settings."""
-    found: dict[str, Any] = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
-    return found
+def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
+    """The settings that follow from recorded episodes: room for all that was done in them."""
+    if not demonstrations:
+        return {}
+    from agents.constraint import KINDS
+    from sdft.contexts.recording import load_recordings
+    from sdft.settings import TrainSettings
+
+    recordings = load_recordings(demonstrations)
+    fields = TrainSettings.model_fields
+    known = fields["actions"].default
+    done = sorted({shown.action.name for recording in recordings for shown in recording.steps})
+    longest = max(len(recording.steps) for recording in recordings)
+    return {
+        "contexts": ("demonstration",),
+        "demonstrations": tuple(str(folder) for folder in demonstrations),
+        "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
+        "max_episode_steps": max(fields["max_episode_steps"].default, longest),
+    }
+
+
+def _note(logs: dict[str, float]) -> str:
+    """Say in a few words how a step went."""
+    note = f"divergence {logs['loss']:.3f}"
+    return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """Say what a run has left."""
+    told = f"Adapter: {summary['adapter']}"
+    if "evaluation" not in summary:
+        return told
+    found = summary["evaluation"]
+    (best, base), times = (found["best"], found["base"]), found["rollbacks"]
+    rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
+    return (
+        f"{told}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
+        f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
+        f"{times} return{'' if times == 1 else 's'} to the best state"
+    )

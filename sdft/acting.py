@@ -7,9 +7,16 @@ from agents.policy import Policy
 from sdft.settings import TrainSettings
 
 
-def make_agent(policy: Policy, settings: TrainSettings, *, sampling: bool, constrained: bool = True) -> LLMAgent:
+def make_agent(
+    policy: Policy,
+    settings: TrainSettings,
+    *,
+    sampling: bool,
+    constrained: bool = True,
+    kind: type[LLMAgent] = LLMAgent,
+) -> LLMAgent:
     """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    return LLMAgent(
+    return kind(
         policy,
         constrained=constrained,
         temperature=settings.temperature if sampling else 0.0,
@@ -17,5 +24,7 @@ def make_agent(policy: Policy, settings: TrainSettings, *, sampling: bool, const
         max_prompt_tokens=settings.max_prompt_tokens,
         actions=settings.actions,
         guards=False,
+        vision=settings.vision if policy.sees_images else "none",
+        max_image_side=settings.max_image_side,
         seed=settings.seed,
     )

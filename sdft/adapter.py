@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents.adapters.identity import write_about
+from agents.adapters.identity import check_base, write_about
+from sdft.checkpoint_files import UNFINISHED, discard, publish
+from sdft.loading import lora_config
+
+if TYPE_CHECKING:
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.settings import TrainSettings
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
-    """Write the student's adapter in PEFT's format with `about` beside it, and return the folder."""
+    """Write the student's adapter in PEFT's format with `about` beside it, and return the folder.
+
+    A kill leaves no half of it. One that was there before is replaced.
+    """
     from sdft.teacher import STUDENT
 
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(str(folder), selected_adapters=[STUDENT])
-    write_about(folder, about)
+    made = folder.with_name(f"{folder.name}.{UNFINISHED}")
+    discard(made)
+    made.mkdir(parents=True)
+    model.save_pretrained(str(made), selected_adapters=[STUDENT])
+    write_about(made, about)
+    publish(made, folder)
     return folder
+
+
+def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
+    """Return the policy's model with an adapter from disk as the student's, to be trained further.
+
+    Raises:
+        FileNotFoundError: the folder holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+    """
+    from peft import PeftModel
+
+    from sdft.teacher import STUDENT
+
+    check_base(adapter, policy.source, model=policy.model, name=policy.name)
+    return PeftModel.from_pretrained(policy.model, str(adapter), adapter_name=STUDENT, is_trainable=True)
+
+
+def student(policy: TransformersPolicy, settings: TrainSettings) -> dict[str, Any]:
+    """Return what a trainer is given to train: `model` and `peft_config`, a new adapter or one from disk."""
+    if settings.start_from is not None:
+        return {"model": trainable(policy, settings.start_from), "peft_config": None}
+    return {"model": policy.model, "peft_config": lora_config(policy.model, settings)}

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def generating(
-    settings: TrainSettings, policy: TransformersPolicy, lora: Any, env_options: dict[str, Any]
+    settings: TrainSettings, policy: TransformersPolicy, learner: dict[str, Any], env_options: dict[str, Any]
 ) -> Iterator[Generator | None]:
     """Yield the generator of a run with workers, or None for one in this process.
 
     Args:
         settings: of the run.
         policy: its model, before training has wrapped it.
-        lora: the `LoraConfig` of the adapter.
+        learner: `model` and `peft_config`, as `sdft.adapter.student` gives them.
         env_options: passed to every environment.
 
     Raises:
@@ -41,8 +41,10 @@ def generating(
     from sdft.rollouts.ray_browser import Setup
     from sdft.rollouts.ray_cluster import connected
     from sdft.rollouts.ray_generator import RayGenerator
+    from sdft.teacher import STUDENT
 
     layout = layout_of(settings)
+    lora = learner["peft_config"] or learner["model"].peft_config[STUDENT]
     model = _model(settings, policy, lora)
     setup = Setup(
         agent_of=partial(make_agent, settings=settings, sampling=True),
@@ -77,5 +79,5 @@ def _model(settings: TrainSettings, policy: TransformersPolicy, lora: Any) -> Mo
         return Engine(settings.model, settings.rollout_engine, settings.rollout_engine_folder, lora, tokenizer=name)
     options: dict[str, Any] = {"dtype": str(policy.model.dtype).removeprefix("torch.")}
     if getattr(policy.model, "is_loaded_in_4bit", False):
-        options = {"quantization": "nf4"}
+        options["quantization"] = "nf4"
     return LocalModel(name, lora, options)

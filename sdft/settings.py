@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from agents.llm_agent import Vision
+from agents.vision import MAX_IMAGE_SIDE
+from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
 
 
@@ -16,8 +20,34 @@ class TrainSettings(BaseModel):
 
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
-    tasks: tuple[str, ...]
-    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`."""
+    dtype: Literal["auto", "bf16", "fp32"] = "auto"
+    """Precision of the base model; that of its files by default. The adapter's weights are float32."""
+    quantization: Literal["none", "nf4"] = "none"
+    """`nf4` holds the base model's linear layers in 4 bits: less memory, not less time."""
+    gradient_checkpointing: bool = False
+    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, more time."""
+    vision: Vision = "auto"
+    """What a vision-language model is shown of the screenshot; nothing of it is shown to a text model."""
+    max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
+    """Screenshots are scaled down to this many pixels of the longer side; None leaves them."""
+    tasks: tuple[str, ...] = ()
+    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`, or open-ended ones such as
+    `Browser-v0?start_url=https%3A%2F%2Fexample.org&goal=Open+the+link.` (`envs_registry.open_id`). None: those of
+    `demonstrations`, with their seeds."""
+    contexts: tuple[Literal["oracle", "demonstration", "hindsight", "feedback"], ...] = Field(
+        default=("oracle",), min_length=1
+    )
+    """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
+    own successful episodes for the same goal; what came of the student's action. The first that names an action has
+    it, the others add to it."""
+    oracle_reason: bool = False
+    """Tell the oracle's reason before its action."""
+    demonstrations: tuple[str, ...] = ()
+    """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
+    hindsight_episodes: tuple[str, ...] = ()
+    """Folders of the agent's own successful episodes from before, for the context `hindsight`."""
+    enrich: EnrichSettings | None = None
+    """Have a large model explain what the teacher is told; None: not."""
     steps: int = Field(default=28, ge=1)
     """Optimizer steps."""
     episodes_per_step: int = Field(default=10, ge=1)
@@ -38,8 +68,12 @@ class TrainSettings(BaseModel):
     """Gradient norm at which gradients are clipped."""
     lora_rank: int = 16
     """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
-    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    lora_targets: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    )  # fmt: skip
     """Modules that get an adapter: all linear layers."""
+    lora_vision: bool = False
+    """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["ema", "base", "live"] = "ema"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = 0.005
@@ -98,6 +132,53 @@ class TrainSettings(BaseModel):
     the model; it loads each version of the adapter from `rollout_engine_folder`."""
     rollout_engine_folder: str | None = None
     """Folder that policy workers and `rollout_engine` share."""
+    evaluate_every: int = Field(default=0, ge=0)
+    """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
+    With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
+    `max_perplexity_rise`)."""
+    evaluate_seeds: int = Field(default=8, ge=1)
+    """Held-out episodes a task, the same in every evaluation."""
+    first_evaluation_seed: int = 1_000_000
+    """Seed of the first of them. Training must not reach it; benchmarks' seeds begin at 2,000,000."""
+    evaluate_tasks: tuple[str, ...] = ()
+    """Tasks to evaluate besides `tasks`; they count as much."""
+    max_success_fall: float = Field(default=0.2, ge=0)
+    """Go back to the best state when mean held-out success is below its by more than this."""
+    max_perplexity_rise: float = Field(default=0.1, ge=0)
+    """Go back to the best state when perplexity on general text is above the base model's by more than this share."""
+    rollback_learning_rate: float = Field(default=0.5, gt=0, le=1)
+    """What the learning rate is multiplied by at every return to the best state."""
+    max_rollbacks: int = Field(default=3, ge=1)
+    """Stop the run at the return to the best state that is this one in number."""
+    report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
+    """Where metrics go besides `metrics.jsonl`; each needs its package."""
+    snapshot_every: int = Field(default=0, ge=0)
+    """Optimizer steps between adapters that are kept, in `snapshots/`, to see how learning went; 0: none."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
+    as if all steps were made."""
+    start_from: Path | None = None
+    """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> TrainSettings:
+        if not self.tasks and not self.demonstrations:
+            raise ValueError("there is nothing to learn: give tasks, or demonstrations")
+        if ("demonstration" in self.contexts) != bool(self.demonstrations):
+            raise ValueError('demonstrations and the context "demonstration" need each other')
+        return self
+
+    @model_validator(mode="after")
+    def _heldout_is_held_out(self) -> TrainSettings:
+        seeds = -(-self.steps * self.episodes_per_step // max(1, len(self.tasks)))
+        trained = range(self.first_episode_seed, self.first_episode_seed + seeds)
+        first, last = self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds - 1
+        if self.evaluate_every and trained and first < trained.stop and last >= trained.start:
+            raise ValueError(
+                f"the seeds of evaluation ({first} to {last}) are among those of training ({trained.start} to "
+                f"{trained.stop - 1}): set first_evaluation_seed elsewhere"
+            )
+        return self
 
     @model_validator(mode="after")
     def _sampled_is_reverse(self) -> TrainSettings:
@@ -111,4 +192,20 @@ class TrainSettings(BaseModel):
             raise ValueError("ahead and rollout_engine need workers: set rollout_workers=1 or more")
         if (self.rollout_engine is None) != (self.rollout_engine_folder is None):
             raise ValueError("rollout_engine and rollout_engine_folder go together")
+        return self
+
+
+class GRPOSettings(TrainSettings):
+    """What a GRPO run does. What concerns SDFT's teacher and its divergence is without effect."""
+
+    group_size: int = Field(default=5, ge=2)
+    """Episodes of the same task and seed that are compared with each other."""
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> GRPOSettings:
+        if self.episodes_per_step % self.group_size:
+            raise ValueError(
+                f"episodes_per_step is a multiple of group_size, and {self.episodes_per_step} is none of "
+                f"{self.group_size}"
+            )
         return self

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl.experimental.sdft import SDFTConfig
 
 from agents.adapters.identity import identity
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
+from browser_env.episode import write_atomically
 from sdft.acting import make_agent as make_agent
-from sdft.adapter import save_adapter
+from sdft.adapter import save_adapter, student
+from sdft.callbacks import Clock, keepers
+from sdft.checkpoint_files import checkpoint, last_step
+from sdft.checkpoints import CheckpointManager
+from sdft.contexts.lessons import make_lessons
+from sdft.contexts.recording import load_recordings
 from sdft.gates import Gates
 from sdft.generating import generating
-from sdft.rollouts import Job, Result, Rollouts
+from sdft.loading import load_policy
+from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
+from sdft.processes import check_alone, is_first, share, whole
+from sdft.rollouts import Job, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -30,25 +36,15 @@ _MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
 }  # fmt: skip
 """TRL's words for `TrainSettings.support`."""
 
-Progress = Callable[[int, dict[str, float]], None]
-
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
-    """Return the episodes of a run in order: every batch goes through the tasks in turn."""
+    """Return the episodes of a run in order: every batch goes through the tasks, or the demonstrations, in turn."""
     count = settings.steps * settings.episodes_per_step
     tasks = settings.tasks
+    if not tasks:
+        shown = [Job(recording.env_id, recording.seed) for recording in load_recordings(settings.demonstrations)]
+        return [shown[i % len(shown)] for i in range(count)]
     return [Job(tasks[i % len(tasks)], settings.first_episode_seed + i // len(tasks)) for i in range(count)]
-
-
-def lora_of(settings: TrainSettings) -> LoraConfig:
-    """The adapter that a run trains."""
-    return LoraConfig(
-        r=settings.lora_rank,
-        lora_alpha=2 * settings.lora_rank,
-        lora_dropout=0.0,
-        target_modules=list(settings.lora_targets),
-        task_type="CAUSAL_LM",
-    )
 
 
 def train(
@@ -72,70 +68,101 @@ def train(
         The summary that is also saved beside the adapter, with `adapter` as the folder's path.
 
     Raises:
-        ValueError: `out` holds another run's adapter and `resume` is off.
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
+            package of `report_to` is missing; nobody can teach one of the tasks.
     """
-    from transformers.trainer_utils import get_last_checkpoint
-
     folder = Path(out)
     checkpoints = folder / "checkpoints"
-    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
-    if not resume and (last or (folder / "adapter").exists()):
+    last = last_step(folder)
+    if not resume and (last is not None or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    start = time.time()
-    policy = policy or TransformersPolicy(settings.model)
+    check_reporters(settings.report_to)
+    if settings.evaluate_every:
+        check_alone("evaluate_every")
+    lessons = make_lessons(settings, folder, batch=last or 0)
+    if is_first():
+        _settle(settings, folder, begun=last is not None)
+    policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
-    log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
-    lora = lora_of(settings)
-    environment = {"max_episode_steps": settings.max_episode_steps}
+    log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
+    clock = Clock(folder / "metrics.jsonl", settings.minutes)
+    environment = {
+        "max_episode_steps": settings.max_episode_steps,
+        "screenshot": policy.sees_images and settings.vision != "none",
+    }
+    learner = student(policy, settings)
     with (
+        reporting(settings.report_to, folder / "logs"),
         Rollouts(settings.episodes_per_step, most=settings.rollout_batch, **environment) as rollouts,
-        generating(settings, policy, lora, environment) as generator,
+        generating(settings, policy, learner, environment) as generator,
     ):
         trainer = EpisodeSDFTTrainer(
             generator=generator,
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
-            max_rows=settings.max_rows,
+            max_rows=share(settings.max_rows, "max_rows"),
+            lessons=lessons,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
-            on_results=log.note_results,
-            model=policy.model,
-            processing_class=policy.tokenizer,
+            **learner,
+            processing_class=policy.tokenizer if policy.processor is None else policy.processor,
             args=_arguments(settings, checkpoints),
             train_dataset=dataset,
-            peft_config=lora,
-            callbacks=[log],
+            callbacks=[clock, log, *keepers(settings, folder, base)],
         )
         trainer.remove_callback(PrinterCallback)
+        trainer.seconds.update(log.seconds)
         log.seconds = trainer.seconds
-        trainer.train(resume_from_checkpoint=last if resume else None)
+        manager = None
+        if settings.evaluate_every:
+            agent = make_agent(trainer.policy, settings, sampling=False)
+            manager = CheckpointManager(trainer, agent, rollouts, settings, log, resumed_at=last)
+            trainer.add_callback(manager)
+        if manager is None or not manager.stopped:
+            trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
+        if manager is not None:
+            manager.restore_best()
     summary: dict[str, Any] = {
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
-        "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
+        "steps": max(trainer.state.global_step, last or 0),
+        "cut_off": clock.cut_off,
+        "seconds": log.all_seconds(1),
+        **({} if manager is None else {"evaluation": manager.summary()}),
     }
-    save_adapter(trainer.model, folder / "adapter", summary)
+    with whole(trainer.model):
+        if is_first():
+            save_adapter(trainer.model, folder / "adapter", summary)
+    trainer.accelerator.wait_for_everyone()
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
+
+
+def _settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
+    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
+
+    Raises:
+        ValueError: they are others.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / "settings.json", settings.model_dump(mode="json")
+    if begun and path.exists():
+        old = json.loads(path.read_text(encoding="utf8"))
+        others = [name for name in new if name != "report_to" and new[name] != old.get(name, new[name])]
+        if others:
+            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
+            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+    write_atomically(path, json.dumps(new, indent=1))
 
 
 def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
     return SDFTConfig(
-        output_dir=str(checkpoints),
-        max_steps=settings.steps,
-        per_device_train_batch_size=settings.episodes_per_step,
-        gradient_accumulation_steps=1,
+        **shared_arguments(settings, checkpoints),
+        per_device_train_batch_size=share(settings.episodes_per_step, "episodes_per_step"),
         shuffle_dataset=False,
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
-        lr_scheduler_type="linear",
-        max_grad_norm=settings.max_grad_norm,
-        weight_decay=0.0,
-        seed=settings.seed,
         temperature=settings.temperature,
         max_prompt_length=None,
         max_completion_length=settings.max_new_tokens,
@@ -150,54 +177,29 @@ def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
         distillation_is_clip=settings.importance_clip,
         num_loss_tokens_to_skip=settings.skip_tokens,
         disable_dropout=True,
-        gradient_checkpointing=False,
+    )
+
+
+def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
+    """Return the trainer arguments that are the same for every way to train."""
+    return dict(  # noqa: C408  (the same form as the arguments above)
+        output_dir=str(checkpoints),
+        max_steps=settings.steps,
+        gradient_accumulation_steps=1,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type="linear",
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        seed=settings.seed,
+        activation_checkpointing=settings.gradient_checkpointing,
+        activation_checkpointing_kwargs={"use_reentrant": False},
         bf16=False,
         use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
         logging_steps=1,
         save_steps=settings.checkpoint_every,
         save_total_limit=2,
-        report_to=[],
+        report_to=list(settings.report_to),
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )
-
-
-class _Log(TrainerCallback):
-    """Writes a line of metrics a step and reports progress."""
-
-    def __init__(self, path: Path, progress: Progress | None, resumed_at: int) -> None:
-        self.path = path
-        self.progress = progress
-        self.seconds: dict[str, float] = {}
-        self._by_task: dict[str, list[bool]] = {}
-        kept = []
-        if resumed_at and path.exists():
-            lines = path.read_text(encoding="utf8").splitlines()
-            kept = [line for line in lines if line and json.loads(line)["step"] <= resumed_at]
-        path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
-
-    def note_results(self, step: int, results: list[Result]) -> None:
-        """Keep the success of a batch's episodes, by task, for the next line."""
-        self._by_task = {}
-        for result in results:
-            if result.trainable:
-                self._by_task.setdefault(result.job.env_id, []).append(result.solved)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        """Write the step's metrics."""
-        if not logs or "loss" not in logs:
-            return
-        line = {
-            "step": state.global_step,
-            **logs,
-            "success": {task: sum(solved) / len(solved) for task, solved in self._by_task.items()},
-            "seconds": {key: round(value, 2) for key, value in self.seconds.items()},
-        }
-        with self.path.open("a", encoding="utf8") as file:
-            file.write(json.dumps(line) + "\n")
-        if self.progress:
-            self.progress(state.global_step, logs)
-
-
-def _step_of(checkpoint: str | None) -> int:
-    return int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0

@@ -1,7 +1,7 @@
 """SDFT on a web environment: TRL's `SDFTTrainer`, with episodes instead of a dataset of prompts.
 
 What a batch is: the dataset's rows are jobs (environment id, seed). For each batch the student acts in those
-episodes; every step of them becomes a row. The teacher is the same model with the oracle's next action in its
+episodes; every step of them becomes a row. The teacher is the same model with what it is told (`sdft.contexts`) in its
 context and the EMA adapter in force, and scores the student's own tokens.
 
 What differs from TRL's trainer, and why:
@@ -9,28 +9,37 @@ What differs from TRL's trainer, and why:
 - the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
 - the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
 - student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
-- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`).
+- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
+- a vision-language model is given the images that it sampled from (`sdft.images`);
+- of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
+from datasets import IterableDataset
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.checkpoints import WholeCheckpoints
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
-from sdft.rollouts import Batch, Generator, Job, LocalGenerator, Result, Rollouts
+from sdft.images import Seen, model_inputs
+from sdft.metrics import batch_figures, memory_figures
+from sdft.processes import check_sharding, whole
+from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.pipeline import Pipeline, figures
-from sdft.samples import Sample, choose, collate, samples_of
+from sdft.samples import choose, collate, idle, learnable, samples_of
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
 FORBIDDEN = -1e9
@@ -55,7 +64,7 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
 
-class EpisodeSDFTTrainer(SDFTTrainer):
+class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
     """SDFT from on-policy episodes.
 
     Args:
@@ -63,11 +72,11 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         rollouts: the environments.
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
+        lessons: what the teacher is told; the oracle's actions by default.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
         least_first_divergence: nats a token between teacher and student before the first step, below which it stops.
-        on_results: called with every batch's episodes.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
 
     Raises:
@@ -81,24 +90,28 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         rollouts: Rollouts,
         generator: Generator | None = None,
         max_rows: int,
+        lessons: Lessons | None = None,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
         least_first_divergence: float = 0.0,
-        on_results: Callable[[int, list[Result]], None] | None = None,
         **options: Any,
     ) -> None:
+        if args is None:
+            raise ValueError("args must be given: TRL's own defaults are not those of the paper.")
+        if isinstance(options.get("train_dataset"), IterableDataset):
+            raise ValueError("A run's episodes are counted beforehand: give a Dataset, not an IterableDataset.")
         if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
             raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
                              "num_generations to 1.")  # fmt: skip
         self._max_rows = max_rows
+        self._lessons = lessons or Lessons((Oracle(),))
         self._teacher_temperature = teacher_temperature
         self._gates = gates
         self._least_first_divergence = least_first_divergence
-        self._on_results = on_results
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
-        self.policy = TransformersPolicy(self.model, self._tokenizer)
+        self.policy = TransformersPolicy(self.model, self.processing_class)
         self.agent = agent_of(self.policy)
         self._pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent),
@@ -115,6 +128,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _setup_teacher_model(self) -> None:
         kind = self.args.teacher_model_kind
         self.teacher_model = self.model
+        state = self.accelerator.state
+        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         if kind == "ema":
             add_teacher(self.model)
             self.add_callback(FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps))
@@ -124,29 +139,35 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         start = time.perf_counter()
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
-        rng = np.random.default_rng([self.args.seed, self.state.global_step])
+        rank = self.accelerator.process_index
+        rng = np.random.default_rng([self.args.seed, self.state.global_step, *([rank] if rank else [])])
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
-        episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
+        with whole(self.model):
+            episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
-        samples = samples_of(results, self.policy)
-        if not samples:
+        if self._over_all(sum(map(learnable, results))) == 0:
             raise RuntimeError(
-                "No step of this batch can be learned from: the environment failed, or the tasks have no oracle. "
+                "No step of this batch can be learned from: the environment failed. "
                 f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
             )
-        rows = choose(samples, self._max_rows, rng)
+        samples = samples_of(results, self.policy, self._lessons, self.state.global_step)
+        pad_id = self._tokenizer.pad_token_id
+        rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         batch: dict[str, Any] = collate(
             rows,
             self._tokenizer,
             vocabulary=self.model.get_output_embeddings().weight.shape[0],
             eos_token_ids=sorted(self.policy.eos_token_ids),
-            pad_id=self._tokenizer.pad_token_id,
+            pad_id=pad_id,
         )
-        self._note(episodes, samples, rows)
-        if self._on_results is not None:
-            self._on_results(self.state.global_step, results)
+        if not samples:
+            batch["completion_mask"].zero_()
+        self._batch = {**batch_figures(results, samples, rows if samples else []), **self._lessons.take_counts()}
+        self._batch |= figures(episodes, self.state.global_step, [sample.version for sample in samples])
+        self.note(self._batch)
         self.seconds["rollout"] += time.perf_counter() - start
-        return {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
 
     def _jobs_of(self, number: int) -> list[Job]:
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""
@@ -155,23 +176,27 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         rows = [self.train_dataset[index % len(self.train_dataset)] for index in range(start, start + size)]
         return [Job(row["env_id"], row["seed"]) for row in rows]
 
-    def _note(self, episodes: Batch, samples: list[Sample], rows: list[Sample]) -> None:
-        metrics, results = self._metrics["train"], episodes.results
-        judged = [result for result in results if result.trainable]
-        for name, figure in figures(episodes, self.state.global_step, [row.version for row in rows]).items():
-            metrics[name].append(figure)
-        metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
-        metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))
-        metrics["rows"].append(len(rows))
-        metrics["rows/left_out"].append(len(samples) - len(rows))
-        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
+    def _over_all(self, number: float) -> float:
+        """The mean of a number over the processes. All of them must ask."""
+        return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
+
+    def note(self, figures: Mapping[str, float]) -> None:
+        """Put columns into the next line of metrics."""
+        for name, figure in figures.items():
+            self._metrics["train"][name].append(figure)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; the rollout that comes before it is timed apart."""
         start, rolled = time.perf_counter(), self.seconds["rollout"]
         loss = super().training_step(*args, **kwargs)
-        self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
+        rollout = self.seconds["rollout"] - rolled
+        learn = time.perf_counter() - start - rollout
+        self.seconds["learn"] += learn
+        self.note({
+            "tokens/generated_per_second": self._batch["tokens/generated"] / max(rollout, 1e-9),
+            "tokens/learned_per_second": self._batch["tokens/learned"] / max(learn, 1e-9),
+            **memory_figures(),
+        })  # fmt: skip
         return loss
 
     def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
@@ -182,16 +207,19 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         length = mask.size(1)
         teacher_model = self.accelerator.unwrap_model(model)
         as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
+        seen: list[Seen] | None = inputs.get("seen")
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), as_teacher:
             teacher = self._forward_logits(
-                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], length
-            )
+                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], length,
+                extras=None if seen is None else [one.teacher for one in seen],
+            )  # fmt: skip
         student = self._forward_logits(
             model,
             torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
             torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
             length,
+            extras=None if seen is None else [one.student for one in seen],
         )
         forbidden = ~inputs["allowed"]
         return DistillationLogits(
@@ -201,16 +229,39 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             teacher_logits=(teacher.float() / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
         )
 
+    def _forward_logits(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        extras: list[dict[str, torch.Tensor]] | None = None,
+    ) -> torch.Tensor:
+        """As TRL's, but for what a vision-language model is given besides tokens (`extras`)."""
+        if extras is None:
+            return super()._forward_logits(model, input_ids, attention_mask, logits_to_keep)
+        width = input_ids.shape[1] - logits_to_keep
+        inputs = model_inputs(self.accelerator.unwrap_model(model), input_ids, attention_mask, extras, width)
+        last_only = {"logits_to_keep": logits_to_keep + 1} if "logits_to_keep" in self.model_kwarg_keys else {}
+        logits = model(
+            input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **inputs, **last_only
+        ).logits
+        return logits[:, -logits_to_keep - 1 : -1] / self.temperature  # type: ignore[no-any-return]
+
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        self._check_first_divergence(distillation_logits)
         logits: DistillationLogits = distillation_logits
+        self._check_first_divergence(logits)
         mask, left_out = passed(
             self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"]
         )
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
+        if not mask.any():
+            # TRL would leave out a figure that the other processes wait for.
+            self._log_self_distillation_metric("train", self._over_all(0.0))
+            return logits.student_logits.sum() * 0.0
         # A row without a loss is taken out: TRL's mean over rows would count it as one that is learned.
-        kept = mask.any(-1) if mask.any() else torch.ones_like(mask[:, 0], dtype=torch.bool)
+        kept = mask.any(-1)
         logits = DistillationLogits(
             completion_ids=logits.completion_ids[kept],
             loss_mask=mask[kept],
@@ -232,7 +283,11 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             teacher = torch.log_softmax(logits.teacher_logits, -1)
             student = torch.log_softmax(logits.student_logits, -1)
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
-            mean = float((divergence * logits.loss_mask).sum() / logits.loss_mask.sum().clamp(min=1))
+            total = self._over_all(float((divergence * logits.loss_mask).sum()))
+        tokens = self._over_all(float(logits.loss_mask.sum()))
+        if tokens == 0:
+            return
+        mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
         if mean < self._least_first_divergence:
             raise NothingToTeach(

@@ -64,11 +64,11 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
     Args:
         batch: the episodes.
         number: the trainer's version of the weights.
-        versions: those that sampled the rows that are learned from.
+        versions: those that sampled the rows that can be learned from.
     """
     return {
         "episodes/rerun": batch.books.rerun + batch.books.lost,
         "rollouts/seconds": batch.seconds,
         "rollouts/waited": batch.waited,
-        "rows/staleness": number - sum(versions) / len(versions),
+        "rows/staleness": number - sum(versions) / len(versions) if versions else 0.0,
     }
