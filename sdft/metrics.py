@@ -61,7 +61,6 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
         "rows": len(rows),
         "rows/left_out": len(samples) - len(rows),
         "rows/prompt_tokens": float(np.mean([len(row.prompt_ids) for row in rows] or [0])),
-        "rows/staleness": float(np.mean([getattr(row, "staleness", 0) for row in rows] or [0])),
         "tokens/generated": sampled,
         "tokens/learned": sum(len(row.completion_ids) for row in rows),
     }

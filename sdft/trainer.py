@@ -162,8 +162,12 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         )
         if not samples:
             batch["completion_mask"].zero_()
-        self._batch = {**batch_figures(results, samples, rows if samples else []), **self._lessons.take_counts()}
-        self._batch |= figures(episodes, self.state.global_step, [sample.version for sample in samples])
+        learned = rows if samples else []
+        self._batch = {
+            **batch_figures(results, samples, learned),
+            **self._lessons.take_counts(),
+            **figures(episodes, self.state.global_step, [row.version for row in learned]),
+        }
         self.note(self._batch)
         self.seconds["rollout"] += time.perf_counter() - start
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
@@ -193,7 +197,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         learn = time.perf_counter() - start - rollout
         self.seconds["learn"] += learn
         self.note({
-            "tokens/generated_per_second": self._batch["tokens/generated"] / max(rollout, 1e-9),
+            "tokens/generated_per_second": self._batch["tokens/generated"] / max(self._batch["rollouts/seconds"], 1e-9),
             "tokens/learned_per_second": self._batch["tokens/learned"] / max(learn, 1e-9),
             **memory_figures(),
         })  # fmt: skip

@@ -64,7 +64,7 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
     Args:
         batch: the episodes.
         number: the trainer's version of the weights.
-        versions: those that sampled the rows that can be learned from.
+        versions: those that sampled the rows that are learned from.
     """
     return {
         "episodes/rerun": batch.books.rerun + batch.books.lost,

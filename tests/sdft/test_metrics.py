@@ -3,7 +3,6 @@
 import json
 import math
 import sys
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -44,16 +43,6 @@ def test_the_figures_of_a_batch_say_what_was_masked_and_why():
     }  # fmt: skip
     assert (figures["rows"], figures["rows/left_out"], figures["tokens/learned"]) == (2, 1, 10)
     assert figures["steps/right"] == pytest.approx(1 / 3)
-    assert figures["rows/staleness"] == 0
-
-
-def test_staleness_is_read_from_the_rows():
-    @dataclass(frozen=True)
-    class Stale(Sample):
-        staleness: int = 0
-
-    rows = [replace(Stale(**vars(row())), staleness=late) for late in (0, 1, 2, 5)]
-    assert batch_figures([Result(Job("a", 0), "solved", trainable=True)], rows, rows)["rows/staleness"] == 2
 
 
 def test_a_line_has_families_of_columns_as_objects_and_no_infinities(tmp_path):
