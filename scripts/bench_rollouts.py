@@ -240,7 +240,7 @@ def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     learned = [line["seconds"]["learn"] for line in lines]
     training = [learned[0], *(after - before for before, after in itertools.pairwise(learned))]
     generation = [line["rollouts/seconds"] for line in lines[1:]]
-    waited = [line["rollouts/waited"] for line in lines[1:]]
+    waited = [line["rollouts/waited_seconds"] for line in lines[1:]]
     shorter = [min(pair) for pair in zip(generation, training, strict=False)]
     beside = [min(made - idle, least) for made, idle, least in zip(generation, waited, shorter, strict=True)]
     return {

@@ -69,6 +69,6 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
     return {
         "episodes/rerun": batch.books.rerun + batch.books.lost,
         "rollouts/seconds": batch.seconds,
-        "rollouts/waited": batch.waited,
+        "rollouts/waited_seconds": batch.waited,
         "rows/staleness": number - sum(versions) / len(versions) if versions else 0.0,
     }

@@ -38,7 +38,7 @@ def test_missing_figures_are_named():
 
 def test_hidden_is_what_went_on_beside_the_shorter():
     def line(generation, waited, learned):
-        return {"rollouts/seconds": generation, "rollouts/waited": waited, "seconds": {"learn": learned}}
+        return {"rollouts/seconds": generation, "rollouts/waited_seconds": waited, "seconds": {"learn": learned}}
 
     in_turns = [line(2, 2, 4), line(2, 2, 8), line(2, 2, 12)]
     assert hidden(in_turns)["hidden"] == 0
