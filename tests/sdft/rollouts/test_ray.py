@@ -159,30 +159,46 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
         return batch.books
 
     # A browser: its episodes are env_error in their worker, and are run again.
-    generator.request(0, jobs, seed=7)
-    in_the_middle(generator, 0)
-    victim = min(generator.figures.processes.values())
-    (browser,) = browsers(descendants(victim))
-    browser.kill()
+    with under_way(generator, 0, jobs):
+        (browser,) = browsers(descendants(min(generator.figures.processes.values())))
+        browser.kill()
     assert check(0).rerun >= 1
     assert generator.figures.browsers_replaced == 0
 
-    # A model: the other one is asked, and Ray starts it again.
-    generator.request(1, jobs, seed=7)
-    in_the_middle(generator, 1)
-    victim = generator.policy_states()[0].pid
-    os.kill(victim, signal.SIGKILL)
-    assert check(1) == Books(asked=len(jobs), finished=len(jobs))
-
     # A node: its worker goes on elsewhere.
-    generator.request(2, jobs, seed=7)
-    in_the_middle(generator, 2)
-    busy = {worker: psutil.Process(worker).parent().pid for worker in generator.figures.processes.values()}
-    lost = next(node for node in nodes if raylet_pid(node) in busy.values())
-    cluster.remove_node(lost, allow_graceful=False)
-    assert check(2).lost >= 1
+    with under_way(generator, 1, jobs):
+        raylets = {psutil.Process(worker).parent().pid for worker in generator.figures.processes.values()}
+        lost = next(node for node in nodes if raylet_pid(node) in raylets)
+        cluster.remove_node(lost, allow_graceful=False)
+    assert check(1).lost >= 1
     assert generator.figures.browsers_replaced >= 1
+
+    # A model: the other one is asked, and Ray starts it again.
+    generator.request(2, jobs, seed=7)
+    in_the_middle(generator, 2, ended=1)
+    os.kill(generator.policy_states()[0].pid, signal.SIGKILL)
+    assert check(2) == Books(asked=len(jobs), finished=len(jobs))
     assert generator.figures.books.asked == 3 * len(jobs)
+
+
+@contextlib.contextmanager
+def under_way(generator, number, jobs):
+    """Ask for a batch; inside, every worker has episodes that wait for their first action, and none goes on."""
+    generator.wait_ready()
+    models = [state.pid for state in generator.policy_states()]
+    before = [times.env_seconds for times in generator.browser_times()]
+    for pid in models:
+        os.kill(pid, signal.SIGSTOP)
+    generator.request(number, jobs, seed=7)
+
+    def begun():
+        now = [times.env_seconds for times in generator.browser_times()]
+        return all(after > then for after, then in zip(now, before, strict=True))
+
+    assert until(begun, 60)
+    yield
+    for pid in models:
+        os.kill(pid, signal.SIGCONT)
 
 
 def raylet_pid(node):
