@@ -103,15 +103,9 @@ def train(
             on_results=log.note_results,
             model=policy.model,
             processing_class=policy.tokenizer,
-            args=_arguments(settings, checkpoints),
+            args=trl_arguments(settings, checkpoints),
             train_dataset=dataset,
-            peft_config=LoraConfig(
-                r=settings.lora_rank,
-                lora_alpha=2 * settings.lora_rank,
-                lora_dropout=0.0,
-                target_modules=list(settings.lora_targets),
-                task_type="CAUSAL_LM",
-            ),
+            peft_config=lora_config(settings),
             callbacks=[log],
         )
         trainer.remove_callback(PrinterCallback)
@@ -127,7 +121,19 @@ def train(
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
 
 
-def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
+def lora_config(settings: TrainSettings) -> LoraConfig:
+    """Return the adapter's configuration, in PEFT's words."""
+    return LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+def trl_arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
+    """Return a run's settings in TRL's words."""
     return SDFTConfig(
         output_dir=str(checkpoints),
         max_steps=settings.steps,

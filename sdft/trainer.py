@@ -9,14 +9,16 @@ What differs from TRL's trainer, and why:
 - the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
 - the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
 - student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
-- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`).
+- the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
+- rows are scored without padding, with what they share read once (`sdft.scoring`), where there was a choice, and
+  through leaner LoRA layers (`sdft.lora`): the same numbers sooner.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -28,8 +30,10 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from sdft.gates import Gates, passed
+from sdft.lora import make_lean
 from sdft.rollout import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
+from sdft.scoring import choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
 FORBIDDEN = -1e9
@@ -91,10 +95,18 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self._on_results = on_results
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
+        make_lean(self.model)
+        self._packable = make_packable(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
         self.agent = agent_of(self.policy)
-        self.seconds = {"rollout": 0.0, "learn": 0.0}
-        """Wall-clock so far, by what it went into."""
+        self.seconds = {"rollout": 0.0, "learn": 0.0, "teacher": 0.0, "student": 0.0}
+        """Wall-clock so far, by what it went into; teacher and student are the forward passes, and part of learn."""
+
+    @contextlib.contextmanager
+    def _timing(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[what] += time.perf_counter() - start
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = ["env_id", "seed"]
@@ -152,32 +164,45 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
         return loss
 
-    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """TRL's loss, over the tokens at which there was a choice (`choices`)."""
         mask = inputs["completion_mask"]
-        skip = self.num_loss_tokens_to_skip
-        if skip:
-            mask = mask * (torch.arange(mask.size(1), device=mask.device) >= skip).long()
-        length = mask.size(1)
+        mask = mask * (torch.arange(mask.size(1), device=mask.device) >= self.num_loss_tokens_to_skip).long()
+        at, weights = choices(mask, inputs["allowed"])
+        rows = torch.arange(len(at), device=at.device)[:, None]
+        taken = {name: inputs[name][rows, at] for name in ("completion_ids", "allowed", "old_per_token_logps")}
+        # The logits of a token stand one before it.
+        columns = at - inputs["completion_ids"].size(1) - 1
+        inputs = {**inputs, **taken, "weights": weights, "columns": columns, "tokens": inputs["completion_ids"]}
+        loss: torch.Tensor = super().compute_loss(model, inputs, *args, **kwargs)
+        return loss
+
+    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
         teacher_model = self.accelerator.unwrap_model(model)
         as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
-        with torch.no_grad(), as_teacher:
-            teacher = self._forward_logits(
-                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], length
+        with self._timing("teacher"), torch.no_grad(), as_teacher:
+            teacher = self._logits(
+                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["columns"]
             )
-        student = self._forward_logits(
-            model,
-            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
-            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
-            length,
-        )
+        with self._timing("student"):
+            student = self._logits(
+                model,
+                torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
+                torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+                inputs["columns"],
+            )
         forbidden = ~inputs["allowed"]
         return DistillationLogits(
             completion_ids=inputs["completion_ids"],
-            loss_mask=mask,
-            student_logits=student.float().masked_fill(forbidden, FORBIDDEN),
-            teacher_logits=(teacher.float() / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
+            loss_mask=inputs["weights"],
+            student_logits=student.masked_fill(forbidden, FORBIDDEN),
+            teacher_logits=(teacher / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
         )
+
+    def _logits(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        score = packed_logits if self._packable else plain_logits
+        return score(model, ids, mask, columns + ids.size(1)).float() / self.temperature
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
         self._check_first_divergence(distillation_logits)
