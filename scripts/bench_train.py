@@ -139,15 +139,13 @@ def _options(rows: int, folder: Path) -> dict[str, Any]:
 
 def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
     """Mean tokens of a row, and how many of them the model reads when padded and when packed."""
-    import torch
-
     from sdft.scoring import pack
 
     found: dict[str, Any] = {"completion": statistics.mean(len(sample.completion_ids) for sample in samples)}
     for name in ("prompt", "teacher_prompt"):
         rows = [getattr(sample, f"{name}_ids") + sample.completion_ids for sample in samples]
         lengths = [len(getattr(sample, f"{name}_ids")) for sample in samples]
-        packed = pack(rows, dtype=torch.float32, device=torch.device("cpu"))
+        packed = pack(rows)
         found[name] = {
             "mean": round(statistics.mean(lengths), 1), "longest": max(lengths),
             "padded": round(max(lengths) + max(len(sample.completion_ids) for sample in samples), 1),

@@ -29,6 +29,7 @@ def _forward(layer: Any, x: torch.Tensor, *args: Any, **options: Any) -> torch.T
         layer.disable_adapters or layer.merged or args or options or len(active) != 1 or layer.lora_variant
         or not isinstance(layer.lora_dropout[active[0]], torch.nn.Identity)
         or layer.lora_A[active[0]].bias is not None or layer.lora_B[active[0]].bias is not None
+        or torch.is_autocast_enabled(x.device.type)
     ):  # fmt: skip
         forward: torch.Tensor = type(layer).forward(layer, x, *args, **options)
         return forward

@@ -48,11 +48,11 @@ class Row:
     spans: list[int]
     """The stretches that it is made of, by number."""
     mask: torch.Tensor | None
-    """(own, length), added to the scores; None where the row shares nothing."""
+    """(1, 1, own, length), True where a token sees another; None where the row shares nothing."""
 
 
-def pack(rows: Sequence[Sequence[int]], *, dtype: torch.dtype, device: torch.device) -> Packed:
-    """Lay rows of token ids end to end; `dtype` is that of the masks."""
+def pack(rows: Sequence[Sequence[int]], device: torch.device | None = None) -> Packed:
+    """Lay rows of token ids end to end."""
     places: list[list[int]] = [[] for _ in rows]
     ids: list[int] = []
     positions: list[int] = []
@@ -75,7 +75,7 @@ def pack(rows: Sequence[Sequence[int]], *, dtype: torch.dtype, device: torch.dev
         places=places,
         spans=[end - start for start, end in itertools.pairwise(cuts)],
         rows=[
-            Row(own, [number[place] for place in path if place in number], _mask(own, len(path), dtype, device))
+            Row(own, [number[place] for place in path if place in number], _mask(own, len(path), device))
             for own, path in laid
         ],
     )
@@ -92,10 +92,10 @@ def _breaks(path: Sequence[int]) -> list[int]:
     return [cut for both in breaks for cut in both] + [path[-1] + 1]
 
 
-def _mask(own: int, length: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor | None:
+def _mask(own: int, length: int, device: torch.device | None) -> torch.Tensor | None:
     if own == length:
         return None
-    return torch.full((own, length), -torch.inf, dtype=dtype, device=device).triu(length - own + 1)
+    return torch.ones((1, 1, own, length), dtype=torch.bool, device=device).tril(length - own)
 
 
 def _attend(
@@ -109,6 +109,9 @@ def _attend(
 ) -> tuple[torch.Tensor, None]:
     if packed is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    dtype = query.dtype
+    if query.device.type == "cpu":  # where torch takes twice as long in bfloat16, four times of it for the gradient
+        query, key, value = query.float(), key.float(), value.float()
     keys, values = key.split(packed.spans, 2), value.split(packed.spans, 2)
     parts = [
         sdpa_attention_forward(
@@ -116,12 +119,12 @@ def _attend(
             own,
             torch.cat([keys[span] for span in row.spans], 2),
             torch.cat([values[span] for span in row.spans], 2),
-            row.mask if row.mask is None else row.mask[None, None],
+            row.mask,
             **options,
         )[0]
         for own, row in zip(query.split([row.own for row in packed.rows], 2), packed.rows, strict=True)
     ]
-    return torch.cat(parts, 1), None
+    return torch.cat(parts, 1).to(dtype), None
 
 
 def make_packable(model: Any) -> bool:
@@ -151,9 +154,8 @@ def make_packable(model: Any) -> bool:
 
 def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     """As `plain_logits`, of a model that `make_packable` prepared."""
-    weight = model.get_input_embeddings().weight
     rows = [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
-    packed = pack(rows, dtype=weight.dtype, device=ids.device)
+    packed = pack(rows, ids.device)
     # The place in a row, from the column of the padded batch; what is padding there is nobody's concern.
     inside = (mask.cumsum(1).gather(1, at) - 1).clamp(min=0).tolist()
     wanted = [[places[column] for column in columns] for places, columns in zip(packed.places, inside, strict=True)]
@@ -161,7 +163,7 @@ def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.T
         input_ids=packed.ids[None],
         position_ids=packed.positions[None],
         # Of four dimensions, so that transformers makes none of its own: each row brings its mask.
-        attention_mask=torch.zeros((1, 1, 1, 1), dtype=weight.dtype, device=ids.device),
+        attention_mask=torch.zeros((1, 1, 1, 1), device=ids.device),
         packed=packed,
         use_cache=False,
         logits_to_keep=torch.tensor(wanted, device=ids.device).flatten(),
@@ -203,6 +205,6 @@ def choices(mask: torch.Tensor, allowed: torch.Tensor) -> tuple[torch.Tensor, to
     forced = mask.bool() & (allowed.sum(-1) == 1)
     free = mask.bool() & ~forced
     width = int((free.sum(1) + forced.any(1)).max().clamp(min=1))
-    at = torch.where(free, 0, torch.where(forced, 1, 2)).argsort(1, stable=True)[:, :width]
+    at = torch.where(free, 0, torch.where(forced, 1, 2)).argsort(dim=1, stable=True)[:, :width]
     first_forced = forced.gather(1, at) & (torch.arange(width, device=at.device) == free.sum(1, keepdim=True))
     return at, free.gather(1, at).long() + first_forced * forced.sum(1, keepdim=True)

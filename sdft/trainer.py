@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -99,14 +99,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self._packable = make_packable(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer)
         self.agent = agent_of(self.policy)
-        self.seconds = {"rollout": 0.0, "learn": 0.0, "teacher": 0.0, "student": 0.0}
-        """Wall-clock so far, by what it went into; teacher and student are the forward passes, and part of learn."""
-
-    @contextlib.contextmanager
-    def _timing(self, what: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[what] += time.perf_counter() - start
+        self.seconds = {"rollout": 0.0, "learn": 0.0}
+        """Wall-clock so far, by what it went into."""
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = ["env_id", "seed"]
@@ -181,28 +175,27 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         teacher_model = self.accelerator.unwrap_model(model)
         as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
-        with self._timing("teacher"), torch.no_grad(), as_teacher:
+        with torch.no_grad(), as_teacher:
             teacher = self._logits(
                 teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["columns"]
             )
-        with self._timing("student"):
-            student = self._logits(
-                model,
-                torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
-                torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
-                inputs["columns"],
-            )
+        student = self._logits(
+            model,
+            torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+            inputs["columns"],
+        )
         forbidden = ~inputs["allowed"]
         return DistillationLogits(
             completion_ids=inputs["completion_ids"],
             loss_mask=inputs["weights"],
-            student_logits=student.masked_fill(forbidden, FORBIDDEN),
-            teacher_logits=(teacher / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
+            student_logits=student.masked_fill_(forbidden, FORBIDDEN),
+            teacher_logits=teacher.div_(self._teacher_temperature).masked_fill_(forbidden, FORBIDDEN),
         )
 
     def _logits(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         score = packed_logits if self._packable else plain_logits
-        return score(model, ids, mask, columns + ids.size(1)).float() / self.temperature
+        return score(model, ids, mask, columns + ids.size(1)).float().div_(self.temperature)
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
         self._check_first_divergence(distillation_logits)
