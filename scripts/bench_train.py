@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sdft.settings import TrainSettings
 
 TASKS = (
-    "click-button", "click-link", "click-option", "click-tab-2", "click-checkboxes", "click-dialog-2", "enter-text",
-    "login-user", "focus-text-2", "choose-list",
+    "click-button", "enter-text", "click-checkboxes", "login-user", "click-tab-2", "choose-list", "click-link",
+    "focus-text-2", "click-option", "click-dialog-2",
 )  # fmt: skip
 """Tasks that rows come from: clicking, typing, choosing and logging in."""
 
@@ -110,7 +110,7 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
     seed = 0
     with Rollouts(8, max_episode_steps=settings.max_episode_steps) as rollouts:
         while len(samples) < rows:
-            results = rollouts.run(agent, [Job(task, seed) for task in settings.tasks])
+            results = rollouts.run(agent, [Job(task, seed) for task in settings.tasks[:rows]])
             samples += [
                 sample
                 for sample in samples_of(results, policy)
