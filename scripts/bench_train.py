@@ -29,7 +29,7 @@ TASKS = (
 """Tasks that rows come from: clicking, typing, choosing and logging in."""
 
 TRL = "TRL SDFTTrainer"
-MASKED = "selfsurf, under the grammar"
+MASKED = "under the grammar"
 TARGET = 2.0
 
 STEPS = 3
@@ -278,16 +278,16 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
     threads = f"{figures['threads']} threads"
-    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['device']}, {threads}, ms a step")
-    phases = list(figures["phases"][OURS])
-    for column in ("", "samples/s", *phases, "first loss", "first gradient"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, each in figures["phases"].items():
-        first = figures["first_step"][name]
-        table.add_row(
-            name, f"{figures['samples_per_second'][name]:.2f}", *(f"{each[phase]:.0f}" for phase in phases),
-            f"{first['loss']:.4f}", f"{first['grad_norm']:.3f}",
-        )  # fmt: skip
+    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['device']}, {threads}")
+    table.add_column("")
+    names = list(figures["phases"])
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_row("samples a second", *(f"{figures['samples_per_second'][name]:.2f}" for name in names))
+    for phase in figures["phases"][OURS]:
+        table.add_row(f"ms: {phase}", *(f"{figures['phases'][name][phase]:.0f}" for name in names))
+    for key, words in (("loss", "first loss"), ("grad_norm", "first gradient norm")):
+        table.add_row(words, *(f"{figures['first_step'][name][key]:.4f}" for name in names))
     Console().print(table)
     tokens = figures["tokens"]
     student, teacher = tokens["prompt"], tokens["teacher_prompt"]

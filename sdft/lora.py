@@ -25,19 +25,28 @@ def make_lean(model: Any) -> None:
 
 def _forward(layer: Any, x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
     active = [name for name in layer.active_adapters if name in layer.lora_A]
-    if (
-        layer.disable_adapters or layer.merged or args or options or len(active) != 1 or layer.lora_variant
-        or not isinstance(layer.lora_dropout[active[0]], torch.nn.Identity)
-        or layer.lora_A[active[0]].bias is not None or layer.lora_B[active[0]].bias is not None
-        or torch.is_autocast_enabled(x.device.type)
-    ):  # fmt: skip
-        forward: torch.Tensor = type(layer).forward(layer, x, *args, **options)
-        return forward
+    if args or options or layer.disable_adapters or layer.merged or len(active) != 1 or not _plain(layer, active[0], x):
+        result: torch.Tensor = type(layer).forward(layer, x, *args, **options)
+        return result
     (name,) = active
     down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
     base = layer.base_layer
     sum_: torch.Tensor = _Lean.apply(x, base.weight, base.bias, down, up, layer.scaling[name])
     return sum_
+
+
+def _plain(layer: Any, name: str, x: torch.Tensor) -> bool:
+    """Is an adapter no more than two matrices, and are the layer's weights there to be used?"""
+    weight = layer.base_layer.weight
+    return (
+        not layer.lora_variant
+        and isinstance(layer.lora_dropout[name], torch.nn.Identity)
+        and layer.lora_A[name].bias is None
+        and layer.lora_B[name].bias is None
+        and weight.device == x.device  # not offloaded
+        and not hasattr(weight, "ds_id")  # not partitioned by DeepSpeed, which gathers for whole modules only
+        and not torch.is_autocast_enabled(x.device.type)
+    )
 
 
 class _Lean(torch.autograd.Function):

@@ -91,6 +91,18 @@ def test_packed_rows_give_the_logits_and_gradients_of_the_padded_batch(tiny_poli
     assert all(wanted["base_model.model.model.embed_tokens.weight"][token].any() for row in ROWS for token in row[:-1])
 
 
+def test_packed_rows_can_be_read_again_for_the_gradient(tiny_policy):
+    ids, mask, at, kept = padded(ROWS, 3)
+    model = adapted(tiny_policy.model).train()
+    assert make_packable(model)
+    wanted = gradients(model, packed_logits(model, ids, mask, at), kept)
+    model.gradient_checkpointing_enable()
+    model.enable_input_require_grads()
+    got = gradients(model, packed_logits(model, ids, mask, at), kept)
+    assert model.get_base_model().is_gradient_checkpointing
+    assert all(torch.allclose(got[name], gradient, atol=1e-6) for name, gradient in wanted.items())
+
+
 def test_any_columns_can_be_asked_for_in_any_order(tiny_policy):
     ids, mask, at, kept = padded(ROWS, 3)
     assert make_packable(tiny_policy.model)
