@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from agents.agent import Act, Agent, Privileged
 from agents.policy import Completion, Message, Policy, PolicyError
+from browser_env.classes import load_class
 
 if TYPE_CHECKING:
     from agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
@@ -86,7 +86,7 @@ def make(name: str, **options: Any) -> Agent:
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
-    """Return the class of a backend, or of `module:Class`, importing it.
+    """Return the class of a backend, or of `module:Class` or `file.py:Class`, importing it.
 
     Raises:
         ValueError: there is none.
@@ -99,10 +99,7 @@ def policy_class(name: str) -> Callable[..., Policy]:
     if missing:
         how = f": pip install 'selfsurf[{backend.extra}]'" if backend.extra else "; see docs/agents.md"
         raise ImportError(f"The agent {name} needs {', '.join(missing)}{how}.")
-    module, _, attribute = backend.where.partition(":")
-    found: Callable[..., Policy] | None = getattr(import_module(module), attribute, None)
-    if not callable(found):
-        raise ValueError(f"The module {module} has no class {attribute!r}.")
+    found: Callable[..., Policy] = load_class(backend.where)
     return found
 
 

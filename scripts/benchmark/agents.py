@@ -14,8 +14,8 @@ import typer
 
 import agents
 from agents.agent import Act, Agent
+from browser_env.classes import load_class
 from browser_env.observation import Observation
-from envs_registry.loading import load_class
 from scripts.benchmark.plan import Key
 from scripts.console import quiet_libraries
 
@@ -146,7 +146,10 @@ def agent_options(name: str, given: list[str], model: str, adapter: str) -> dict
     if not _is_users(name):
         return checked_options(name, options, 0)
     try:
-        inspect.signature(load_class(name)).bind(**options)
+        kind = load_class(name)
+        if hasattr(kind, "complete"):  # a policy, around which `agents.make` puts an LLMAgent
+            return checked_options(name, options, 0)
+        inspect.signature(kind).bind(**options)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(f"--agent {name}: {error}") from None
     return options

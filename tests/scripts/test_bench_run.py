@@ -34,6 +34,28 @@ class First:
             os.abort()
         return {"action": "click", "id": next(e["id"] for e in obs["elements"] if e["role"] == "button")}
 '''
+POLICY = '''
+from agents.policy import Completion, Policy
+
+class Same(Policy):
+    """Always replies the same."""
+
+    name, guidance, sees_images = "same", "none", False
+    prompt_budget, parameter_count, context_length = 4000, None, None
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    def count_tokens(self, text):
+        return len(text.split())
+
+    def count_prompt_tokens(self, messages, prefill=""):
+        return sum(self.count_tokens(message.text) for message in messages)
+
+    def complete(self, conversations, **_):
+        return [Completion(self.reply, prompt_token_ids=[], token_ids=[], logprobs=[], grammar=None,
+                           finish_reason="eos") for _ in conversations]
+'''
 CHECKED = ("task", "seed", "outcome", "steps", "reward", "raw_reward", "outcome_detail")
 
 
@@ -68,6 +90,17 @@ def suite(tmp_path):
         'tasks = ["MiniWoB/click-test-2-v0", { id = "MiniWoB/click-dialog-v0", split = "test", groups = ["dialogs"] }]\n'
     )
     return path
+
+
+def test_a_policy_of_ones_own_acts_through_an_agent_with_options(suite, tmp_path):
+    (tmp_path / "policy.py").write_text(POLICY)
+    agent = ("--agent", f"{tmp_path / 'policy.py'}:Same", "--set", 'reply="nothing"', "--set", "constrained=false")
+    bench(suite, *agent, "--seeds", 1, "--max-steps", 2, "--out", tmp_path / "run")
+    for record in results(tmp_path / "run").values():
+        assert (record["outcome"], record["steps"]) == ("timeout", 2)
+    refused = bench(suite, *agent, "--set", "constrained=3", "--out", tmp_path / "no", code=2)
+    assert "constrained=3" in refused.stderr
+    assert not (tmp_path / "no").exists()
 
 
 def test_an_oracle_on_a_suite_of_ones_own(suite, tmp_path):
