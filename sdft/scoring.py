@@ -51,14 +51,14 @@ class Row:
     """(1, 1, own, length), True where a token sees another; None where the row shares nothing."""
 
 
-def pack(rows: Sequence[Sequence[int]], device: torch.device | None = None) -> Packed:
+def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> Packed:
     """Lay rows of token ids end to end."""
     places: list[list[int]] = [[] for _ in rows]
     ids: list[int] = []
     positions: list[int] = []
     laid: list[tuple[int, list[int]]] = []  # tokens added, and all places
     before: list[int] = []
-    for index in sorted(range(len(rows)), key=rows.__getitem__):  # a row shares most with the one before it
+    for index in sorted(range(len(rows)), key=lambda index: rows[index]):  # a row shares most with the one before it
         row = rows[index]
         shared = _shared(row, [ids[place] for place in before])
         own = len(row) - shared
