@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import typer
@@ -25,3 +28,28 @@ def check_new_episode(folder: Path) -> None:
         raise typer.BadParameter(f"--out: {folder} is a file; give a folder.")
     if (folder / "episode.json").exists():
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
+
+
+def check_learnable(tasks: Iterable[str]) -> None:
+    """Refuse environments that are not there, or that have no oracle to learn from."""
+    import gymnasium
+
+    import envs_registry
+
+    for task in tasks:
+        if task not in gymnasium.registry:
+            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
+        if not envs_registry.task_of(task).has_oracle:
+            raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
+
+
+def more_settings(items: Iterable[str]) -> dict[str, Any]:
+    """Read `--set name=JSON value`."""
+    found: dict[str, Any] = {}
+    for item in items:
+        name, _, value = item.partition("=")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
+    return found

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scripts import bench_run
+from scripts import bench_learn, bench_run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -20,6 +20,7 @@ def _group() -> None:
 
 
 app.command("run")(bench_run.main)
+app.command("learn")(bench_learn.main)
 
 
 @app.command("suites")

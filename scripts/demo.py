@@ -21,6 +21,7 @@ from rich.table import Table
 
 from browser_env.episode import write_atomically
 from scripts.console import console, progress, quiet_libraries
+from scripts.stages import Stages
 from sdft.settings import TrainSettings
 
 TRAINED = ("click-button", "click-link", "click-dialog-2", "click-tab", "click-option")
@@ -161,50 +162,6 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     }
     write_atomically(out / "report.json", json.dumps(report, indent=1))
     return report
-
-
-class Stages:
-    """The results of finished stages, one JSON file each, so that none is done twice."""
-
-    def __init__(self, out: Path) -> None:
-        self.folder = out / "stages"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.seconds: dict[str, float] = {}
-        """Wall-clock by stage, those of earlier starts included."""
-
-    def once(self, name: str, work: Any) -> Any:
-        """Return the stage's result, doing its work unless that was done."""
-        path = self.folder / f"{name}.json"
-        if not path.exists():
-            with self.timed(name):
-                result = work()
-            write_atomically(path, json.dumps({"result": result, "seconds": self.seconds[name]}, indent=1))
-        saved = json.loads(path.read_text(encoding="utf8"))
-        self.seconds[name] = saved["seconds"]
-        return saved["result"]
-
-    def timed(self, name: str) -> _Timer:
-        """Time what happens in this context."""
-        return _Timer(self.seconds, name)
-
-    @staticmethod
-    def fresh(folder: Path) -> Path:
-        """Return the folder, emptied of what a start that was cut off left in it."""
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-        return folder
-
-
-class _Timer:
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self._seconds, self._name = seconds, name
-
-    def __enter__(self) -> None:
-        self._start = time.time()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._name] = round(time.time() - self._start, 1)
 
 
 def prepare_folder(settings: DemoSettings, out: Path) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import gymnasium
 import typer
 
+from scripts.arguments import check_learnable, more_settings
 from scripts.console import console, progress, quiet_libraries
 
 
@@ -23,20 +23,14 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Train an adapter on the tasks' own episodes, taught by their oracles."""
-    import envs_registry
-
     quiet_libraries()
-    for task in tasks:
-        if task not in gymnasium.registry:
-            raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
-        if not envs_registry.task_of(task).has_oracle:
-            raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
+    check_learnable(tasks)
     from pydantic import ValidationError
 
     from sdft.settings import TrainSettings
 
     try:
-        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **_more(set_ or []))
+        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **more_settings(set_ or []))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         known = ", ".join(TrainSettings.model_fields)
@@ -56,15 +50,3 @@ def main(
     del summary["model"]
     print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
     return 0
-
-
-def _more(items: list[str]) -> dict[str, Any]:
-    """Read `name=JSON value` settings."""
-    found: dict[str, Any] = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
-    return found

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents.adapters.identity import write_about
+from agents.adapters.identity import check_base, write_about
+
+if TYPE_CHECKING:
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.settings import TrainSettings
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
@@ -16,3 +20,34 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     model.save_pretrained(str(folder), selected_adapters=[STUDENT])
     write_about(folder, about)
     return folder
+
+
+def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
+    """Return the policy's model with an adapter from disk as the student's, to be trained further.
+
+    Raises:
+        FileNotFoundError: the folder holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+    """
+    from peft import PeftModel
+
+    from sdft.teacher import STUDENT
+
+    check_base(adapter, policy.source, model=policy.model, name=policy.name)
+    return PeftModel.from_pretrained(policy.model, str(adapter), adapter_name=STUDENT, is_trainable=True)
+
+
+def student(policy: TransformersPolicy, settings: TrainSettings) -> dict[str, Any]:
+    """Return what a trainer is given to train: `model` and `peft_config`, a new adapter or one from disk."""
+    from peft import LoraConfig
+
+    if settings.start_from is not None:
+        return {"model": trainable(policy, settings.start_from), "peft_config": None}
+    lora = LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+    return {"model": policy.model, "peft_config": lora}

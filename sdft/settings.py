@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -75,9 +76,32 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = 10
     """Optimizer steps between checkpoints."""
+    snapshot_every: int = Field(default=0, ge=0)
+    """Optimizer steps between adapters that are kept, in `snapshots/`, to see how learning went; 0: none."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
+    as if all steps were made."""
+    start_from: Path | None = None
+    """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
 
     @model_validator(mode="after")
     def _sampled_is_reverse(self) -> TrainSettings:
         if self.support == "sampled" and self.divergence != 1:
             raise ValueError('support="sampled" estimates the reverse divergence: set divergence=1')
+        return self
+
+
+class GRPOSettings(TrainSettings):
+    """What a GRPO run does. What concerns SDFT's teacher and its divergence is without effect."""
+
+    group_size: int = Field(default=5, ge=2)
+    """Episodes of the same task and seed that are compared with each other."""
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> GRPOSettings:
+        if self.episodes_per_step % self.group_size:
+            raise ValueError(
+                f"episodes_per_step is a multiple of group_size, and {self.episodes_per_step} is none of "
+                f"{self.group_size}"
+            )
         return self

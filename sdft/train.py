@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
 from trl.experimental.sdft import SDFTConfig
 
@@ -18,7 +17,8 @@ from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
-from sdft.adapter import save_adapter
+from sdft.adapter import save_adapter, student
+from sdft.callbacks import Clock, keepers
 from sdft.gates import Gates
 from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
@@ -33,10 +33,15 @@ Progress = Callable[[int, dict[str, float]], None]
 
 
 def make_agent(
-    policy: TransformersPolicy, settings: TrainSettings, *, sampling: bool, constrained: bool = True
+    policy: TransformersPolicy,
+    settings: TrainSettings,
+    *,
+    sampling: bool,
+    constrained: bool = True,
+    kind: type[LLMAgent] = LLMAgent,
 ) -> LLMAgent:
     """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    return LLMAgent(
+    return kind(
         policy,
         constrained=constrained,
         temperature=settings.temperature if sampling else 0.0,
@@ -91,7 +96,8 @@ def train(
     base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
-    log = _Log(folder / "metrics.jsonl", progress, resumed_at=_step_of(last))
+    log = Log(folder / "metrics.jsonl", progress, resumed_at=step_of(last))
+    clock = Clock(folder / "metrics.jsonl", settings.minutes)
     with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
         trainer = EpisodeSDFTTrainer(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
@@ -101,12 +107,11 @@ def train(
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
             on_results=log.note_results,
-            model=policy.model,
+            **student(policy, settings),
             processing_class=policy.tokenizer,
             args=trl_arguments(settings, checkpoints),
             train_dataset=dataset,
-            peft_config=lora_config(settings),
-            callbacks=[log],
+            callbacks=[clock, log, *keepers(settings, folder, base)],
         )
         trainer.remove_callback(PrinterCallback)
         log.seconds = trainer.seconds
@@ -115,6 +120,8 @@ def train(
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
+        "steps": trainer.state.global_step,
+        "cut_off": clock.cut_off,
         "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
     }
     save_adapter(trainer.model, folder / "adapter", summary)
@@ -135,17 +142,9 @@ def lora_config(settings: TrainSettings) -> LoraConfig:
 def trl_arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
     """Return a run's settings in TRL's words."""
     return SDFTConfig(
-        output_dir=str(checkpoints),
-        max_steps=settings.steps,
+        **shared_arguments(settings, checkpoints),
         per_device_train_batch_size=settings.episodes_per_step,
-        gradient_accumulation_steps=1,
         shuffle_dataset=False,
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
-        lr_scheduler_type="linear",
-        max_grad_norm=settings.max_grad_norm,
-        weight_decay=0.0,
-        seed=settings.seed,
         temperature=settings.temperature,
         max_prompt_length=None,
         max_completion_length=settings.max_new_tokens,
@@ -160,6 +159,21 @@ def trl_arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
         distillation_is_clip=settings.importance_clip,
         num_loss_tokens_to_skip=settings.skip_tokens,
         disable_dropout=True,
+    )
+
+
+def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
+    """Return the trainer arguments that are the same for every way to train."""
+    return dict(  # noqa: C408  (the same form as the arguments above)
+        output_dir=str(checkpoints),
+        max_steps=settings.steps,
+        gradient_accumulation_steps=1,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type="linear",
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        seed=settings.seed,
         gradient_checkpointing=False,
         bf16=False,
         use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
@@ -172,7 +186,7 @@ def trl_arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
     )
 
 
-class _Log(TrainerCallback):
+class Log(TrainerCallback):
     """Writes a line of metrics a step and reports progress."""
 
     def __init__(self, path: Path, progress: Progress | None, resumed_at: int) -> None:
@@ -209,5 +223,6 @@ class _Log(TrainerCallback):
             self.progress(state.global_step, logs)
 
 
-def _step_of(checkpoint: str | None) -> int:
+def step_of(checkpoint: str | None) -> int:
+    """The optimizer step at which a checkpoint was written; 0 for none."""
     return int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0

@@ -150,6 +150,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         metrics["rows"].append(len(rows))
         metrics["rows/left_out"].append(len(samples) - len(rows))
         metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
+        metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; the rollout that comes before it is timed apart."""

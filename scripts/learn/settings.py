@@ -1,0 +1,151 @@
+"""What the comparison of ways to learn trains and measures: everything that has to be equal for a fair comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from browser_env.episode import write_atomically
+from sdft.settings import TrainSettings
+
+T = TypeVar("T", bound=TrainSettings)
+
+FIRST_GROUP = (
+    "click-button", "click-link", "click-dialog-2", "click-tab", "click-color", "focus-text-2", "navigate-tree",
+    "click-option", "click-collapsible-nodelay", "click-button-sequence",
+)  # fmt: skip
+"""Clicks: one, the last three tasks two."""
+
+SECOND_GROUP = ("enter-text", "enter-password", "login-user", "click-checkboxes")
+"""Typing, a login, and as many clicks as the goal names."""
+
+UNSEEN = (
+    "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
+)  # fmt: skip
+"""Of the same kinds."""
+
+SEEDS_BETWEEN = 100_000
+"""Between the first training episodes of one training seed and the next."""
+
+ALL_GATES_OFF: dict[str, Any] = {"skip_right": False, "min_divergence": 0.0, "min_confidence": 0.0}
+"""The settings of a training run without gates."""
+
+
+def env_id(name: str) -> str:
+    """The Gymnasium id of a MiniWoB++ task's short name; other ids as they are."""
+    return name if "/" in name else f"MiniWoB/{name}-v0"
+
+
+def short(task: str) -> str:
+    """The short name of a MiniWoB++ task."""
+    return task.removeprefix("MiniWoB/").removesuffix("-v0")
+
+
+class LearnSettings(BaseModel):
+    """What is equal for all arms of a comparison. Frozen, and saved in its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    training: TrainSettings
+    """Every arm's training; its tasks are the trained ones. The seed and the episodes are those of the training seed,
+    and what an arm is about is its own."""
+    unseen_tasks: tuple[str, ...]
+    """Gymnasium ids of tasks of the same kinds that no arm trains on."""
+    first_group: tuple[str, ...]
+    """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
+    first_seed: int = 2_000_000
+    """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
+    seeds: int = Field(default=20, ge=1)
+    """Evaluation seeds a task."""
+    first_validation_seed: int = 1_500_000
+    """First seed of the episodes by which a learning rate is chosen and curves are drawn; none of them is trained on
+    or evaluated."""
+    validation_seeds: int = Field(default=5, ge=1)
+    """Validation seeds a task."""
+    sft_learning_rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)
+    """Among which the one for SFT is chosen."""
+    grpo_learning_rate: float = 3e-4
+    """The learning rate of GRPO."""
+    group_size: int = Field(default=5, ge=2)
+    """Episodes of a group of GRPO."""
+    evaluation_steps: int = Field(default=8, ge=1)
+    """Step limit of evaluation episodes, the same for every arm."""
+    parallel: int = Field(default=8, ge=1)
+    """Episodes at the same time in evaluation."""
+
+    @model_validator(mode="after")
+    def _tasks_are_apart(self) -> LearnSettings:
+        both = set(self.training.tasks) & set(self.unseen_tasks)
+        if both:
+            raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
+        if not set(self.first_group) < set(self.training.tasks):
+            raise ValueError("first_group is some of the trained tasks, but not all")
+        return self
+
+    @property
+    def second_group(self) -> tuple[str, ...]:
+        """The trained tasks that are learned second in a sequence."""
+        return tuple(task for task in self.training.tasks if task not in self.first_group)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All tasks, the trained ones first."""
+        return (*self.training.tasks, *self.unseen_tasks)
+
+    def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T]) -> T:
+        """Return the training settings of a training seed, with the changes that make the arm."""
+        own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
+        return kind(**{**self.training.model_dump(), **own, **changes})
+
+
+def default_settings(**training: Any) -> LearnSettings:
+    """Return the settings of the published comparison; `training` changes fields of the training settings."""
+    tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
+    own = {
+        "tasks": tasks, "steps": 120, "episodes_per_step": 15, "max_rows": 15, "max_episode_steps": 6, "minutes": 90.0,
+        "snapshot_every": 30,
+    }  # fmt: skip
+    return LearnSettings(
+        training=TrainSettings(**{**own, **training}),
+        unseen_tasks=tuple(map(env_id, UNSEEN)),
+        first_group=tuple(map(env_id, FIRST_GROUP)),
+    )
+
+
+def saved_settings(out: Path) -> LearnSettings | None:
+    """Return the settings of the comparison in a folder, or None if the folder is new.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    path = out / "settings.json"
+    if path.exists():
+        return LearnSettings.model_validate_json(path.read_text(encoding="utf8"))
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} holds something else; choose another folder with --out.")
+    return None
+
+
+def prepare_folder(settings: LearnSettings, out: Path) -> None:
+    """Write the settings down, or make sure that they are those of what is there already.
+
+    Raises:
+        ValueError: they are not, or the folder holds something else.
+    """
+    saved = saved_settings(out)
+    if saved is None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "settings.json", settings.model_dump_json(indent=1))
+    elif saved != settings:
+        old, new = _flat(saved), _flat(settings)
+        changed = ", ".join(f"{name} ({old[name]} there)" for name in old if old[name] != new[name])
+        raise ValueError(f"{out} holds a comparison with other settings: {changed}. Choose another folder with --out.")
+
+
+def _flat(settings: LearnSettings) -> dict[str, Any]:
+    data = settings.model_dump(mode="json")
+    training = data.pop("training")
+    return {**{f"training.{name}": value for name, value in training.items()}, **data}

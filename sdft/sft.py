@@ -1,0 +1,167 @@
+"""Supervised fine-tuning on the oracles' demonstrations, with TRL's `SFTTrainer`: what SDFT is compared with.
+
+The oracle plays the training episodes and no model is asked. A row is the prompt that the student would have seen and
+the oracle's action as the student would have written it; the loss is on the action alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from agents.agent import Act, Privileged
+from agents.compact import compact
+from agents.llm_agent import Decision, LLMAgent, describe
+from agents.policies.template import token_ids
+from agents.policies.transformers import TransformersPolicy
+from agents.policy import Completion, Conversation
+from browser_env.actions import Infeasible, parse_action
+from browser_env.episode import write_atomically
+from browser_env.observation import Observation
+from sdft.rollout import Rollouts
+from sdft.running import run_training
+from sdft.samples import choose, samples_of
+from sdft.settings import TrainSettings
+from sdft.train import Progress, make_agent, shared_arguments, training_jobs
+
+
+class Demonstrator(LLMAgent):
+    """Does what it is told is right, and notes what the student would have seen and written."""
+
+    def act_batch(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+    ) -> list[Act]:
+        """Take the privileged actions; an episode without one is given up."""
+        slots = list(range(len(observations))) if slots is None else list(slots)
+        told = [None] * len(observations) if privileged is None else list(privileged)
+        self.decisions = [
+            self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)
+        ]
+        return [decision.action for decision in self.decisions]
+
+    def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
+        memory = self._slots[slot]
+        messages, visible_ids = self._prompt(obs, memory, None)
+        if hint is None:
+            unknown = Completion("", [], [], [], None, "eos")
+            return Decision(Infeasible(reason="The task has no oracle here."), unknown, messages, visible_ids, "none")
+        action = parse_action(hint["action"])
+        memory.history.append(describe(action, obs))
+        return Decision(action, self._written(compact(action), messages), messages, visible_ids, "json")
+
+    def _written(self, reply: str, messages: Conversation) -> Completion:
+        """The reply as the student would write it: after its prefill, with its tokens, its turn ended."""
+        policy = cast(TransformersPolicy, self.policy)
+        prefill = token_ids(policy.tokenizer, self.prefill)
+        rest = [*token_ids(policy.tokenizer, reply.removeprefix(self.prefill)), policy.tokenizer.eos_token_id]
+        return Completion(reply, policy.encode(messages) + prefill, rest, [], None, "eos", prefill)
+
+
+def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> int:
+    """Let the oracles play the episodes of a run, write a row a line to `path`, and return the number of rows.
+
+    Of the episodes of each optimizer step at most `max_rows` steps are kept, evenly over the tasks, as SDFT does it.
+    """
+    agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
+    jobs, size = training_jobs(settings), settings.episodes_per_step
+    lines = []
+    with Rollouts(size, max_episode_steps=settings.max_episode_steps) as rollouts:
+        for step in range(settings.steps):
+            results = rollouts.run(agent, jobs[step * size : (step + 1) * size], demonstrate=True)
+            rng = np.random.default_rng([settings.seed, step])
+            lines += [
+                json.dumps({"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids})
+                for row in choose(samples_of(results, policy), settings.max_rows, rng)
+            ]
+    if not lines:
+        raise RuntimeError("No oracle gave a demonstration: the tasks have none, or the environment failed.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "\n".join(lines) + "\n")
+    return len(lines)
+
+
+def train_sft(
+    settings: TrainSettings,
+    out: str | Path,
+    *,
+    rows: Path | None = None,
+    policy: TransformersPolicy | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train an adapter on demonstrations; what `out` holds and what is returned are as with `sdft.train.train`.
+
+    Args:
+        settings: what they mean for SDFT: `steps`, `max_rows`, the learning rate and its schedule, the adapter, tasks,
+            seeds and prompts. What concerns the teacher or sampling is without effect.
+        out: folder of the run.
+        rows: demonstrations written by `collect`; they are collected into `out` if not given.
+        policy: see `sdft.train.train`.
+        resume: the same.
+        progress: the same.
+    """
+    policy = policy or TransformersPolicy(settings.model)
+    collected = 0.0
+    if rows is None:
+        rows = Path(out) / "rows.jsonl"
+        if not rows.exists():
+            start = time.perf_counter()
+            collect(settings, policy, rows)
+            collected = time.perf_counter() - start
+    dataset = Dataset.from_list([_example(json.loads(line)) for line in rows.read_text(encoding="utf8").splitlines()])
+
+    def make(options: dict[str, Any]) -> DemonstrationTrainer:
+        trainer = DemonstrationTrainer(
+            args=SFTConfig(
+                **shared_arguments(settings, Path(out) / "checkpoints"),
+                per_device_train_batch_size=settings.max_rows,
+                train_sampling_strategy="sequential",
+                max_length=None,
+                dataset_kwargs={"skip_prepare_dataset": True},
+            ),
+            train_dataset=dataset,
+            **options,
+        )
+        trainer.seconds["collect"] = collected
+        return trainer
+
+    return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
+
+
+class DemonstrationTrainer(SFTTrainer):
+    """TRL's trainer, which notes what it learned from as the SDFT trainer does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.seconds = {"collect": 0.0, "learn": 0.0}
+        """Wall-clock so far, by what it went into."""
+
+    def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One forward and backward pass."""
+        start = time.perf_counter()
+        learned = (inputs["labels"] != -100).sum(-1)
+        length = inputs["attention_mask"].sum(-1)
+        metrics = self._metrics["train"]
+        metrics["rows"].append(len(learned))
+        metrics["rows/prompt_tokens"].append(float((length - learned).float().mean()))
+        metrics["tokens/learned"].append(int(learned.sum()))
+        loss: torch.Tensor = super().training_step(model, inputs, *args, **kwargs)
+        self.seconds["learn"] += time.perf_counter() - start
+        return loss
+
+
+def _example(row: dict[str, Any]) -> dict[str, list[int]]:
+    prompt, completion = row["prompt_ids"], row["completion_ids"]
+    return {"input_ids": prompt + completion, "labels": [-100] * len(prompt) + completion}

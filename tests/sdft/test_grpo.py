@@ -1,0 +1,95 @@
+"""GRPO on real episodes: groups, masks and the likelihoods that TRL's loss is given."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from browser_env import Outcome
+from sdft.grpo import EpisodeGRPOTrainer, advantages, train_grpo
+from sdft.rollout import Job, Result
+from sdft.settings import GRPOSettings
+
+
+def result(reward, *, trainable=True):
+    outcome = Outcome.SOLVED if reward == 1 else Outcome.FAILED
+    return Result(Job("a", 0), str(outcome if trainable else Outcome.ENV_ERROR), trainable=trainable, reward=reward)
+
+
+def test_advantages_are_the_groups_own():
+    group = [result(1.0), result(0.0), result(0.0), result(0.0)]
+    expected = (np.array([1, 0, 0, 0]) - 0.25) / (0.5 + 1e-4)
+    assert advantages(group, 4) == pytest.approx(expected)
+    assert advantages([*group, *(result(1.0) for _ in range(4))], 4)[4:] == [0.0] * 4
+
+
+def test_what_the_infrastructure_failed_belongs_to_no_group():
+    with_failure = [result(1.0), result(0.0), result(0.0, trainable=False), result(0.0, trainable=False)]
+    without = advantages([result(1.0), result(0.0)], 2)
+    assert advantages(with_failure, 4) == pytest.approx([*without, 0.0, 0.0])
+    assert advantages([result(1.0), result(0.0, trainable=False)], 2) == [0.0, 0.0]
+
+
+@pytest.fixture
+def grpo_settings(settings):
+    changes = {"episodes_per_step": 4, "group_size": 2, "steps": 2, "checkpoint_every": 1}
+    return GRPOSettings(**{**settings.model_dump(), **changes})
+
+
+def test_groups_are_whole(settings):
+    with pytest.raises(ValueError, match="multiple of group_size"):
+        GRPOSettings(**{**settings.model_dump(), "episodes_per_step": 3, "group_size": 2})
+
+
+def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grpo_settings, tmp_path, monkeypatch):
+    sampled, computed = [], []
+    made, loss = EpisodeGRPOTrainer._rows, EpisodeGRPOTrainer._compute_loss
+
+    def rows(self, *args):
+        found = made(self, *args)
+        sampled.extend(sum(row.logprobs) for row in found[0])
+        return found
+
+    def compute_loss(self, model, inputs):
+        value = loss(self, model, inputs)
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        width = inputs["completion_ids"].size(1)
+        scores = self._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
+        computed.extend((scores * inputs["completion_mask"]).sum(-1).tolist())
+        return value
+
+    monkeypatch.setattr(EpisodeGRPOTrainer, "_rows", rows)
+    monkeypatch.setattr(EpisodeGRPOTrainer, "_compute_loss", compute_loss)
+    train_grpo(grpo_settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
+    assert len(sampled) >= 2
+    assert sorted(computed) == pytest.approx(sorted(sampled), abs=1e-3)  # TRL shuffles rows
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_ends_like_an_unbroken_one(tiny_policy, grpo_settings, tmp_path, tokenizer):
+    from agents.policies.transformers import TransformersPolicy
+
+    base = tmp_path / "base"
+    tiny_policy.model.save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    chosen = grpo_settings.model_copy(update={"model": str(base)})
+    whole = train_grpo(chosen, tmp_path / "whole")
+    lines = (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2]
+    assert all("episodes/success" in json.loads(line) for line in lines)
+
+    class Killed(Exception):
+        pass
+
+    def killed(step, logs):
+        if step == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train_grpo(chosen, tmp_path / "cut", progress=killed)
+    resumed = train_grpo(chosen, tmp_path / "cut", resume=True)
+    one, two = (dict(run["model"].named_parameters()) for run in (whole, resumed))
+    assert all(torch.equal(one[name], two[name]) for name in one if "lora" in name)
+    assert TransformersPolicy(str(base), adapter=tmp_path / "cut" / "adapter").adapter is not None

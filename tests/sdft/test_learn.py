@@ -1,0 +1,185 @@
+"""`selfsurf bench learn` on a tiny model; it stands here for its fixtures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from scripts.cli import app
+from scripts.learn.arms import read_arms
+from scripts.learn.figures import figures
+from scripts.learn.settings import default_settings, prepare_folder
+from sdft.questions import questions
+
+TASKS = ("click-test-2", "click-option")
+
+
+@pytest.fixture
+def tiny_folder(tiny_policy, tmp_path):
+    folder = tmp_path / "tiny"
+    tiny_policy.model.save_pretrained(folder)
+    tiny_policy.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def command(tiny_folder, out, arms, *more):
+    small = ["episodes_per_step=4", "max_rows=4", "max_episode_steps=2", "lora_rank=2", "checkpoint_every=1",
+             "skip_right=true", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
+             "least_first_divergence=0", "snapshot_every=1", "validation_seeds=1"]  # fmt: skip
+    return [
+        "bench", "learn", "--out", str(out), "--arms", arms, "--tasks", ",".join(TASKS), "--unseen", "click-button",
+        "--model", str(tiny_folder), "--steps", "2", "--episodes", "2", *more,
+        *(part for one in small for part in ("--set", one)),
+    ]  # fmt: skip
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def report(out):
+    return json.loads((out / "report.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
+    out = tmp_path / "learn"
+    arms = "base,demonstrated,sft,sdft,sdft-ungated,grpo,sequence-sft,sequence-sdft"
+    run(*command(tiny_folder, out, arms))
+    found = report(out)
+    assert list(found["arms"]) == ["base", "demonstrated", "sft", "sdft", "sdft-ungated", "grpo"]
+    for name, arm in found["arms"].items():
+        assert arm["trained"]["episodes"] == 4
+        assert arm["unseen"]["episodes"] == 2
+        assert [training["steps"] for training in arm["training"]] == ([] if name in ("base", "demonstrated") else [2])
+        assert [[one["step"] for one in way] for way in arm["snapshots"]] == ([[1, 2]] if arm["training"] else [[]])
+    assert {name: len(runs) for name, runs in found["sequences"].items()} == {"sequence-sdft": 1, "sequence-sft": 1}
+    assert found["arms"]["demonstrated"]["retention"][0]["perplexity"] is None
+    assert (out / "forgetting.png").read_bytes()[:4] == b"\x89PNG"
+    assert "| sdft-ungated |" in (out / "report.md").read_text()
+    # Done again, nothing is done; another training seed and an ablation are added to what is there.
+    before = {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
+    run(*command(tiny_folder, out, arms))
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
+    run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1")
+    run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
+    found = report(out)
+    assert found["arms"]["sdft"]["seeds"] == [0, 1]
+    assert found["arms"]["sdft"]["trained"]["episodes"] == 8
+    assert any((one["first"], one["other"]) == ("sdft+reverse", "sdft") for one in found["differences"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("arm", ["sft", "grpo", "sequence-sdft"])
+def test_an_arm_that_was_killed_ends_like_an_unbroken_one(tiny_folder, tmp_path, arm):
+    from safetensors.torch import load_file
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run(*command(tiny_folder, whole, arm))
+    start = [sys.executable, "-m", "scripts.cli", *command(tiny_folder, cut, arm)]
+    for sign in ("metrics.jsonl", "adapter_model.safetensors", "test/click-option.json"):
+        process = subprocess.Popen(start, start_new_session=True)
+        while process.poll() is None and not any(sign in str(path) for path in cut.rglob("*")):
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    run(*command(tiny_folder, cut, arm))
+    adapters = sorted(path.relative_to(whole) for path in whole.glob("arms/**/adapter/adapter_model.safetensors"))
+    assert adapters
+    for name in adapters:
+        one, two = load_file(whole / name), load_file(cut / name)
+        assert all((one[key] - two[key]).abs().max() < 1e-6 for key in one)
+    assert report(whole)["arms"].keys() == report(cut)["arms"].keys()
+
+
+def test_other_settings_are_refused(tmp_path):
+    out = tmp_path / "learn"
+    prepare_folder(default_settings(), out)
+    prepare_folder(default_settings(), out)
+    with pytest.raises(ValueError, match=r"training\.steps \(120 there\)"):
+        prepare_folder(default_settings(steps=3), out)
+    (tmp_path / "precious.txt").write_text("x")
+    with pytest.raises(ValueError, match="something else"):
+        prepare_folder(default_settings(), tmp_path)
+
+
+def test_arms_are_read_from_the_command_line():
+    assert [arm.name for arm in read_arms("base,sft,sdft", {})] == ["base", "sft", "sdft"]
+    (arm,) = read_arms("sdft:reverse", {"divergence": 1})
+    assert (arm.folder, arm.changes) == ("sdft+reverse", {"divergence": 1})
+    wrong = (
+        ("sfd", {}, "no arm 'sfd'"),
+        ("base:x", {"steps": 1}, "may have a label"),
+        ("sdft:x", {}, "say with --set"),
+        ("sdft,sdft:x", {"steps": 1}, "call of their own"),
+        ("", {}, "No arm is named"),
+    )
+    for text, changes, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            read_arms(text, changes)
+
+
+def test_a_folder_of_stages_gives_these_figures(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    tasks = [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.training.tasks]
+
+    def write(name, result):
+        path = tmp_path / "stages" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"result": result, "seconds": 1.0}))
+
+    def episodes(name, solved):
+        for task in tasks:
+            write(
+                f"{name}/test/{task}",
+                {"episodes": [{"seed": i, "solved": s, "judged": s is not None} for i, s in enumerate(solved)]},
+            )
+
+    episodes("base", [True, False, False, False])
+    episodes("sdft/seed-0", [True, True, True, False])
+    episodes("sdft/seed-1", [True, True, True, None])
+    episodes("sft/seed-0", [True, True, False, False])
+    for name, value in (("base", 20.0), ("sdft/seed-0", 21.0), ("sft/seed-0", 25.0)):
+        write(f"{name}/perplexity", {"perplexity": value})
+    found = figures(settings, tmp_path)
+    sdft = found["arms"]["sdft"]["trained"]
+    assert sdft["by_seed"] == {"0": 0.75, "1": 1.0}
+    assert sdft["episodes"] == 7 * len(tasks)
+    assert sdft["success"] == pytest.approx(6 / 7)
+    assert sdft["low"] < 6 / 7 < sdft["high"] <= 1
+    assert [kept["rise"] for kept in found["arms"]["sdft"]["retention"]] == [pytest.approx(0.05), None]
+    pairs = {(one["other"], one["tasks"]): one for one in found["differences"]}
+    assert pairs["sft", "trained"]["difference"] == pytest.approx(0.25)
+    assert pairs["sft", "trained"]["pairs"] == 4 * len(tasks)
+    # Seed 1 stands beside the base, too: its three judged episodes, of which the base solves one.
+    assert pairs["base", "trained"]["difference"] == pytest.approx((2 + 2) / 7)
+
+
+def test_the_questions_are_well_formed():
+    found = questions()
+    assert len(found) >= 60
+    assert len({one.question for one in found}) == len(found)
+    for one in found:
+        assert len(set(one.options)) == len(one.options) == 4
+        assert 0 <= one.answer < 4
+    counts = [sum(one.answer == place for one in found) for place in range(4)]
+    assert min(counts) >= 10  # no place is the right one by habit
+
+
+@pytest.mark.slow
+def test_the_model_knows_more_than_chance():
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.questions import answers
+
+    found = answers(TransformersPolicy("smollm2"))
+    assert found["accuracy"] >= 0.5
+    assert len(found["right"]) == len(questions())

@@ -1,0 +1,100 @@
+"""Supervised fine-tuning on what the oracles do, beside a plain reference."""
+
+import json
+
+import pytest
+import torch
+
+from agents.adapters.identity import WrongBase
+from sdft.adapter import trainable
+from sdft.sft import Demonstrator, collect, train_sft
+from sdft.train import make_agent, training_jobs
+
+
+@pytest.fixture
+def rows(tiny_policy, settings, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    collect(settings, tiny_policy, path)
+    return path
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_row_is_what_the_student_would_have_seen_and_written(tiny_policy, settings, rows):
+    from sdft.rollout import Rollouts
+
+    found = read(rows)
+    assert {row["env_id"] for row in found} == set(settings.tasks)
+    for row in found:
+        shown, written = (
+            tiny_policy.tokenizer.decode(row["prompt_ids"]),
+            tiny_policy.tokenizer.decode(row["completion_ids"]),
+        )
+        assert "Correct action" not in shown
+        assert shown.endswith('{"')
+        assert json.loads('{"' + written.removesuffix(tiny_policy.tokenizer.eos_token))["click"] >= 0
+    # The first prompt of an episode is the student's own, token by token.
+    job = training_jobs(settings)[0]
+    with Rollouts(1, max_episode_steps=1) as rollouts:
+        (result,) = rollouts.run(make_agent(tiny_policy, settings, sampling=True), [job])
+    first = result.steps[0].decision.completion
+    assert first.prompt_token_ids in [row["prompt_ids"] for row in found if row["env_id"] == job.env_id]
+
+
+def test_the_history_is_the_oracles(tiny_policy, settings):
+    from sdft.rollout import Job, Rollouts
+
+    agent = make_agent(tiny_policy, settings, sampling=False, kind=Demonstrator)
+    with Rollouts(1, max_episode_steps=3) as rollouts:
+        (result,) = rollouts.run(agent, [Job("MiniWoB/click-option-v0", 0)], demonstrate=True)
+    assert result.solved
+    assert len(result.steps) == 2
+    assert "Done so far" not in result.steps[0].decision.messages[-1].text
+    assert "Done so far: " + result.steps[0].decision.completion.text in result.steps[1].decision.messages[-1].text
+
+
+def test_the_loss_is_on_the_action_alone(tiny_policy, settings, rows, tmp_path):
+    chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0})
+    batch = read(rows)[: settings.max_rows]
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for row in batch:
+            ids = torch.tensor([row["prompt_ids"] + row["completion_ids"]])
+            logprobs = torch.log_softmax(tiny_policy.model(input_ids=ids).logits[0].double(), -1)
+            for place, token in enumerate(row["completion_ids"], len(row["prompt_ids"])):
+                total, count = total - float(logprobs[place - 1, token]), count + 1
+    train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    (line,) = read(tmp_path / "run" / "metrics.jsonl")
+    assert line["loss"] == pytest.approx(total / count, rel=1e-4)
+    assert line["rows"] == len(batch)
+    assert line["tokens/learned"] == count
+
+
+def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings, rows, tmp_path):
+    chosen = settings.model_copy(update={"minutes": 1e-6})
+    summary = train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    assert summary["cut_off"]
+    assert summary["steps"] == 1
+    assert len(read(tmp_path / "run" / "metrics.jsonl")) == 1
+    assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, rows, tmp_path):
+    from safetensors.torch import load_file
+
+    base = tmp_path / "base"
+    tiny_policy.model.save_pretrained(base)
+    tiny_policy.tokenizer.save_pretrained(base)
+    first = settings.model_copy(update={"steps": 1, "model": str(base)})
+    train_sft(first, tmp_path / "first", rows=rows)
+    started = first.model_copy(update={"start_from": tmp_path / "first" / "adapter", "learning_rate": 0.0})
+    train_sft(started, tmp_path / "second", rows=rows)
+    one, two = (load_file(tmp_path / name / "adapter" / "adapter_model.safetensors") for name in ("first", "second"))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert any(bool(value.any()) for key, value in one.items() if "lora_B" in key)
+    tiny_policy.model.get_output_embeddings().weight.data += 1
+    with pytest.raises(WrongBase):
+        trainable(tiny_policy, tmp_path / "second" / "adapter")
