@@ -127,14 +127,15 @@ def _settings(rows: int) -> TrainSettings:
     return TrainSettings(tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0)
 
 
-def _options(rows: int, folder: Path) -> dict[str, Any]:
+def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
     """What both trainers are given alike."""
-    from sdft.train import lora_config, trl_arguments
+    from sdft.loading import lora_config
+    from sdft.train import _arguments
 
     settings = _settings(rows)
-    arguments = trl_arguments(settings, folder)
+    arguments = _arguments(settings, folder)
     arguments.save_strategy = "no"
-    return {"args": arguments, "peft_config": lora_config(settings)}
+    return {"args": arguments, "model": model, "peft_config": lora_config(model, settings)}
 
 
 def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -240,10 +241,9 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
         agent_of=lambda policy: make_agent(policy, settings, sampling=True),
         rollouts=None,  # type: ignore[arg-type]  # the rows are there
         max_rows=len(samples),
-        model=policy.model,
         processing_class=policy.tokenizer,
         train_dataset=Dataset.from_dict(jobs),
-        **_options(len(samples), folder / "ours"),
+        **_options(policy.model, len(samples), folder / "ours"),
     )
     return _watched(trainer, "_logits")
 
@@ -265,13 +265,13 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
     source = models.resolve(model)
     held = AutoModelForCausalLM.from_pretrained(source, dtype="auto").to(choose_device("auto"))
     tokenizer = AutoTokenizer.from_pretrained(source)
-    options = _options(len(samples), folder / "stock")
+    options = _options(held, len(samples), folder / "stock")
     options["args"].teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
     texts = {
         "prompt": [tokenizer.decode(sample.prompt_ids) for sample in samples],
         "privileged_context": [tokenizer.decode(sample.teacher_prompt_ids) for sample in samples],
     }
-    trainer = Stock(model=held, processing_class=tokenizer, train_dataset=Dataset.from_dict(texts), **options)
+    trainer = Stock(processing_class=tokenizer, train_dataset=Dataset.from_dict(texts), **options)
     return _watched(trainer, "_forward_logits")
 
 

@@ -36,6 +36,7 @@ def main(
         known = ", ".join(TrainSettings.model_fields)
         raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
 
+    from sdft.processes import is_first
     from sdft.train import train
 
     try:
@@ -47,6 +48,8 @@ def main(
     except ValueError as error:
         console.print(str(error), style="red")
         return 1
+    if not is_first():
+        return 0
     del summary["model"]
     print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
     return 0

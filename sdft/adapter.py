@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.adapters.identity import check_base, write_about
+from sdft.loading import lora_config
 
 if TYPE_CHECKING:
     from agents.policies.transformers import TransformersPolicy
@@ -39,15 +40,6 @@ def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
 
 def student(policy: TransformersPolicy, settings: TrainSettings) -> dict[str, Any]:
     """Return what a trainer is given to train: `model` and `peft_config`, a new adapter or one from disk."""
-    from peft import LoraConfig
-
     if settings.start_from is not None:
         return {"model": trainable(policy, settings.start_from), "peft_config": None}
-    lora = LoraConfig(
-        r=settings.lora_rank,
-        lora_alpha=2 * settings.lora_rank,
-        lora_dropout=0.0,
-        target_modules=list(settings.lora_targets),
-        task_type="CAUSAL_LM",
-    )
-    return {"model": policy.model, "peft_config": lora}
+    return {"model": policy.model, "peft_config": lora_config(policy.model, settings)}

@@ -14,6 +14,7 @@ from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
+from sdft.loading import load_policy
 from sdft.settings import TrainSettings
 from sdft.train import Log, Progress, step_of
 
@@ -42,7 +43,7 @@ def run_training(
     if not resume and (last or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    policy = policy or TransformersPolicy(settings.model)
+    policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     log = Log(folder / "metrics.jsonl", progress, resumed_at=step_of(last))
     clock = Clock(folder / "metrics.jsonl", settings.minutes)

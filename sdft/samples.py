@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agents.constraint import token_masks
 from agents.prompt import with_demonstration
+from sdft.images import Seen, seen_of
 from sdft.rollout import Result
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Sample:
     grammar: str | None
     right: bool
     """Did the student do what the privileged view says?"""
+    seen: Seen = field(default_factory=Seen)
+    """What a vision-language model is given besides the tokens."""
 
 
 def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
@@ -49,17 +52,19 @@ def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sa
             completion = step.decision.completion
             if step.privileged is None or not completion.token_ids:
                 continue
-            taught = policy.encode(with_demonstration(step.decision.messages, step.privileged))
+            messages = step.decision.messages
+            taught = policy.prompt(with_demonstration(messages, step.privileged))
             rows.append(
                 Sample(
                     env_id=result.job.env_id,
                     prompt_ids=completion.prompt_token_ids,
-                    teacher_prompt_ids=taught + completion.prefill_token_ids,
+                    teacher_prompt_ids=taught.ids + completion.prefill_token_ids,
                     completion_ids=completion.token_ids,
                     logprobs=completion.logprobs,
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=completion.text == compact(step.privileged["action"]),
+                    seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                 )
             )
     return rows
@@ -76,6 +81,11 @@ def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> li
             if rows and len(chosen) < most:
                 chosen.append(rows.pop())
     return chosen
+
+
+def idle(pad_id: int) -> Sample:
+    """Return a row to go through the motions with, where a process has none but must take part in the step."""
+    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=False)
 
 
 def collate(

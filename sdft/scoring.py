@@ -132,7 +132,7 @@ def make_packable(model: Any) -> bool:
 
     Its attention is called by another name from then on, and computes what it did before unless rows are packed.
     """
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = _base(model)
     config = base.config
     parameters = inspect.signature(base.forward).parameters
     if config._attn_implementation == PACKED:
@@ -150,6 +150,10 @@ def make_packable(model: Any) -> bool:
     AttentionMaskInterface.register(PACKED, sdpa_mask)
     base.set_attn_implementation(PACKED)
     return True
+
+
+def _base(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
@@ -182,9 +186,9 @@ def plain_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Te
         inputs: the model's other inputs, such as those of images.
     """
     first = int(at.min())
-    logits = model(
-        input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=ids.size(1) - first, **inputs
-    ).logits
+    if "logits_to_keep" in inspect.signature(_base(model).forward).parameters:
+        inputs["logits_to_keep"] = ids.size(1) - first
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **inputs).logits[:, first - ids.size(1) :]
     picked: torch.Tensor = logits[torch.arange(len(at), device=at.device)[:, None], at - first]
     return picked
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from agents.llm_agent import Vision
+from agents.vision import MAX_IMAGE_SIDE
 
 
 class TrainSettings(BaseModel):
@@ -15,6 +18,16 @@ class TrainSettings(BaseModel):
 
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
+    dtype: Literal["auto", "bf16", "fp32"] = "auto"
+    """Precision of the base model; that of its files by default. The adapter's weights are float32."""
+    quantization: Literal["none", "nf4"] = "none"
+    """`nf4` holds the base model's linear layers in 4 bits: less memory, not less time."""
+    gradient_checkpointing: bool = False
+    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, more time."""
+    vision: Vision = "auto"
+    """What a vision-language model is shown of the screenshot; nothing of it is shown to a text model."""
+    max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
+    """Screenshots are scaled down to this many pixels of the longer side; None leaves them."""
     tasks: tuple[str, ...]
     """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`."""
     steps: int = Field(default=28, ge=1)
@@ -37,8 +50,12 @@ class TrainSettings(BaseModel):
     """Gradient norm at which gradients are clipped."""
     lora_rank: int = 16
     """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
-    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    lora_targets: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    )  # fmt: skip
     """Modules that get an adapter: all linear layers."""
+    lora_vision: bool = False
+    """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["ema", "base", "live"] = "ema"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = 0.005

@@ -20,6 +20,8 @@ from agents.record import versions
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
 from sdft.gates import Gates
+from sdft.loading import load_policy
+from sdft.processes import is_first, share, whole
 from sdft.rollout import Job, Result, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
@@ -49,6 +51,8 @@ def make_agent(
         max_prompt_tokens=settings.max_prompt_tokens,
         actions=settings.actions,
         guards=False,
+        vision=settings.vision if policy.sees_images else "none",
+        max_image_side=settings.max_image_side,
         seed=settings.seed,
     )
 
@@ -92,24 +96,27 @@ def train(
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     start = time.time()
-    policy = policy or TransformersPolicy(settings.model)
+    policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = Log(folder / "metrics.jsonl", progress, resumed_at=step_of(last))
     clock = Clock(folder / "metrics.jsonl", settings.minutes)
-    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
+    shown = policy.sees_images and settings.vision != "none"
+    with Rollouts(
+        settings.episodes_per_step, max_episode_steps=settings.max_episode_steps, screenshot=shown
+    ) as rollouts:
         trainer = EpisodeSDFTTrainer(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
-            max_rows=settings.max_rows,
+            max_rows=share(settings.max_rows, "max_rows"),
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
             on_results=log.note_results,
             **student(policy, settings),
-            processing_class=policy.tokenizer,
-            args=trl_arguments(settings, checkpoints),
+            processing_class=policy.tokenizer if policy.processor is None else policy.processor,
+            args=_arguments(settings, checkpoints),
             train_dataset=dataset,
             callbacks=[clock, log, *keepers(settings, folder, base)],
         )
@@ -124,26 +131,17 @@ def train(
         "cut_off": clock.cut_off,
         "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
     }
-    save_adapter(trainer.model, folder / "adapter", summary)
+    with whole(trainer.model):
+        if is_first():
+            save_adapter(trainer.model, folder / "adapter", summary)
+    trainer.accelerator.wait_for_everyone()
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
 
 
-def lora_config(settings: TrainSettings) -> LoraConfig:
-    """Return the adapter's configuration, in PEFT's words."""
-    return LoraConfig(
-        r=settings.lora_rank,
-        lora_alpha=2 * settings.lora_rank,
-        lora_dropout=0.0,
-        target_modules=list(settings.lora_targets),
-        task_type="CAUSAL_LM",
-    )
-
-
-def trl_arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
-    """Return a run's settings in TRL's words."""
+def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
     return SDFTConfig(
         **shared_arguments(settings, checkpoints),
-        per_device_train_batch_size=settings.episodes_per_step,
+        per_device_train_batch_size=share(settings.episodes_per_step, "episodes_per_step"),
         shuffle_dataset=False,
         temperature=settings.temperature,
         max_prompt_length=None,
@@ -174,7 +172,8 @@ def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, An
         max_grad_norm=settings.max_grad_norm,
         weight_decay=0.0,
         seed=settings.seed,
-        gradient_checkpointing=False,
+        activation_checkpointing=settings.gradient_checkpointing,
+        activation_checkpointing_kwargs={"use_reentrant": False},
         bf16=False,
         use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
         logging_steps=1,
@@ -198,7 +197,8 @@ class Log(TrainerCallback):
         if resumed_at and path.exists():
             lines = path.read_text(encoding="utf8").splitlines()
             kept = [line for line in lines if line and json.loads(line)["step"] <= resumed_at]
-        path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
+        if is_first():
+            path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
 
     def note_results(self, step: int, results: list[Result]) -> None:
         """Keep the success of a batch's episodes, by task, for the next line."""
@@ -209,7 +209,7 @@ class Log(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
         """Write the step's metrics."""
-        if not logs or "loss" not in logs:
+        if not logs or "loss" not in logs or not is_first():
             return
         line = {
             "step": state.global_step,

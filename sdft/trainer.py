@@ -10,6 +10,8 @@ What differs from TRL's trainer, and why:
 - the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
 - student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
 - the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
+- a vision-language model is given the images that it sampled from (`sdft.images`);
+- of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
 - rows are scored without padding, with what they share read once (`sdft.scoring`), where there was a choice, and
   through leaner LoRA layers (`sdft.lora`): the same numbers sooner.
 """
@@ -24,15 +26,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from datasets import IterableDataset
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from sdft.gates import Gates, passed
+from sdft.images import Seen, model_inputs
 from sdft.lora import make_lean
+from sdft.processes import check_sharding, whole
 from sdft.rollout import Job, Result, Rollouts
-from sdft.samples import Sample, choose, collate, samples_of
+from sdft.samples import Sample, choose, collate, idle, samples_of
 from sdft.scoring import choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
@@ -84,6 +89,10 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         on_results: Callable[[int, list[Result]], None] | None = None,
         **options: Any,
     ) -> None:
+        if args is None:
+            raise ValueError("args must be given: TRL's own defaults are not those of the paper.")
+        if isinstance(options.get("train_dataset"), IterableDataset):
+            raise ValueError("A run's episodes are counted beforehand: give a Dataset, not an IterableDataset.")
         if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
             raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
                              "num_generations to 1.")  # fmt: skip
@@ -97,7 +106,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         make_lm_head_contiguous(self.model)
         make_lean(self.model)
         self._packable = make_packable(self.model)
-        self.policy = TransformersPolicy(self.model, self._tokenizer)
+        self.policy = TransformersPolicy(self.model, self.processing_class)
         self.agent = agent_of(self.policy)
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
@@ -108,6 +117,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _setup_teacher_model(self) -> None:
         kind = self.args.teacher_model_kind
         self.teacher_model = self.model
+        state = self.accelerator.state
+        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         if kind == "ema":
             add_teacher(self.model)
             self.add_callback(FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps))
@@ -117,36 +128,46 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         start = time.perf_counter()
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
-        rng = np.random.default_rng([self.args.seed, self.state.global_step])
+        rank = self.accelerator.process_index
+        rng = np.random.default_rng([self.args.seed, self.state.global_step, *([rank] if rank else [])])
         self.agent.reseed(int(rng.integers(2**31)))
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
-        results = self._rollouts.run(self.agent, jobs)
+        with whole(self.model):
+            results = self._rollouts.run(self.agent, jobs)
         samples = samples_of(results, self.policy)
-        if not samples:
+        if self._over_all(len(samples)) == 0:
             raise RuntimeError(
                 "No step of this batch can be learned from: the environment failed, or the tasks have no oracle. "
                 f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
             )
-        rows = choose(samples, self._max_rows, rng)
+        pad_id = self._tokenizer.pad_token_id
+        rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         batch: dict[str, Any] = collate(
             rows,
             self._tokenizer,
             vocabulary=self.model.get_output_embeddings().weight.shape[0],
             eos_token_ids=sorted(self.policy.eos_token_ids),
-            pad_id=self._tokenizer.pad_token_id,
+            pad_id=pad_id,
         )
+        if not samples:
+            batch["completion_mask"].zero_()
         self._note(results, samples, rows)
         if self._on_results is not None:
             self._on_results(self.state.global_step, results)
         self.seconds["rollout"] += time.perf_counter() - start
-        return {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
+
+    def _over_all(self, number: float) -> float:
+        """The mean of a number over the processes. All of them must ask."""
+        return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
 
     def _note(self, results: list[Result], samples: list[Sample], rows: list[Sample]) -> None:
         metrics = self._metrics["train"]
         judged = [result for result in results if result.trainable]
         metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
         metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["steps/right"].append(sum(sample.right for sample in samples) / len(samples))
+        metrics["steps/right"].append(sum(sample.right for sample in samples) / max(len(samples), 1))
         metrics["rows"].append(len(rows))
         metrics["rows/left_out"].append(len(samples) - len(rows))
         metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
@@ -175,16 +196,19 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
         teacher_model = self.accelerator.unwrap_model(model)
         as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
+        seen: list[Seen] | None = inputs.get("seen")
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), as_teacher:
             teacher = self._logits(
-                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["columns"]
-            )
+                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs,
+                extras=None if seen is None else [one.teacher for one in seen],
+            )  # fmt: skip
         student = self._logits(
             model,
             torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
             torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
-            inputs["columns"],
+            inputs,
+            extras=None if seen is None else [one.student for one in seen],
         )
         forbidden = ~inputs["allowed"]
         return DistillationLogits(
@@ -194,9 +218,23 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             teacher_logits=teacher.div_(self._teacher_temperature).masked_fill_(forbidden, FORBIDDEN),
         )
 
-    def _logits(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        score = packed_logits if self._packable else plain_logits
-        return score(model, ids, mask, columns + ids.size(1)).float().div_(self.temperature)
+    def _logits(
+        self,
+        model: Any,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        inputs: dict[str, Any],
+        extras: list[dict[str, torch.Tensor]] | None,
+    ) -> torch.Tensor:
+        """Return float32 logits of the tokens with a choice; `extras`: what is given besides tokens, for images."""
+        at = inputs["columns"] + ids.size(1)
+        if extras is not None:
+            width = ids.size(1) - inputs["tokens"].size(1)
+            more = model_inputs(self.accelerator.unwrap_model(model), ids, mask, extras, width)
+            logits = plain_logits(model, ids, mask, at, **more)
+        else:
+            logits = (packed_logits if self._packable else plain_logits)(model, ids, mask, at)
+        return logits.float().div_(self.temperature)
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
         self._check_first_divergence(distillation_logits)
@@ -206,8 +244,12 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         )
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
+        if not mask.any():
+            # TRL would leave out a figure that the other processes wait for.
+            self._log_self_distillation_metric("train", self._over_all(0.0))
+            return logits.student_logits.sum() * 0.0
         # A row without a loss is taken out: TRL's mean over rows would count it as one that is learned.
-        kept = mask.any(-1) if mask.any() else torch.ones_like(mask[:, 0], dtype=torch.bool)
+        kept = mask.any(-1)
         logits = DistillationLogits(
             completion_ids=logits.completion_ids[kept],
             loss_mask=mask[kept],
@@ -229,7 +271,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             teacher = torch.log_softmax(logits.teacher_logits, -1)
             student = torch.log_softmax(logits.student_logits, -1)
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
-            mean = float((divergence * logits.loss_mask).sum() / logits.loss_mask.sum().clamp(min=1))
+            total = self._over_all(float((divergence * logits.loss_mask).sum()))
+        mean = total / max(self._over_all(float(logits.loss_mask.sum())), 1e-9)
         self._metrics["train"]["step0_divergence"].append(mean)
         if mean < self._least_first_divergence:
             raise NothingToTeach(

@@ -114,6 +114,8 @@ class TransformersPolicy:
         if not getattr(tokenizer if processor is None else processor, "chat_template", None):
             raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
         self.tokenizer = tokenizer
+        self.processor = processor
+        """Of a vision-language model; None for a text model."""
         self.sees_images = processor is not None
         self.adapter: Path | None = None
         self._own: str | None = None  # the name of the adapter that set_adapter loaded

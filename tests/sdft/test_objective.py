@@ -10,7 +10,7 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from sdft.gates import Gates, passed
 from sdft.settings import TrainSettings
-from sdft.train import make_agent, trl_arguments
+from sdft.train import _arguments, make_agent
 from sdft.trainer import FORBIDDEN, EpisodeSDFTTrainer, NothingToTeach
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30
@@ -28,7 +28,7 @@ def trainer_of(tiny_policy, settings, tmp_path):
             least_first_divergence=least,
             model=tiny_policy.model,
             processing_class=tiny_policy.tokenizer,
-            args=trl_arguments(chosen, tmp_path),
+            args=_arguments(chosen, tmp_path),
             train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
             peft_config=LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"),
         )

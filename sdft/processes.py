@@ -1,0 +1,67 @@
+"""Several processes of one training, one a GPU, as `accelerate launch` starts them: what each one does of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+
+def is_first() -> bool:
+    """Is this the process that writes files and prints?"""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
+def share(total: int, name: str) -> int:
+    """Return what each process has of a setting that counts for all of them together.
+
+    Raises:
+        ValueError: it can't be shared out evenly.
+    """
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    if total % processes:
+        raise ValueError(f"{name} is {total}, which {processes} processes can't share evenly: make it a multiple.")
+    return total // processes
+
+
+def check_sharding(deepspeed: Any, fsdp: Any) -> None:
+    """Refuse the ways of splitting a model over processes that this training does not work with.
+
+    Args:
+        deepspeed: accelerate's plugin; None where DeepSpeed is not used.
+        fsdp: the same.
+
+    Raises:
+        ValueError: the model would be split by ZeRO-3 or FSDP 1.
+    """
+    if deepspeed is not None and deepspeed.zero_stage == 3:
+        raise ValueError(
+            "DeepSpeed ZeRO-3 splits every weight, so that the teacher's would be averaged over nothing: use ZeRO-2 "
+            "(docs/cluster/zero2.yaml) or FSDP 2 (docs/cluster/fsdp2.yaml)."
+        )
+    if fsdp is not None and fsdp.fsdp_version == 1:
+        raise ValueError(
+            "FSDP 1 hides the weights from teacher and sampling: set fsdp_version: 2 (docs/cluster/fsdp2.yaml)."
+        )
+
+
+@contextlib.contextmanager
+def whole(model: Any) -> Iterator[None]:
+    """Within this context each process has all weights of a model that FSDP 2 splits; other models are left alone.
+
+    For sampling: a process reads the model as often as its episodes need, which is not as often as the others do, and
+    reading a split model is something that all processes must do together.
+    """
+    from torch.distributed.fsdp import FSDPModule
+
+    parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for part in parts:
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.reshard()
+            part.set_reshard_after_forward(True, recurse=False)

@@ -1,0 +1,40 @@
+"""Rows and batches without a browser: real replies to given conversations, as episodes of one step each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.llm_agent import Decision
+from agents.policies.transformers import TransformersPolicy
+from agents.policy import Message
+from sdft.rollout import Job, Result, Step
+from sdft.samples import Sample, collate
+
+TOLD = {"action": {"action": "click", "id": 1}, "reason": ""}
+GRAMMAR = 'start: "{\\"click\\":" ("1" | "2" | "31") "}"'
+
+
+def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **options: Any) -> list[Result]:
+    """Sample at temperature 1, all but the second under a grammar."""
+    grammars = [GRAMMAR, None, *[GRAMMAR] * len(asked)][: len(asked)]
+    drawn = policy.complete(
+        asked, grammars=grammars, prefill='{"', **{"temperature": 1.0, "max_new_tokens": 12, "seed": 3, **options}
+    )
+    decisions = [
+        Decision(reply.text, reply, tuple(messages), frozenset(), "json")
+        for messages, reply in zip(asked, drawn, strict=True)
+    ]
+    return [
+        Result(Job("it", number), "failed", trainable=True, steps=[Step({}, decision, TOLD, 0.0, "")])  # type: ignore[typeddict-item]
+        for number, decision in enumerate(decisions)
+    ]
+
+
+def batch_of(trainer: Any, rows: list[Sample]) -> dict[str, Any]:
+    """A batch as the trainer makes it of its own episodes."""
+    policy = trainer.policy
+    batch: dict[str, Any] = collate(
+        rows, policy.tokenizer, vocabulary=trainer.model.get_output_embeddings().weight.shape[0],
+        eos_token_ids=sorted(policy.eos_token_ids), pad_id=policy.tokenizer.pad_token_id,
+    )  # fmt: skip
+    return {**batch, "seen": [row.seen for row in rows]} if policy.sees_images else batch

@@ -1,0 +1,67 @@
+"""Trains a tiny model as one of several processes, and leaves what this one did. Started by `test_cluster`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+import sdft.train
+import sdft.trainer
+from agents import models
+from agents.policies.transformers import TransformersPolicy
+from sdft.processes import is_first
+from sdft.settings import TrainSettings
+
+SETTINGS = TrainSettings(
+    tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=3, episodes_per_step=4, max_rows=4,
+    max_episode_steps=1, lora_rank=4, learning_rate=5e-3, warmup_steps=0, checkpoint_every=2, teacher_rate=0.1,
+)  # fmt: skip
+
+
+def main(out: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(models.pull("smollm2"))
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    jobs: list[list[tuple[str, int]]] = []
+    rows: list[int] = []
+    samples_of = sdft.trainer.samples_of
+    wrote: list[Path] = []
+    save_adapter = sdft.train.save_adapter
+
+    def watched(results: Any, policy: Any) -> Any:
+        jobs.append([(result.job.env_id, result.job.seed) for result in results])
+        if not is_first() and len(jobs) == 2:
+            for result in results:
+                result.trainable = False
+        found = samples_of(results, policy)
+        rows.append(len(found))
+        return found
+
+    def saved(model: Any, folder: Path, about: Any) -> Path:
+        wrote.append(folder)
+        return save_adapter(model, folder, about)
+
+    sdft.trainer.samples_of = watched
+    sdft.train.save_adapter = saved
+    policy = TransformersPolicy(LlamaForCausalLM(config), tokenizer)
+    model = sdft.train.train(SETTINGS, out / "run", policy=policy)["model"]
+    left = {
+        "jobs": jobs,
+        "rows": rows,
+        "all_jobs": [(job.env_id, job.seed) for job in sdft.train.training_jobs(SETTINGS)],
+        "wrote": bool(wrote),
+        "adapter": {name: value for name, value in model.state_dict().items() if "lora_" in name},
+    }
+    torch.save(left, out / f"left_{0 if is_first() else 1}.pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
