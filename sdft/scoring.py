@@ -212,3 +212,21 @@ def choices(mask: torch.Tensor, allowed: torch.Tensor) -> tuple[torch.Tensor, to
     at = torch.where(free, 0, torch.where(forced, 1, 2)).argsort(dim=1, stable=True)[:, :width]
     first_forced = forced.gather(1, at) & (torch.arange(width, device=at.device) == free.sum(1, keepdim=True))
     return at, free.gather(1, at).long() + first_forced * forced.sum(1, keepdim=True)
+
+
+def at_tokens(batch: dict[str, Any], at: torch.Tensor, weights: torch.Tensor) -> dict[str, Any]:
+    """Return a trainer's batch with some of the completion tokens only.
+
+    Args:
+        batch: as `sdft.samples.collate` makes it.
+        at: columns (B, K) of the completions.
+        weights: (B, K), what each of them counts.
+
+    Returns:
+        The batch, where what the loss reads of tokens is (B, K); with `tokens`, the whole completions, `weights`, and
+        `columns`, where the logits about each token stand, counted from the end of prompt and completion.
+    """
+    rows = torch.arange(len(at), device=at.device)[:, None]
+    taken = {name: batch[name][rows, at] for name in ("completion_ids", "allowed", "old_per_token_logps")}
+    tokens = batch["completion_ids"]
+    return {**batch, **taken, "tokens": tokens, "weights": weights, "columns": at - tokens.size(1) - 1}

@@ -38,7 +38,7 @@ from sdft.lora import make_lean
 from sdft.processes import check_sharding, whole
 from sdft.rollout import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, idle, samples_of
-from sdft.scoring import choices, make_packable, packed_logits, plain_logits
+from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
 FORBIDDEN = -1e9
@@ -184,12 +184,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         """TRL's loss, over the tokens at which there was a choice (`choices`)."""
         mask = inputs["completion_mask"]
         mask = mask * (torch.arange(mask.size(1), device=mask.device) >= self.num_loss_tokens_to_skip).long()
-        at, weights = choices(mask, inputs["allowed"])
-        rows = torch.arange(len(at), device=at.device)[:, None]
-        taken = {name: inputs[name][rows, at] for name in ("completion_ids", "allowed", "old_per_token_logps")}
-        # The logits of a token stand one before it.
-        columns = at - inputs["completion_ids"].size(1) - 1
-        inputs = {**inputs, **taken, "weights": weights, "columns": columns, "tokens": inputs["completion_ids"]}
+        inputs = at_tokens(inputs, *choices(mask, inputs["allowed"]))
         loss: torch.Tensor = super().compute_loss(model, inputs, *args, **kwargs)
         return loss
 
