@@ -187,9 +187,24 @@ def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None
         ValueError: there is no user message.
         browser_env.errors.ActionError: the action is malformed.
     """
-    if privileged is None:
-        return tuple(messages)
-    told = DEMONSTRATION.format(action=compact(privileged["action"]))
+    return tuple(messages) if privileged is None else with_told(messages, demonstration(privileged["action"]))
+
+
+def demonstration(action: Any) -> str:
+    """Return the text that tells an action, in any form, as the correct one.
+
+    Raises:
+        browser_env.errors.ActionError: the action is malformed.
+    """
+    return DEMONSTRATION.format(action=compact(action))
+
+
+def with_told(messages: Conversation, told: str) -> tuple[Message, ...]:
+    """Return the conversation with a text at the end of the user's last message: what only a teacher is told.
+
+    Raises:
+        ValueError: there is no user message.
+    """
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":
             taught = replace(messages[index], text=f"{messages[index].text}\n\n{told}")

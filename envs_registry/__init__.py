@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import gymnasium as gym
 
 import browser_env
 from tasks.miniwob import FLIGHTS, MiniWobTask, names
 from tasks.miniwob.task import MORE_STEPS
+
+OPEN = "Browser-v0"
+"""The id of the open-ended environment."""
 
 
 def make_miniwob(name: str, **options: Any) -> browser_env.BrowserEnv:
@@ -22,15 +26,29 @@ def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser
 
 
 def task_of(env_id: str, **options: Any) -> browser_env.Task:
-    """Make the Task of a registered id, for use without Gymnasium, e.g. with `AsyncBrowserEnv(task=...)`.
+    """Make the Task of an id, for use without Gymnasium, e.g. with `AsyncBrowserEnv(task=...)`.
+
+    Args:
+        env_id: a registered one, or an open-ended task's (`open_id`).
+        options: the task's own.
 
     Raises:
         ValueError: the id is not one of a task.
     """
+    if env_id.startswith(f"{OPEN}?"):
+        fields = dict(parse_qsl(env_id.removeprefix(f"{OPEN}?"), keep_blank_values=True))
+        if fields.keys() != {"start_url", "goal"}:
+            raise ValueError(f"{env_id!r} needs both: {OPEN}?start_url=...&goal=..., written as in a URL.")
+        return browser_env.Task(**fields, **options)
     space, _, rest = env_id.partition("/")
     if space == "MiniWoB" and rest.endswith("-v0"):
         return MiniWobTask(rest.removesuffix("-v0"), **options)
     raise ValueError(f"{env_id!r} is not the id of a task; `selfsurf envs` lists them.")
+
+
+def open_id(start_url: str, goal: str) -> str:
+    """Return the id by which `task_of` knows an open-ended task: `Browser-v0?start_url=...&goal=...`."""
+    return f"{OPEN}?{urlencode({'start_url': start_url, 'goal': goal})}"
 
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,15 +30,27 @@ def check_new_episode(folder: Path) -> None:
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
 
 
-def check_learnable(tasks: Iterable[str]) -> None:
-    """Refuse environments that are not there, or that have no oracle to learn from."""
+def check_tasks(tasks: Iterable[str]) -> None:
+    """Refuse environments that are not there; an open-ended one needs its start page and goal."""
     import gymnasium
 
     import envs_registry
 
     for task in tasks:
-        if task not in gymnasium.registry:
+        if task.partition("?")[0] not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r}; `selfsurf envs` lists them.")
+        try:
+            envs_registry.task_of(task)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+
+def check_learnable(tasks: Sequence[str]) -> None:
+    """Refuse environments that are not there, or that have no oracle to learn from."""
+    import envs_registry
+
+    check_tasks(tasks)
+    for task in tasks:
         if not envs_registry.task_of(task).has_oracle:
             raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
 

@@ -192,6 +192,22 @@ def agents(
         typer.echo(f"Written: {path}", err=True)
 
 
+@app.command("contexts")
+def contexts(
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    task: Annotated[list[str] | None, typer.Option(help="A MiniWoB++ task with an oracle; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(help="Episodes of each task.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="The first of them.")] = 1_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure how much likelier the right action becomes with each thing that a teacher can be told."""
+    from scripts.bench_contexts import TASKS, measure, show
+    from scripts.console import quiet_libraries
+
+    quiet_libraries()
+    _tell(measure(model, task or TASKS, seeds, seed), show, as_json)
+
+
 @app.command("train")
 def train(
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",

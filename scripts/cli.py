@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
     "run": ("scripts.run:main", "Run an agent for one goal, with the episode on disk."),
     "record": ("scripts.record:main", "Record what a person does in a browser's window as an episode, or replay one."),
-    "train": ("scripts.train:main", "Train an adapter by SDFT on tasks with an oracle."),
+    "train": ("scripts.train:main", "Train an adapter by SDFT on tasks, or on recorded episodes."),
     "view": ("scripts.view:main", "Print a readable replay of an episode."),
     "bench": ("scripts.bench:app", "Measure against a raw limit or a peer."),
     "envs": ("scripts.envs:main", "List the environments that gymnasium.make knows."),

@@ -1,20 +1,27 @@
-"""`selfsurf train`: trains an adapter by SDFT on tasks with an oracle."""
+"""`selfsurf train`: trains an adapter by SDFT on tasks, or on recorded episodes."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from scripts.arguments import check_learnable, more_settings
+from scripts.arguments import check_tasks, more_settings
 from scripts.console import console, progress, quiet_libraries
 
 
 def main(
-    tasks: Annotated[list[str], typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0.")],
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0; those of --demonstrations if not given."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for adapter, checkpoints and metrics.")] = Path("runs/train"),
+    demonstrations: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of a recorded episode that reached its goal, or of many, to learn from."),
+    ] = None,
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
     steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 25,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -22,15 +29,16 @@ def main(
     resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
-    """Train an adapter on the tasks' own episodes, taught by their oracles."""
+    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or what came of them."""
     quiet_libraries()
-    check_learnable(tasks)
+    check_tasks(tasks or [])
     from pydantic import ValidationError
 
     from sdft.settings import TrainSettings
 
     try:
-        settings = TrainSettings(model=model, tasks=tuple(tasks), steps=steps, seed=seed, **more_settings(set_ or []))
+        chosen = {**_learned_from(demonstrations or []), **more_settings(set_ or [])}
+        settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         known = ", ".join(TrainSettings.model_fields)
@@ -53,3 +61,24 @@ def main(
     del summary["model"]
     print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
     return 0
+
+
+def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
+    """The settings that follow from recorded episodes: room for all that was done in them."""
+    if not demonstrations:
+        return {}
+    from agents.constraint import KINDS
+    from sdft.contexts.recording import load_recordings
+    from sdft.settings import TrainSettings
+
+    recordings = load_recordings(demonstrations)
+    fields = TrainSettings.model_fields
+    known = fields["actions"].default
+    done = sorted({shown.action.name for recording in recordings for shown in recording.steps})
+    longest = max(len(recording.steps) for recording in recordings)
+    return {
+        "contexts": ("demonstration",),
+        "demonstrations": tuple(str(folder) for folder in demonstrations),
+        "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
+        "max_episode_steps": max(fields["max_episode_steps"].default, longest),
+    }

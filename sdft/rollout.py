@@ -41,6 +41,8 @@ class Step:
     privileged: dict[str, Any] | None
     reward: float
     error: str
+    after: Observation | None = None
+    """What was there after it."""
 
 
 @dataclass
@@ -184,7 +186,7 @@ class Rollouts:
             return
         for one, decision, step in zip(acting, agent.decisions, steps, strict=True):
             one.result.steps.append(
-                Step(step.observation, decision, step.privileged, step.reward, step.after["last_error"])
+                Step(step.observation, decision, step.privileged, step.reward, step.after["last_error"], step.after)
             )
             one.result.reward += step.reward
             one.result.score = step.info["score"]

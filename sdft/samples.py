@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.constraint import token_masks
-from agents.prompt import with_demonstration
+from agents.prompt import with_told
+from browser_env import Outcome
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
 from sdft.images import Seen, seen_of
 from sdft.rollout import Result
 
@@ -27,33 +30,40 @@ class Sample:
     prompt_ids: list[int]
     """What the student was given, prefill included."""
     teacher_prompt_ids: list[int]
-    """The same with the privileged context told at its end, prefill included; never cut."""
+    """The same with what the teacher is told at its end, prefill included; never cut."""
     completion_ids: list[int]
     """What the student sampled, verbatim."""
     logprobs: list[float]
     """Its log-probabilities under the distribution that it was sampled from."""
     prefill_ids: list[int]
     grammar: str | None
-    right: bool
-    """Did the student do what the privileged view says?"""
+    right: bool | None
+    """Did the student do what the teacher was told? None where it was told no action."""
     seen: Seen = field(default_factory=Seen)
     """What a vision-language model is given besides the tokens."""
 
 
-def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sample]:
-    """Return the rows to learn from: every step of a trainable episode for which there is a privileged view."""
-    from agents.compact import compact
+def samples_of(
+    results: Sequence[Result], policy: TransformersPolicy, lessons: Lessons | None = None, batch: int = 0
+) -> list[Sample]:
+    """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
+    Args:
+        results: the episodes of a batch.
+        policy: whose tokenizer writes the teacher's prompts.
+        lessons: what the teacher is told; by default the oracle's actions.
+        batch: number of the batch, from 0.
+    """
+    lessons = lessons or Lessons((Oracle(),))
+    heard = [result for result in results if learnable(result)]
     rows = []
-    for result in results:
-        if not result.trainable:
-            continue
-        for step in result.steps:
+    for result, told in zip(heard, lessons.of(heard, batch), strict=True):
+        for step, lesson in zip(result.steps, told, strict=True):
             completion = step.decision.completion
-            if step.privileged is None or not completion.token_ids:
+            if lesson is None or not completion.token_ids:
                 continue
             messages = step.decision.messages
-            taught = policy.prompt(with_demonstration(messages, step.privileged))
+            taught = policy.prompt(with_told(messages, lesson.text))
             rows.append(
                 Sample(
                     env_id=result.job.env_id,
@@ -63,11 +73,16 @@ def samples_of(results: Sequence[Result], policy: TransformersPolicy) -> list[Sa
                     logprobs=completion.logprobs,
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
-                    right=completion.text == compact(step.privileged["action"]),
+                    right=None if lesson.action is None else completion.text == lesson.action,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                 )
             )
     return rows
+
+
+def learnable(result: Result) -> bool:
+    """Whether its steps are the student's own doing. An open-ended episode that it finished has no verdict, but is."""
+    return bool(result.steps) and (result.trainable or result.outcome == Outcome.STOPPED)
 
 
 def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:
@@ -84,8 +99,8 @@ def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> li
 
 
 def idle(pad_id: int) -> Sample:
-    """Return a row to go through the motions with, where a process has none but must take part in the step."""
-    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=False)
+    """Return a row without a loss, to go through the motions with where there is nothing to learn from."""
+    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None)
 
 
 def collate(
@@ -132,7 +147,7 @@ def collate(
         "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
         "allowed": allowed,
         "old_per_token_logps": logprobs,
-        "right": torch.tensor([sample.right for sample in samples]),
+        "right": torch.tensor([bool(sample.right) for sample in samples]),
     }
 
 

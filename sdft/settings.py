@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agents.llm_agent import Vision
 from agents.vision import MAX_IMAGE_SIDE
+from sdft.contexts.enrich import EnrichSettings
 
 
 class TrainSettings(BaseModel):
@@ -28,8 +29,24 @@ class TrainSettings(BaseModel):
     """What a vision-language model is shown of the screenshot; nothing of it is shown to a text model."""
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     """Screenshots are scaled down to this many pixels of the longer side; None leaves them."""
-    tasks: tuple[str, ...]
-    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`."""
+    tasks: tuple[str, ...] = ()
+    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`, or open-ended ones such as
+    `Browser-v0?start_url=https%3A%2F%2Fexample.org&goal=Open+the+link.` (`envs_registry.open_id`). None: those of
+    `demonstrations`, with their seeds."""
+    contexts: tuple[Literal["oracle", "demonstration", "hindsight", "feedback"], ...] = Field(
+        default=("oracle",), min_length=1
+    )
+    """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
+    own successful episodes for the same goal; what came of the student's action. The first that names an action has
+    it, the others add to it."""
+    oracle_reason: bool = False
+    """Tell the oracle's reason before its action."""
+    demonstrations: tuple[str, ...] = ()
+    """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
+    hindsight_episodes: tuple[str, ...] = ()
+    """Folders of the agent's own successful episodes from before, for the context `hindsight`."""
+    enrich: EnrichSettings | None = None
+    """Have a large model explain what the teacher is told; None: not."""
     steps: int = Field(default=28, ge=1)
     """Optimizer steps."""
     episodes_per_step: int = Field(default=10, ge=1)
@@ -100,6 +117,14 @@ class TrainSettings(BaseModel):
     as if all steps were made."""
     start_from: Path | None = None
     """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> TrainSettings:
+        if not self.tasks and not self.demonstrations:
+            raise ValueError("there is nothing to learn: give tasks, or demonstrations")
+        if ("demonstration" in self.contexts) != bool(self.demonstrations):
+            raise ValueError('demonstrations and the context "demonstration" need each other')
+        return self
 
     @model_validator(mode="after")
     def _sampled_is_reverse(self) -> TrainSettings:

@@ -19,6 +19,8 @@ from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
+from sdft.contexts.lessons import make_lessons
+from sdft.contexts.recording import load_recordings
 from sdft.gates import Gates
 from sdft.loading import load_policy
 from sdft.processes import is_first, share, whole
@@ -58,9 +60,12 @@ def make_agent(
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
-    """Return the episodes of a run in order: every batch goes through the tasks in turn."""
+    """Return the episodes of a run in order: every batch goes through the tasks, or the demonstrations, in turn."""
     count = settings.steps * settings.episodes_per_step
     tasks = settings.tasks
+    if not tasks:
+        shown = [Job(recording.env_id, recording.seed) for recording in load_recordings(settings.demonstrations)]
+        return [shown[i % len(shown)] for i in range(count)]
     return [Job(tasks[i % len(tasks)], settings.first_episode_seed + i // len(tasks)) for i in range(count)]
 
 
@@ -85,7 +90,7 @@ def train(
         The summary that is also saved beside the adapter, with `adapter` as the folder's path.
 
     Raises:
-        ValueError: `out` holds another run's adapter and `resume` is off.
+        ValueError: `out` holds another run's adapter and `resume` is off; or nobody can teach one of the tasks.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -94,6 +99,7 @@ def train(
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     if not resume and (last or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    lessons = make_lessons(settings, folder, batch=step_of(last))
     folder.mkdir(parents=True, exist_ok=True)
     start = time.time()
     policy = policy or load_policy(settings)
@@ -110,6 +116,7 @@ def train(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
             max_rows=share(settings.max_rows, "max_rows"),
+            lessons=lessons,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,

@@ -1,7 +1,7 @@
 """SDFT on a web environment: TRL's `SDFTTrainer`, with episodes instead of a dataset of prompts.
 
 What a batch is: the dataset's rows are jobs (environment id, seed). For each batch the student acts in those
-episodes; every step of them becomes a row. The teacher is the same model with the oracle's next action in its
+episodes; every step of them becomes a row. The teacher is the same model with what it is told (`sdft.contexts`) in its
 context and the EMA adapter in force, and scores the student's own tokens.
 
 What differs from TRL's trainer, and why:
@@ -32,12 +32,14 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
 from sdft.images import Seen, model_inputs
 from sdft.lora import make_lean
 from sdft.processes import check_sharding, whole
 from sdft.rollout import Job, Result, Rollouts
-from sdft.samples import Sample, choose, collate, idle, samples_of
+from sdft.samples import Sample, choose, collate, idle, learnable, samples_of
 from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
@@ -65,6 +67,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
     Args:
         agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
         rollouts: the environments.
+        lessons: what the teacher is told; the oracle's actions by default.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
@@ -82,6 +85,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         agent_of: AgentOf,
         rollouts: Rollouts,
         max_rows: int,
+        lessons: Lessons | None = None,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
@@ -98,6 +102,7 @@ class EpisodeSDFTTrainer(SDFTTrainer):
                              "num_generations to 1.")  # fmt: skip
         self._rollouts = rollouts
         self._max_rows = max_rows
+        self._lessons = lessons or Lessons((Oracle(),))
         self._teacher_temperature = teacher_temperature
         self._gates = gates
         self._least_first_divergence = least_first_divergence
@@ -134,12 +139,12 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
         with whole(self.model):
             results = self._rollouts.run(self.agent, jobs)
-        samples = samples_of(results, self.policy)
-        if self._over_all(len(samples)) == 0:
+        if self._over_all(sum(map(learnable, results))) == 0:
             raise RuntimeError(
-                "No step of this batch can be learned from: the environment failed, or the tasks have no oracle. "
+                "No step of this batch can be learned from: the environment failed. "
                 f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
             )
+        samples = samples_of(results, self.policy, self._lessons, self.state.global_step)
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         batch: dict[str, Any] = collate(
@@ -167,9 +172,13 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         judged = [result for result in results if result.trainable]
         metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
         metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["steps/right"].append(sum(sample.right for sample in samples) / max(len(samples), 1))
-        metrics["rows"].append(len(rows))
-        metrics["rows/left_out"].append(len(samples) - len(rows))
+        compared = [sample.right for sample in samples if sample.right is not None]
+        if compared:
+            metrics["steps/right"].append(sum(compared) / len(compared))
+        for name, count in self._lessons.take_counts().items():
+            metrics[name].append(count)
+        metrics["rows"].append(min(len(samples), len(rows)))
+        metrics["rows/left_out"].append(max(0, len(samples) - len(rows)))
         metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
         metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
 
@@ -232,8 +241,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         return logits.float().div_(self.temperature)
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        self._check_first_divergence(distillation_logits)
         logits: DistillationLogits = distillation_logits
+        self._check_first_divergence(logits)
         mask, left_out = passed(
             self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"]
         )
@@ -267,7 +276,10 @@ class EpisodeSDFTTrainer(SDFTTrainer):
             student = torch.log_softmax(logits.student_logits, -1)
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
             total = self._over_all(float((divergence * logits.loss_mask).sum()))
-        mean = total / max(self._over_all(float(logits.loss_mask.sum())), 1e-9)
+        tokens = self._over_all(float(logits.loss_mask.sum()))
+        if tokens == 0:
+            return
+        mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
         if mean < self._least_first_divergence:
             raise NothingToTeach(

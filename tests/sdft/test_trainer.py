@@ -236,8 +236,9 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, 
 
 def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
     chosen = settings.model_copy(update={"tasks": ("MiniWoB/count-sides-v0",), "steps": 1})
-    with pytest.raises(RuntimeError, match="No step of this batch can be learned from"):
+    with pytest.raises(ValueError, match="Nobody can teach MiniWoB/count-sides-v0: there is no oracle for it"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run").exists()
 
 
 def test_results_are_in_the_order_of_the_jobs(tiny_policy, settings):

@@ -1,0 +1,51 @@
+"""What a context is: a source of things to tell the teacher about a step that the student took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from agents.compact import compact
+from agents.prompt import demonstration
+
+if TYPE_CHECKING:
+    from sdft.rollout import Result
+
+
+@dataclass(frozen=True)
+class Told:
+    """What there is to tell about one step."""
+
+    text: str
+    """Goes to the end of the teacher's prompt."""
+    action: str | None = None
+    """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
+
+
+def told_action(action: Any, reason: str = "") -> Told:
+    """Tell an action, in any form, as the correct one, after its reason if there is one.
+
+    Raises:
+        browser_env.errors.ActionError: the action is malformed.
+    """
+    text = demonstration(action)
+    return Told(f"{reason}\n{text}" if reason else text, compact(action))
+
+
+class Context:
+    """A source of things to tell."""
+
+    name: ClassVar[str]
+    """As in `TrainSettings.contexts`."""
+
+    def can_speak(self, env_id: str) -> bool:
+        """Can there ever be something to tell about a step of this task?"""
+        return True
+
+    def learn(self, results: Sequence[Result], batch: int) -> None:
+        """Take note of the episodes of a batch, numbered from 0, before `tell` is asked about them."""
+
+    def tell(self, result: Result, index: int) -> Told | None:
+        """Return what there is to tell about the episode's step of this index, or None."""
+        raise NotImplementedError
