@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import gymnasium
 import typer
 
 from scripts.arguments import check_tasks, more_settings
@@ -44,14 +45,25 @@ def main(
         known = ", ".join(TrainSettings.model_fields)
         raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
 
+    for task in settings.evaluate_tasks:
+        if task not in gymnasium.registry:
+            raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
+    from sdft.checkpoint_files import last_step
     from sdft.processes import is_first
+
+    if resume and is_first():
+        last = last_step(out)
+        console.print(
+            f"{out} holds no checkpoint yet: starting from the beginning."
+            if last is None
+            else f"Going on from step {last} of {steps}, by the last checkpoint in {out / 'checkpoints'}."
+        )
     from sdft.train import train
 
     try:
         with progress("Training", steps) as update:
             summary = train(
-                settings, out, resume=resume,
-                progress=lambda step, logs: update(step, note=f"divergence {logs['loss']:.3f}"),
+                settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip
     except ValueError as error:
         console.print(str(error), style="red")
@@ -59,7 +71,7 @@ def main(
     if not is_first():
         return 0
     del summary["model"]
-    print(json.dumps(summary, indent=1) if as_json else f"Adapter: {summary['adapter']}")
+    print(json.dumps(summary, indent=1) if as_json else _told(summary))
     return 0
 
 
@@ -82,3 +94,24 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
         "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
         "max_episode_steps": max(fields["max_episode_steps"].default, longest),
     }
+
+
+def _note(logs: dict[str, float]) -> str:
+    """Say in a few words how a step went."""
+    note = f"divergence {logs['loss']:.3f}"
+    return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """Say what a run has left."""
+    told = f"Adapter: {summary['adapter']}"
+    if "evaluation" not in summary:
+        return told
+    found = summary["evaluation"]
+    (best, base), times = (found["best"], found["base"]), found["rollbacks"]
+    rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
+    return (
+        f"{told}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
+        f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
+        f"{times} return{'' if times == 1 else 's'} to the best state"
+    )

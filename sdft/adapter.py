@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.adapters.identity import check_base, write_about
+from sdft.checkpoint_files import UNFINISHED, discard, publish
 from sdft.loading import lora_config
 
 if TYPE_CHECKING:
@@ -14,12 +15,18 @@ if TYPE_CHECKING:
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
-    """Write the student's adapter in PEFT's format with `about` beside it, and return the folder."""
+    """Write the student's adapter in PEFT's format with `about` beside it, and return the folder.
+
+    A kill leaves no half of it. One that was there before is replaced.
+    """
     from sdft.teacher import STUDENT
 
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(str(folder), selected_adapters=[STUDENT])
-    write_about(folder, about)
+    made = folder.with_name(f"{folder.name}.{UNFINISHED}")
+    discard(made)
+    made.mkdir(parents=True)
+    model.save_pretrained(str(made), selected_adapters=[STUDENT])
+    write_about(made, about)
+    publish(made, folder)
     return folder
 
 

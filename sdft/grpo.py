@@ -20,11 +20,12 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
+from sdft.metrics import Progress
 from sdft.rollout import Job, Result, Rollouts
 from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.settings import GRPOSettings
-from sdft.train import Progress, make_agent, shared_arguments, training_jobs
+from sdft.train import make_agent, shared_arguments, training_jobs
 from sdft.trainer import FORBIDDEN
 
 

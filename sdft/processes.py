@@ -25,6 +25,16 @@ def share(total: int, name: str) -> int:
     return total // processes
 
 
+def check_alone(name: str) -> None:
+    """Refuse a setting that works in one process only.
+
+    Raises:
+        ValueError: there are several.
+    """
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise ValueError(f"{name} is for a training in one process: each of several would decide by itself.")
+
+
 def check_sharding(deepspeed: Any, fsdp: Any) -> None:
     """Refuse the ways of splitting a model over processes that this training does not work with.
 

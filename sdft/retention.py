@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 BLOCK = 512
 """Tokens of one block; blocks are scored independently."""
+MOST_NATS = 700.0
+"""Mean negative log-likelihood from which on its exponential counts as infinite."""
+DRIFT_TOKENS = 256
+"""Tokens of the text on which the drift is taken: a few, since it is taken often."""
 
 
 def general_text() -> str:
@@ -29,7 +33,8 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
         text: what to score; the general text by default.
 
     Returns:
-        `perplexity` (exp of the mean negative log-likelihood per token, in nats) and `tokens`, the number scored.
+        `perplexity` (exp of the mean negative log-likelihood per token, in nats; infinite where that is too much for a
+        float, or no number) and `tokens`, the number scored.
     """
     import torch
 
@@ -43,4 +48,22 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
             losses = torch.nn.functional.cross_entropy(logits[0], block[0, 1:], reduction="sum")
             total += float(losses)
             count += block.shape[1] - 1
-    return {"perplexity": math.exp(total / count), "tokens": count}
+    mean = total / count
+    return {"perplexity": math.exp(mean) if mean < MOST_NATS else math.inf, "tokens": count}
+
+
+def drift(policy: TransformersPolicy) -> float:
+    """Return how far training has moved the model: mean KL(base || student) in nats a token, on general text.
+
+    Args:
+        policy: a PEFT model with the student's adapter in force.
+    """
+    import torch
+
+    ids = policy.tokenizer.encode(general_text(), add_special_tokens=False)[:DRIFT_TOKENS]
+    block = torch.tensor([ids], device=policy.model.get_input_embeddings().weight.device)
+    with policy.reading():
+        student = torch.log_softmax(policy.model(input_ids=block).logits[0].float(), -1)
+        with policy.model.disable_adapter():
+            base = torch.log_softmax(policy.model(input_ids=block).logits[0].float(), -1)
+        return float((base.exp() * (base - student)).sum(-1).mean())

@@ -110,6 +110,26 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = 10
     """Optimizer steps between checkpoints."""
+    evaluate_every: int = Field(default=0, ge=0)
+    """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
+    With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
+    `max_perplexity_rise`)."""
+    evaluate_seeds: int = Field(default=8, ge=1)
+    """Held-out episodes a task, the same in every evaluation."""
+    first_evaluation_seed: int = 1_000_000
+    """Seed of the first of them. Training must not reach it; benchmarks' seeds begin at 2,000,000."""
+    evaluate_tasks: tuple[str, ...] = ()
+    """Tasks to evaluate besides `tasks`; they count as much."""
+    max_success_fall: float = Field(default=0.2, ge=0)
+    """Go back to the best state when mean held-out success is below its by more than this."""
+    max_perplexity_rise: float = Field(default=0.1, ge=0)
+    """Go back to the best state when perplexity on general text is above the base model's by more than this share."""
+    rollback_learning_rate: float = Field(default=0.5, gt=0, le=1)
+    """What the learning rate is multiplied by at every return to the best state."""
+    max_rollbacks: int = Field(default=3, ge=1)
+    """Stop the run at the return to the best state that is this one in number."""
+    report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
+    """Where metrics go besides `metrics.jsonl`; each needs its package."""
     snapshot_every: int = Field(default=0, ge=0)
     """Optimizer steps between adapters that are kept, in `snapshots/`, to see how learning went; 0: none."""
     minutes: float | None = Field(default=None, gt=0)
@@ -124,6 +144,18 @@ class TrainSettings(BaseModel):
             raise ValueError("there is nothing to learn: give tasks, or demonstrations")
         if ("demonstration" in self.contexts) != bool(self.demonstrations):
             raise ValueError('demonstrations and the context "demonstration" need each other')
+        return self
+
+    @model_validator(mode="after")
+    def _heldout_is_held_out(self) -> TrainSettings:
+        seeds = -(-self.steps * self.episodes_per_step // max(1, len(self.tasks)))
+        trained = range(self.first_episode_seed, self.first_episode_seed + seeds)
+        first, last = self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds - 1
+        if self.evaluate_every and trained and first < trained.stop and last >= trained.start:
+            raise ValueError(
+                f"the seeds of evaluation ({first} to {last}) are among those of training ({trained.start} to "
+                f"{trained.stop - 1}): set first_evaluation_seed elsewhere"
+            )
         return self
 
     @model_validator(mode="after")

@@ -26,11 +26,12 @@ from agents.policy import Completion, Conversation
 from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
+from sdft.metrics import Progress
 from sdft.rollout import Rollouts
 from sdft.running import run_training
 from sdft.samples import choose, samples_of
 from sdft.settings import TrainSettings
-from sdft.train import Progress, make_agent, shared_arguments, training_jobs
+from sdft.train import make_agent, shared_arguments, training_jobs
 
 
 class Demonstrator(LLMAgent):

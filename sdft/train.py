@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl.experimental.sdft import SDFTConfig
 
 from agents.adapters.identity import identity
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
+from browser_env.episode import write_atomically
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
+from sdft.checkpoint_files import checkpoint, last_step
+from sdft.checkpoints import CheckpointManager
 from sdft.contexts.lessons import make_lessons
 from sdft.contexts.recording import load_recordings
 from sdft.gates import Gates
 from sdft.loading import load_policy
-from sdft.processes import is_first, share, whole
-from sdft.rollout import Job, Result, Rollouts
+from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
+from sdft.processes import check_alone, is_first, share, whole
+from sdft.rollout import Job, Rollouts
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -32,8 +34,6 @@ _MODES: dict[str, Literal["full_logits", "topk_logits", "sampled_token"]] = {
     "vocabulary": "full_logits", "top": "topk_logits", "sampled": "sampled_token",
 }  # fmt: skip
 """TRL's words for `TrainSettings.support`."""
-
-Progress = Callable[[int, dict[str, float]], None]
 
 
 def make_agent(
@@ -90,28 +90,33 @@ def train(
         The summary that is also saved beside the adapter, with `adapter` as the folder's path.
 
     Raises:
-        ValueError: `out` holds another run's adapter and `resume` is off; or nobody can teach one of the tasks.
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
+            package of `report_to` is missing; nobody can teach one of the tasks.
     """
-    from transformers.trainer_utils import get_last_checkpoint
-
     folder = Path(out)
     checkpoints = folder / "checkpoints"
-    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
-    if not resume and (last or (folder / "adapter").exists()):
+    last = last_step(folder)
+    if not resume and (last is not None or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
-    lessons = make_lessons(settings, folder, batch=step_of(last))
-    folder.mkdir(parents=True, exist_ok=True)
-    start = time.time()
+    check_reporters(settings.report_to)
+    if settings.evaluate_every:
+        check_alone("evaluate_every")
+    lessons = make_lessons(settings, folder, batch=last or 0)
+    if is_first():
+        _settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
-    log = Log(folder / "metrics.jsonl", progress, resumed_at=step_of(last))
+    log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(folder / "metrics.jsonl", settings.minutes)
     shown = policy.sees_images and settings.vision != "none"
-    with Rollouts(
-        settings.episodes_per_step, max_episode_steps=settings.max_episode_steps, screenshot=shown
-    ) as rollouts:
+    with (
+        reporting(settings.report_to, folder / "logs"),
+        Rollouts(
+            settings.episodes_per_step, max_episode_steps=settings.max_episode_steps, screenshot=shown
+        ) as rollouts,
+    ):
         trainer = EpisodeSDFTTrainer(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
@@ -120,7 +125,6 @@ def train(
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
-            on_results=log.note_results,
             **student(policy, settings),
             processing_class=policy.tokenizer if policy.processor is None else policy.processor,
             args=_arguments(settings, checkpoints),
@@ -128,21 +132,48 @@ def train(
             callbacks=[clock, log, *keepers(settings, folder, base)],
         )
         trainer.remove_callback(PrinterCallback)
+        trainer.seconds.update(log.seconds)
         log.seconds = trainer.seconds
-        trainer.train(resume_from_checkpoint=last if resume else None)
+        manager = None
+        if settings.evaluate_every:
+            agent = make_agent(trainer.policy, settings, sampling=False)
+            manager = CheckpointManager(trainer, agent, rollouts, settings, log, resumed_at=last)
+            trainer.add_callback(manager)
+        if manager is None or not manager.stopped:
+            trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
+        if manager is not None:
+            manager.restore_best()
     summary: dict[str, Any] = {
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
-        "steps": trainer.state.global_step,
+        "steps": max(trainer.state.global_step, last or 0),
         "cut_off": clock.cut_off,
-        "seconds": {"total": round(time.time() - start, 1), **{k: round(v, 1) for k, v in trainer.seconds.items()}},
+        "seconds": log.all_seconds(1),
+        **({} if manager is None else {"evaluation": manager.summary()}),
     }
     with whole(trainer.model):
         if is_first():
             save_adapter(trainer.model, folder / "adapter", summary)
     trainer.accelerator.wait_for_everyone()
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
+
+
+def _settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
+    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
+
+    Raises:
+        ValueError: they are others.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / "settings.json", settings.model_dump(mode="json")
+    if begun and path.exists():
+        old = json.loads(path.read_text(encoding="utf8"))
+        others = [name for name in new if name != "report_to" and new[name] != old.get(name, new[name])]
+        if others:
+            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
+            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+    write_atomically(path, json.dumps(new, indent=1))
 
 
 def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
@@ -186,50 +217,7 @@ def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, An
         logging_steps=1,
         save_steps=settings.checkpoint_every,
         save_total_limit=2,
-        report_to=[],
+        report_to=list(settings.report_to),
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )
-
-
-class Log(TrainerCallback):
-    """Writes a line of metrics a step and reports progress."""
-
-    def __init__(self, path: Path, progress: Progress | None, resumed_at: int) -> None:
-        self.path = path
-        self.progress = progress
-        self.seconds: dict[str, float] = {}
-        self._by_task: dict[str, list[bool]] = {}
-        kept = []
-        if resumed_at and path.exists():
-            lines = path.read_text(encoding="utf8").splitlines()
-            kept = [line for line in lines if line and json.loads(line)["step"] <= resumed_at]
-        if is_first():
-            path.write_text("".join(line + "\n" for line in kept), encoding="utf8")
-
-    def note_results(self, step: int, results: list[Result]) -> None:
-        """Keep the success of a batch's episodes, by task, for the next line."""
-        self._by_task = {}
-        for result in results:
-            if result.trainable:
-                self._by_task.setdefault(result.job.env_id, []).append(result.solved)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        """Write the step's metrics."""
-        if not logs or "loss" not in logs or not is_first():
-            return
-        line = {
-            "step": state.global_step,
-            **logs,
-            "success": {task: sum(solved) / len(solved) for task, solved in self._by_task.items()},
-            "seconds": {key: round(value, 2) for key, value in self.seconds.items()},
-        }
-        with self.path.open("a", encoding="utf8") as file:
-            file.write(json.dumps(line) + "\n")
-        if self.progress:
-            self.progress(state.global_step, logs)
-
-
-def step_of(checkpoint: str | None) -> int:
-    """The optimizer step at which a checkpoint was written; 0 for none."""
-    return int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -32,14 +32,16 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
 from sdft.images import Seen, model_inputs
 from sdft.lora import make_lean
+from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
-from sdft.rollout import Job, Result, Rollouts
-from sdft.samples import Sample, choose, collate, idle, learnable, samples_of
+from sdft.rollout import Job, Rollouts
+from sdft.samples import choose, collate, idle, learnable, samples_of
 from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, teaching
 
@@ -61,7 +63,7 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
 
-class EpisodeSDFTTrainer(SDFTTrainer):
+class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
     """SDFT from on-policy episodes.
 
     Args:
@@ -72,7 +74,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
         least_first_divergence: nats a token between teacher and student before the first step, below which it stops.
-        on_results: called with every batch's episodes.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
 
     Raises:
@@ -90,7 +91,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
         least_first_divergence: float = 0.0,
-        on_results: Callable[[int, list[Result]], None] | None = None,
         **options: Any,
     ) -> None:
         if args is None:
@@ -106,7 +106,6 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         self._teacher_temperature = teacher_temperature
         self._gates = gates
         self._least_first_divergence = least_first_divergence
-        self._on_results = on_results
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
         make_lean(self.model)
@@ -156,9 +155,8 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         )
         if not samples:
             batch["completion_mask"].zero_()
-        self._note(results, samples, rows)
-        if self._on_results is not None:
-            self._on_results(self.state.global_step, results)
+        self._batch = {**batch_figures(results, samples, rows if samples else []), **self._lessons.take_counts()}
+        self.note(self._batch)
         self.seconds["rollout"] += time.perf_counter() - start
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
         return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
@@ -167,26 +165,23 @@ class EpisodeSDFTTrainer(SDFTTrainer):
         """The mean of a number over the processes. All of them must ask."""
         return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
 
-    def _note(self, results: list[Result], samples: list[Sample], rows: list[Sample]) -> None:
-        metrics = self._metrics["train"]
-        judged = [result for result in results if result.trainable]
-        metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
-        metrics["episodes/masked"].append(len(results) - len(judged))
-        compared = [sample.right for sample in samples if sample.right is not None]
-        if compared:
-            metrics["steps/right"].append(sum(compared) / len(compared))
-        for name, count in self._lessons.take_counts().items():
-            metrics[name].append(count)
-        metrics["rows"].append(min(len(samples), len(rows)))
-        metrics["rows/left_out"].append(max(0, len(samples) - len(rows)))
-        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
-        metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
+    def note(self, figures: Mapping[str, float]) -> None:
+        """Put columns into the next line of metrics."""
+        for name, figure in figures.items():
+            self._metrics["train"][name].append(figure)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; the rollout that comes before it is timed apart."""
         start, rolled = time.perf_counter(), self.seconds["rollout"]
         loss = super().training_step(*args, **kwargs)
-        self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
+        rollout = self.seconds["rollout"] - rolled
+        learn = time.perf_counter() - start - rollout
+        self.seconds["learn"] += learn
+        self.note({
+            "tokens/generated_per_second": self._batch["tokens/generated"] / max(rollout, 1e-9),
+            "tokens/learned_per_second": self._batch["tokens/learned"] / max(learn, 1e-9),
+            **memory_figures(),
+        })  # fmt: skip
         return loss
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -1,0 +1,125 @@
+"""Held-out evaluation of a training run: greedy success on episodes that it never trains on, and general ability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from browser_env import Outcome
+from sdft.retention import drift, perplexity
+from sdft.rollout import Job
+from sdft.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from agents.llm_agent import LLMAgent
+    from agents.policies.transformers import TransformersPolicy
+    from sdft.rollout import Rollouts
+
+Solved = Mapping[str, Mapping[int, bool]]
+
+
+class Evaluation(BaseModel):
+    """What a model could do after a step of its training."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int
+    """Optimizer steps before it; 0 is the base model."""
+    solved: dict[str, dict[int, bool]]
+    """By task and seed; without the episodes that the infrastructure failed, which say nothing of the model."""
+    env_errors: int
+    """How many those were."""
+    perplexity: float
+    """On the general text; infinite for a model that is broken."""
+    drift: float
+    """KL(base || student) in nats a token on the beginning of the general text."""
+
+    @property
+    def success(self) -> float | None:
+        """Mean over tasks of the share solved; None if no episode could be judged."""
+        return success(self.solved)
+
+    def figures(self) -> dict[str, float]:
+        """Return the columns of metrics.jsonl."""
+        rates = {task: sum(seeds.values()) / len(seeds) for task, seeds in self.solved.items() if seeds}
+        found = {
+            "evaluation/perplexity": self.perplexity,
+            "evaluation/drift": self.drift,
+            "evaluation/env_errors": float(self.env_errors),
+            **{f"evaluation/tasks/{task}": rate for task, rate in rates.items()},
+        }
+        return found if self.success is None else {**found, "evaluation/success": self.success}
+
+
+def success(solved: Solved) -> float | None:
+    """Return the mean over tasks of the share solved; None if there are no episodes."""
+    rates = [sum(seeds.values()) / len(seeds) for seeds in solved.values() if seeds]
+    return sum(rates) / len(rates) if rates else None
+
+
+def evaluate_heldout(
+    step: int, agent: LLMAgent, policy: TransformersPolicy, rollouts: Rollouts, settings: TrainSettings
+) -> Evaluation:
+    """Measure the model as it is now.
+
+    Args:
+        step: optimizer steps so far.
+        agent: acts greedily with the model.
+        policy: the model, a PEFT model with the student's adapter in force.
+        rollouts: the environments.
+        settings: which tasks and seeds.
+    """
+    general = perplexity(policy)["perplexity"]
+    if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
+        return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf)
+    first = settings.first_evaluation_seed
+    tasks = (*settings.tasks, *settings.evaluate_tasks)
+    jobs = [Job(task, seed) for task in tasks for seed in range(first, first + settings.evaluate_seeds)]
+    results = rollouts.run(agent, jobs)
+    solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
+    for result in results:
+        if result.outcome != Outcome.ENV_ERROR:
+            solved[result.job.env_id][result.job.seed] = result.solved
+    judged = sum(map(len, solved.values()))
+    return Evaluation(step=step, solved=solved, env_errors=len(jobs) - judged, perplexity=general, drift=drift(policy))
+
+
+def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSettings) -> str:
+    """Say why a state must not be gone on from; empty if it may.
+
+    Success is compared over the episodes that both evaluations could judge, so that a failure of the infrastructure
+    is never a fall.
+    """
+    limit = base.perplexity * (1 + settings.max_perplexity_rise)
+    if not now.perplexity <= limit:
+        return f"perplexity rose from {base.perplexity:.2f} to {now.perplexity:.2f}, over {limit:.2f}"
+    before, after = success(_shared(best.solved, now.solved)), success(_shared(now.solved, best.solved))
+    if before is not None and after is not None and before - after > settings.max_success_fall + 1e-9:
+        return f"held-out success fell from {before:.2f} (step {best.step}) to {after:.2f}"
+    return ""
+
+
+def better(now: Evaluation, best: Evaluation) -> bool:
+    """Does it solve more, or as much with less perplexity?
+
+    A state can only become the best if every episode was judged on which the best one was.
+    """
+    if now.success is None or any(best.solved[task].keys() - now.solved[task].keys() for task in best.solved):
+        return False
+    before = success(best.solved)
+    if before is None:
+        return True
+    after = success(_shared(now.solved, best.solved))
+    assert after is not None  # it holds at least the episodes of the best
+    return (after, -now.perplexity) > (before, -best.perplexity)
+
+
+def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:
+    """Return what `solved` says of the episodes that are in both."""
+    return {
+        task: {seed: done for seed, done in seeds.items() if seed in other.get(task, {})}
+        for task, seeds in solved.items()
+    }

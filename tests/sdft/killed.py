@@ -1,0 +1,72 @@
+"""`selfsurf`, killed by SIGKILL at a moment of its work: killed.py MOMENT COUNT ARGUMENTS...
+
+Nothing of the program is changed but that it ends there: at the COUNT-th time that it comes to the moment.
+"""
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+import sdft.adapter
+import sdft.checkpoint_files
+import sdft.checkpoints
+import sdft.heldout
+import sdft.metrics
+import sdft.rollout
+import sdft.teacher
+
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def half_written(_, path):
+    Path(path).write_bytes(b"half of an optimizer")
+    die()
+
+
+def half_removed(folder, **_):
+    next(path for path in Path(folder).rglob("*") if path.is_file()).unlink()
+    die()
+
+
+def torn_line(log, *_, **__):
+    with log.path.open("a") as file:
+        file.write('{"step": 3, "lo')
+    die()
+
+
+MOMENTS = {
+    "rollout": (sdft.rollout.Rollouts, "_advance", die),
+    "teacher not moved yet": (sdft.teacher, "move_teacher", die),
+    "checkpoint half written": (torch, "save", half_written),
+    "checkpoint without its name": (sdft.checkpoints, "publish", die),
+    "old checkpoint half removed": (shutil, "rmtree", half_removed),
+    "evaluation": (sdft.heldout, "drift", die),
+    "line of metrics": (sdft.metrics.MetricsLog, "on_log", torn_line),
+    "adapter without its name": (sdft.adapter, "publish", die),
+}
+
+
+def arm(moment, count):
+    where, name, end = MOMENTS[moment]
+    original, left = getattr(where, name), [count]
+
+    def counted(*arguments, **options):
+        if moment == "old checkpoint half removed" and not Path(arguments[0]).exists():
+            return None  # it is called to be sure, too
+        left[0] -= 1
+        return end(*arguments, **options) if left[0] == 0 else original(*arguments, **options)
+
+    setattr(where, name, counted)
+
+
+if __name__ == "__main__":
+    from scripts.cli import app
+
+    arm(sys.argv[1], int(sys.argv[2]))
+    app(sys.argv[3:])

@@ -1,0 +1,332 @@
+"""The best state of a run is kept, a fall is undone, and a run that is killed ends as an unbroken one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from agents.adapters.identity import read_about
+from agents.policies.transformers import TransformersPolicy
+from browser_env import EnvError
+from browser_env.env import AsyncBrowserEnv
+from sdft.checkpoint_files import checkpoint, discard, forget_old, last_step, publish, steps_saved
+from sdft.heldout import Evaluation, better, fault
+from sdft.retention import general_text
+from sdft.train import train
+
+ROOT = Path(__file__).parents[2]
+WEIGHTS = "adapter_model.safetensors"
+DRIVER = str(Path(__file__).with_name("killed.py"))
+
+
+@pytest.fixture
+def tiny_folder(tiny_policy, tokenizer, tmp_path):
+    return saved_model(tiny_policy, tokenizer, tmp_path / "tiny")
+
+
+@pytest.fixture
+def watched(settings, tiny_folder):
+    """Settings of a run that evaluates itself."""
+    return settings.model_copy(
+        update={"model": str(tiny_folder), "evaluate_every": 2, "evaluate_seeds": 1, "max_perplexity_rise": 1e9}
+    )
+
+
+def saved_model(policy, tokenizer, folder):
+    """Write a model where other processes can load it."""
+    policy.model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def command(settings, run, *before):
+    changed = settings.model_dump(mode="json", exclude={"tasks", "model", "steps", "seed"}, exclude_defaults=True)
+    more = [part for name, value in changed.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    start = [sys.executable, *before] if before else [sys.executable, "-m", "scripts.cli"]
+    return [*start, "train", *settings.tasks, "--model", settings.model, "--steps", str(settings.steps),
+            "--out", str(run), "--resume", *more]  # fmt: skip
+
+
+def start(settings, run, *before):
+    return subprocess.Popen(
+        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def same_run(one, other):
+    """Do two runs leave the same, byte for byte, and say the same of themselves but for times and memory?"""
+    last = f"checkpoints/checkpoint-{last_step(one)}"
+    for part in (f"adapter/{WEIGHTS}", *(f"{last}/{name}" for name in (WEIGHTS, f"teacher/{WEIGHTS}", "optimizer.pt"))):
+        assert (one / part).read_bytes() == (other / part).read_bytes(), part
+
+    def plain(line):
+        costs = ("second", "memory", "elapsed")
+        return {name: value for name, value in line.items() if not any(cost in name for cost in costs)}
+
+    assert [plain(line) for line in lines_of(one)] == [plain(line) for line in lines_of(other)]
+    about = [read_about(run / "adapter") for run in (one, other)]
+    assert about[0].get("evaluation") == about[1].get("evaluation")
+
+
+# Folders
+
+
+def folder_with(path, **files):
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def test_a_folder_has_its_name_only_when_it_is_complete(tmp_path):
+    made = folder_with(tmp_path / "unfinished" / "checkpoint-2", new="2")
+    folder_with(tmp_path / "checkpoint-2", old="1")
+    publish(made, tmp_path / "checkpoint-2")
+    assert [path.name for path in (tmp_path / "checkpoint-2").iterdir()] == ["new"]
+    assert not made.exists()
+    assert steps_saved(tmp_path) == [2]
+    discard(tmp_path / "checkpoint-2")
+    discard(tmp_path / "checkpoint-2")
+    assert steps_saved(tmp_path) == []
+    assert last_step(tmp_path) is None
+
+
+def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path):
+    for step, best in [(0, 0), (2, 2), (4, 2), (6, 2), (8, 8)]:
+        folder_with(checkpoint(tmp_path, step), **{"trainer_state.json": json.dumps({"best_global_step": best})})
+    forget_old(tmp_path, 2)
+    assert steps_saved(tmp_path) == [2, 6, 8]  # 6 can't be gone on from without 2
+    folder_with(checkpoint(tmp_path, 10), **{"trainer_state.json": json.dumps({"best_global_step": None})})
+    forget_old(tmp_path, 2)
+    assert steps_saved(tmp_path) == [8, 10]
+
+
+# What is the best, and what is a fall
+
+
+def evaluation(*solved, step=2, perplexity=10.0):
+    """One task; an episode is solved (1), not (0), or lost to the infrastructure (None)."""
+    judged = {seed: bool(one) for seed, one in enumerate(solved) if one is not None}
+    return Evaluation(
+        step=step, solved={"a": judged}, env_errors=len(solved) - len(judged), perplexity=perplexity, drift=0.0
+    )
+
+
+def test_a_fall_is_one_of_success_or_of_general_ability(settings):
+    base, best = evaluation(0, 0, 0, 0, 0, step=0), evaluation(1, 1, 1, 1, 0)
+    assert fault(evaluation(1, 1, 1, 0, 0), best, base, settings) == ""  # by 0.2, which is not more than 0.2
+    assert fault(evaluation(1, 1, 0, 0, 0), best, base, settings) == (
+        "held-out success fell from 0.80 (step 2) to 0.40"
+    )
+    assert fault(evaluation(1, 1, 1, 1, 1, perplexity=11.0), best, base, settings) == ""
+    assert "perplexity rose from 10.00 to 11.10" in fault(evaluation(1, perplexity=11.1), best, base, settings)
+    assert "perplexity rose" in fault(evaluation(1, perplexity=float("nan")), best, base, settings)
+
+
+def test_a_failure_of_the_infrastructure_is_never_a_fall(settings):
+    base, best = evaluation(0, 0, 0, step=0), evaluation(1, 1, 0)
+    assert fault(evaluation(None, None, 0), best, base, settings) == ""
+    assert fault(evaluation(None, None, None), best, base, settings) == ""
+    assert fault(evaluation(None, 0, None), best, base, settings) != ""
+
+
+def test_the_best_solves_most_and_forgets_least_and_was_judged_in_full():
+    best = evaluation(1, 0)
+    assert better(evaluation(1, 1, perplexity=10.5), best)
+    assert not better(evaluation(1, 0), best)
+    assert better(evaluation(0, 1, perplexity=9.0), best)
+    assert not better(evaluation(0, 0, perplexity=9.0), best)
+    assert not better(evaluation(1, None), best)
+    assert better(evaluation(1, 1), evaluation(0, None))
+    assert better(evaluation(1), evaluation(None))
+    assert not better(evaluation(None), evaluation(None))
+
+
+def test_seeds_of_evaluation_are_not_those_of_training(settings):
+    from pydantic import ValidationError
+
+    from sdft.settings import TrainSettings
+
+    chosen = settings.model_dump() | {"evaluate_every": 1, "first_evaluation_seed": 5}
+    with pytest.raises(ValidationError, match="among those of training"):
+        TrainSettings(**chosen)
+    TrainSettings(**chosen | {"first_evaluation_seed": 6})
+
+
+# On a real model, in real episodes
+
+
+def teach_words(policy):
+    """Make the tiny model say every token as often as the general text does: now there is something to forget.
+
+    The first number of an embedding outweighs the others, so that it alone decides what is said.
+    """
+    model, ids = policy.model, policy.tokenizer.encode(general_text())
+    often = torch.bincount(torch.tensor(ids), minlength=model.config.vocab_size) + 0.1
+    with torch.no_grad():
+        model.get_input_embeddings().weight[:, 0] = -(often / often.sum()).log() / model.config.hidden_size**0.5
+        model.model.norm.weight[0] = -1.0
+
+
+def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tmp_path):
+    chosen = settings.model_copy(
+        update={"evaluate_every": 1, "evaluate_seeds": 1, "learning_rate": 30.0, "max_rollbacks": 2,
+                "least_first_divergence": 0.0, "evaluate_tasks": ("MiniWoB/click-test-v0",)}
+    )  # fmt: skip
+    run = tmp_path / "run"
+    teach_words(tiny_policy)
+    summary = train(chosen, run, policy=tiny_policy)
+    lines = lines_of(run)
+    assert [line["step"] for line in lines] == [0, 1, 2]  # of 4: it stopped
+    assert set(lines[0]["evaluation/tasks"]) == {*settings.tasks, "MiniWoB/click-test-v0"}
+    limit = lines[0]["evaluation/perplexity"] * 1.1
+    for line, times in zip(lines[1:], (1, 2), strict=True):
+        assert line["evaluation/perplexity"] > limit
+        assert line["rows"] <= settings.max_rows
+        assert "perplexity rose" in line["rollback"]
+        assert (line["rollbacks"], line["best_step"]) == (times, 0)
+    assert lines[2]["learning_rate"] == pytest.approx(30.0 * 0.5 * 3 / 4)  # halved, one of four steps done
+    steps = [checkpoint(run / "checkpoints", step) for step in (0, 1, 2)]
+    for part in (WEIGHTS, f"teacher/{WEIGHTS}"):
+        assert len({(step / part).read_bytes() for step in steps}) == 1
+    for step in steps:
+        assert not torch.load(step / "optimizer.pt", weights_only=True)["state"]  # as new, as before the first step
+    assert (run / "adapter" / WEIGHTS).read_bytes() == (steps[0] / WEIGHTS).read_bytes()
+    about = read_about(run / "adapter")["evaluation"]
+    assert (about["best"]["step"], about["rollbacks"]) == (0, 2)
+    assert all(
+        torch.equal(value, summary["model"].state_dict()[name.replace(".weight", ".default.weight")])
+        for name, value in load_file(run / "adapter" / WEIGHTS).items()
+    )
+    again = train(chosen, run, policy=TransformersPolicy(summary["model"].unload(), tiny_policy.tokenizer), resume=True)
+    assert [line["step"] for line in lines_of(run)] == [0, 1, 2]  # it stays stopped
+    assert again["evaluation"] == summary["evaluation"]
+
+
+@pytest.mark.slow
+def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, tmp_path, monkeypatch):
+    only = "MiniWoB/click-test-v0"  # one button, so that any click solves it
+    chosen = watched.model_copy(
+        update={
+            "steps": 2,
+            "evaluate_tasks": (only,),
+            "actions": ("click",),
+            "learning_rate": 0.0,
+            "max_success_fall": 0.0,
+        }
+    )
+    original, resets = AsyncBrowserEnv.reset, []
+
+    async def flaky(self, *, seed=None, options=None):
+        if self.task.id == only:
+            resets.append(seed)
+            if len(resets) > 1:
+                raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", flaky)
+    train(chosen, tmp_path / "run")
+    lines = lines_of(tmp_path / "run")
+    assert lines[0]["evaluation/tasks"][only] == 1.0
+    assert lines[2]["evaluation/success"] < lines[0]["evaluation/success"]
+    assert lines[2]["evaluation/env_errors"] == 1
+    assert (lines[2]["rollbacks"], lines[2]["best_step"]) == (0, 0)
+    assert "rollback" not in lines[2]
+
+
+def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
+    folder_with(tmp_path / "checkpoints" / "checkpoint-2")
+    (tmp_path / "settings.json").write_text(settings.model_dump_json())
+    with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
+        train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)
+
+
+# Killed
+
+
+@pytest.mark.timeout(400)
+def test_a_run_that_is_killed_ends_as_an_unbroken_one(watched, tmp_path):
+    chosen = watched.model_copy(update={"steps": 3})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(chosen, broken)
+    metrics = broken / "metrics.jsonl"
+    try:
+        while process.poll() is None and not (metrics.exists() and '"step": 2' in metrics.read_text()):
+            time.sleep(0.01)
+    finally:
+        process.kill()
+    said = process.communicate()[1]
+    assert "holds no checkpoint yet: starting from the beginning" in " ".join(said.split())
+    assert process.returncode == -signal.SIGKILL
+    assert last_step(broken) in (0, 2)  # the checkpoint of step 2 was about to be written
+    train(chosen, broken, resume=True)
+    train(chosen, whole)
+    assert [line["step"] for line in lines_of(broken)] == [0, 1, 2, 3]
+    same_run(whole, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_run_that_is_killed_at_all_bad_moments_ends_as_an_unbroken_one(watched, tmp_path):
+    chosen = watched.model_copy(update={"steps": 9, "checkpoint_every": 3})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    saved = []
+    for moment, count in [
+        ("evaluation", 1),  # of the base model
+        ("checkpoint half written", 1),  # the first one
+        ("rollout", 6),
+        ("checkpoint without its name", 2),
+        ("line of metrics", 3),
+        ("evaluation", 1),
+        ("teacher not moved yet", 2),
+        ("old checkpoint half removed", 1),
+        ("checkpoint half written", 5),
+        ("adapter without its name", 1),
+    ]:
+        process = start(chosen, broken, DRIVER, moment, str(count))
+        said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, (moment, said)
+        saved.append(last_step(broken))
+    assert not (broken / "adapter").exists()
+    assert saved[-1] == 9
+    process = start(chosen, broken)
+    said = process.communicate()
+    assert process.returncode == 0, said
+    assert "Going on from step 9 of 9" in " ".join(said[1].split())
+    train(chosen, whole)
+    assert [line["step"] for line in lines_of(broken)] == list(range(10))
+    assert not list(broken.glob("checkpoints/unfinished*"))
+    same_run(whole, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_that_is_killed_between_two_returns_to_the_best_ends_as_an_unbroken_one(
+    watched, tiny_policy, tokenizer, tmp_path
+):
+    teach_words(tiny_policy)
+    chosen = watched.model_copy(
+        update={"model": str(saved_model(tiny_policy, tokenizer, tmp_path / "taught")), "steps": 5,
+                "learning_rate": 30.0, "max_perplexity_rise": 0.1, "least_first_divergence": 0.0}
+    )  # fmt: skip
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(chosen, broken, DRIVER, "evaluation", "3")  # after those of steps 0 and 2
+    said = process.communicate()
+    assert process.returncode == -signal.SIGKILL, said
+    assert [line.get("rollbacks") for line in lines_of(broken)] == [None, None, 1, None]
+    train(chosen, broken, resume=True)
+    train(chosen, whole)
+    assert [line.get("rollbacks") for line in lines_of(broken)] == [None, None, 1, None, 2, 3]
+    same_run(whole, broken)
