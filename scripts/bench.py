@@ -262,6 +262,25 @@ def contexts(
     _tell(measure(model, task or TASKS, seeds, seed), show, as_json)
 
 
+@app.command("train")
+def train(
+    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
+    rows: Annotated[int, typer.Option(help="Rows of a batch.", min=1)] = 10,
+    rounds: Annotated[int, typer.Option(help="Rounds, in which both trainers take turns.", min=1)] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder for train.json; none is written by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Time learning steps beside TRL's stock SDFTTrainer, on the same rows. Exit code 0: both were measured."""
+    from scripts.bench_train import measure, show, write
+    from scripts.console import quiet_libraries
+
+    quiet_libraries()
+    figures = measure(model, rows=rows, rounds=rounds)
+    _tell(figures, show, as_json)
+    for path in write(figures, out) if out else []:
+        typer.echo(f"Written: {path}", err=True)
+
+
 @app.command("report")
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],

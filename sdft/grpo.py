@@ -20,6 +20,7 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
+from sdft.checkpoints import WholeCheckpoints
 from sdft.metrics import Progress
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.running import run_training
@@ -63,7 +64,7 @@ def train_grpo(
         return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class EpisodeGRPOTrainer(GRPOTrainer):
+class EpisodeGRPOTrainer(WholeCheckpoints, GRPOTrainer):
     """GRPO from episodes.
 
     Args:

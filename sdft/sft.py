@@ -26,6 +26,7 @@ from agents.policy import Completion, Conversation
 from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
+from sdft.checkpoints import WholeCheckpoints
 from sdft.metrics import Progress
 from sdft.rollouts import Rollouts
 from sdft.running import run_training
@@ -142,7 +143,7 @@ def train_sft(
     return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class DemonstrationTrainer(SFTTrainer):
+class DemonstrationTrainer(WholeCheckpoints, SFTTrainer):
     """TRL's trainer, which notes what it learned from as the SDFT trainer does."""
 
     def __init__(self, **options: Any) -> None:

@@ -12,6 +12,8 @@ What differs from TRL's trainer, and why:
 - the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
 - a vision-language model is given the images that it sampled from (`sdft.images`);
 - of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
+- rows are scored without padding, with what they share read once (`sdft.scoring`), where there was a choice, and
+  through leaner LoRA layers (`sdft.lora`): the same numbers sooner.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
 from sdft.images import Seen, model_inputs
+from sdft.lora import make_lean
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, learnable, samples_of
+from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
 FORBIDDEN = -1e9
@@ -111,6 +115,8 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         self._least_first_divergence = least_first_divergence
         super().__init__(args=args, **options)
         make_lm_head_contiguous(self.model)
+        make_lean(self.model)
+        self._packable = make_packable(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class)
         self.agent = agent_of(self.policy)
         self._pipeline = Pipeline(
@@ -203,54 +209,56 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         })  # fmt: skip
         return loss
 
-    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """TRL's loss, over the tokens at which there was a choice (`choices`)."""
         mask = inputs["completion_mask"]
-        skip = self.num_loss_tokens_to_skip
-        if skip:
-            mask = mask * (torch.arange(mask.size(1), device=mask.device) >= skip).long()
-        length = mask.size(1)
+        mask = mask * (torch.arange(mask.size(1), device=mask.device) >= self.num_loss_tokens_to_skip).long()
+        inputs = at_tokens(inputs, *choices(mask, inputs["allowed"]))
+        loss: torch.Tensor = super().compute_loss(model, inputs, *args, **kwargs)
+        return loss
+
+    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
         teacher_model = self.accelerator.unwrap_model(model)
         as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
         seen: list[Seen] | None = inputs.get("seen")
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), as_teacher:
-            teacher = self._forward_logits(
-                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], length,
+            teacher = self._logits(
+                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs,
                 extras=None if seen is None else [one.teacher for one in seen],
             )  # fmt: skip
-        student = self._forward_logits(
+        student = self._logits(
             model,
-            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+            torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
             torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
-            length,
+            inputs,
             extras=None if seen is None else [one.student for one in seen],
         )
         forbidden = ~inputs["allowed"]
         return DistillationLogits(
             completion_ids=inputs["completion_ids"],
-            loss_mask=mask,
-            student_logits=student.float().masked_fill(forbidden, FORBIDDEN),
-            teacher_logits=(teacher.float() / self._teacher_temperature).masked_fill(forbidden, FORBIDDEN),
+            loss_mask=inputs["weights"],
+            student_logits=student.masked_fill_(forbidden, FORBIDDEN),
+            teacher_logits=teacher.div_(self._teacher_temperature).masked_fill_(forbidden, FORBIDDEN),
         )
 
-    def _forward_logits(
+    def _logits(
         self,
         model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        extras: list[dict[str, torch.Tensor]] | None = None,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        inputs: dict[str, Any],
+        extras: list[dict[str, torch.Tensor]] | None,
     ) -> torch.Tensor:
-        """As TRL's, but for what a vision-language model is given besides tokens (`extras`)."""
-        if extras is None:
-            return super()._forward_logits(model, input_ids, attention_mask, logits_to_keep)
-        width = input_ids.shape[1] - logits_to_keep
-        inputs = model_inputs(self.accelerator.unwrap_model(model), input_ids, attention_mask, extras, width)
-        last_only = {"logits_to_keep": logits_to_keep + 1} if "logits_to_keep" in self.model_kwarg_keys else {}
-        logits = model(
-            input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **inputs, **last_only
-        ).logits
-        return logits[:, -logits_to_keep - 1 : -1] / self.temperature  # type: ignore[no-any-return]
+        """Return float32 logits of the tokens with a choice; `extras`: what is given besides tokens, for images."""
+        at = inputs["columns"] + ids.size(1)
+        if extras is not None:
+            width = ids.size(1) - inputs["tokens"].size(1)
+            more = model_inputs(self.accelerator.unwrap_model(model), ids, mask, extras, width)
+            logits = plain_logits(model, ids, mask, at, **more)
+        else:
+            logits = (packed_logits if self._packable else plain_logits)(model, ids, mask, at)
+        return logits.float().div_(self.temperature)
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
         logits: DistillationLogits = distillation_logits

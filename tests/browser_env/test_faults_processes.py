@@ -39,7 +39,7 @@ def kill_later(process):
 
 
 @pytest.mark.parametrize("victim", [drivers, browsers], ids=["driver", "browser"])
-@pytest.mark.parametrize("when", ["before the step", "in the step"])
+@pytest.mark.parametrize("when", [pytest.param("before the step", marks=pytest.mark.slow), "in the step"])
 def test_a_killed_process_is_an_env_error_and_the_next_reset_works(env, victim, when):
     before = browsers()
     (process,) = victim()

@@ -89,6 +89,7 @@ def test_a_peer_that_can_not_be_installed_is_a_line_and_not_the_end(docs, tmp_pa
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.slow
 def test_bench_vector_writes_figures_and_a_curve(tmp_path):
     pytest.importorskip("matplotlib")
     arguments = ["--envs", "1,2", "--rounds", "1", "--seconds", "0.3", "--out", str(tmp_path), "--json"]

@@ -19,6 +19,7 @@ from agents.prompt import with_demonstration
 from sdft.images import Seen
 from sdft.loading import lora_config
 from sdft.samples import samples_of
+from sdft.scoring import at_tokens
 from sdft.settings import TrainSettings
 from sdft.train import _arguments, make_agent, train
 from sdft.trainer import EpisodeSDFTTrainer
@@ -90,13 +91,20 @@ def alone(trainer: Any, messages: Any, prefill: list[int], completion: list[int]
     return logits[0, -len(completion) - 1 : -1]
 
 
+def scored(trainer: Any, batch: Any) -> Any:
+    """What the loss is taken on, at every token of the completions."""
+    mask = batch["completion_mask"]
+    every = torch.arange(mask.shape[1]).expand(mask.shape)
+    return trainer._compute_teacher_student_logits(trainer.model, trainer.model, at_tokens(batch, every, mask))
+
+
 def test_student_and_teacher_score_what_was_seen(trainer: Any) -> None:
     results = episodes_of(trainer.policy, ASKED)
     rows = samples_of(results, trainer.policy)
     assert len(rows) == len(ASKED)
     batch = batch_of(trainer, rows)
     with torch.no_grad():
-        made = trainer._compute_teacher_student_logits(trainer.model, trainer.model, batch)
+        made = scored(trainer, batch)
     logprobs = torch.log_softmax(made.student_logits, -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
     for row, sample in enumerate(rows):
         length = len(sample.completion_ids)
@@ -116,7 +124,7 @@ def test_rows_without_images_make_a_batch_of_their_own(trainer: Any) -> None:
     assert [row.seen for row in rows] == [Seen(), Seen()]
     batch = batch_of(trainer, rows)
     with torch.no_grad():
-        logits = trainer._compute_teacher_student_logits(trainer.model, trainer.model, batch).student_logits
+        logits = scored(trainer, batch).student_logits
     logprobs = torch.log_softmax(logits, -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
     for row, sample in enumerate(rows):
         assert logprobs[row, : len(sample.logprobs)].tolist() == pytest.approx(sample.logprobs, abs=2e-5)
@@ -130,9 +138,9 @@ def test_the_teacher_sees_the_image(trainer: Any) -> None:
     teacher = {**row.seen.teacher, "pixel_values": other["pixel_values"]}
     batch = batch_of(trainer, [row])
     with torch.no_grad():
-        before = trainer._compute_teacher_student_logits(trainer.model, trainer.model, batch)
+        before = scored(trainer, batch)
         batch["seen"] = [Seen(row.seen.student, teacher)]
-        after = trainer._compute_teacher_student_logits(trainer.model, trainer.model, batch)
+        after = scored(trainer, batch)
     assert torch.equal(before.student_logits, after.student_logits)
     assert (before.teacher_logits - after.teacher_logits).abs().max() > 0.01
 

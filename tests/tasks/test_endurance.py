@@ -90,10 +90,10 @@ def wander(count, seed=0, each=20, report=None):
     return figures
 
 
-def test_a_hundred_and_fifty_random_actions():
-    wander(30, each=5)
+def test_sixty_random_actions():
+    wander(10, each=5)
     before = counts()
-    wander(150, seed=1, each=5)
+    wander(60, seed=1, each=5)
     assert counts() == before
 
 

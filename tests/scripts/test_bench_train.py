@@ -1,0 +1,49 @@
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from scripts.cli import app
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The folder of a tiny random model with the real tokenizer."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from agents import models
+
+    tokenizer = AutoTokenizer.from_pretrained(models.pull("smollm2"))
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+        initializer_range=0.3,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def test_both_trainers_learn_the_same_from_the_same_rows(tiny, tmp_path):
+    arguments = ["--model", str(tiny), "--rounds", "1", "--rows", "4", "--out", str(tmp_path / "out"), "--json"]
+    result = CliRunner().invoke(app, ["bench", "train", *arguments])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    ours, masked, theirs = (
+        figures["first_step"][name] for name in ("selfsurf", "under the grammar", "TRL SDFTTrainer")
+    )
+    assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+    assert ours["grad_norm"] == pytest.approx(theirs["grad_norm"], rel=1e-3)
+    assert masked["loss"] != pytest.approx(theirs["loss"], rel=1e-3)
+    assert figures["step"]["samples"] == dict.fromkeys(figures["phases"], 3)
+    for phases in figures["phases"].values():
+        assert set(phases) == {"batch", "teacher", "student", "backward", "optimizer", "loss"}
+        assert min(phases[name] for name in ("teacher", "student", "backward", "optimizer")) > 0
+    assert figures["step"]["ratios"]["TRL SDFTTrainer"]["target"] == 2.0
+    prompt = figures["tokens"]["prompt"]
+    assert prompt["packed"] < prompt["mean"] + figures["tokens"]["completion"] <= prompt["padded"]
+    assert json.loads((tmp_path / "out" / "train.json").read_text())["rows"] == figures["rows"] == 4
