@@ -83,6 +83,8 @@ def in_the_middle(generator, number, ended=2):
     assert until(lambda: generator.ended(number) >= ended, 90)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_killed_worker_changes_no_sample_and_no_count(
     one_thread, cluster_of, generator_of, settings, model, weights_of
 ):
