@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scripts.arguments import check_learnable, more_settings
 from scripts.learn import arms as ways
-from scripts.learn.settings import LearnSettings, default_settings, env_id, prepare_folder, saved_settings
+
+if TYPE_CHECKING:
+    from scripts.learn.settings import LearnSettings
 
 
 def main(
@@ -43,6 +45,7 @@ def main(
     """
     from scripts.learn.report import write_report
     from scripts.learn.run import Comparison
+    from scripts.learn.settings import default_settings, prepare_folder, saved_settings
 
     changes = more_settings(set_ or [])
     try:
@@ -80,6 +83,8 @@ def _settings(
     given: dict[str, Any],
 ) -> LearnSettings:
     """The settings with what is said on the command line put in: the comparison's, and those of every training."""
+    from scripts.learn.settings import LearnSettings
+
     data = settings.model_dump()
     for name, value in given.items():
         (data if name in LearnSettings.model_fields else data["training"])[name] = value
@@ -93,6 +98,8 @@ def _settings(
 
 
 def _names(text: str | None) -> tuple[str, ...]:
+    from scripts.learn.settings import env_id
+
     return tuple(env_id(name) for name in (text or "").split(",") if name)
 
 

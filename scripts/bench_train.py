@@ -233,7 +233,11 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
                 pad_id=self._tokenizer.pad_token_id,
             )
             learned = sum(len(sample.completion_ids) for sample in samples)
-            self._batch = {"tokens/generated": 0.0, "tokens/learned": learned}  # for the step's metrics
+            self._batch = {
+                "tokens/generated": 0.0,
+                "tokens/learned": learned,
+                "rollouts/seconds": 0.0,
+            }  # for the step's metrics
             return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
     policy = TransformersPolicy(model)

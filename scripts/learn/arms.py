@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from browser_env.episode import write_atomically
-
 UNTRAINED = ("base", "demonstrated")
 """The base model; the base model with the demonstration in its prompt, which is SDFT's teacher at the start."""
 
@@ -93,4 +91,6 @@ def note(arm: Arm, folder: Path) -> None:
             raise ValueError(f"{arm.name} was begun with --set {before}; choose another label for {arm.changes}.")
     else:
         folder.mkdir(parents=True, exist_ok=True)
+        from browser_env.episode import write_atomically
+
         write_atomically(path, json.dumps(arm.changes))
