@@ -64,6 +64,7 @@ def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
     assert info["outcome"] == "running", info["outcome_detail"]
 
 
+@pytest.mark.slow
 def test_a_page_that_is_slow_but_answers_in_between_is_not_hung(run):
     busy = "<button>Go</button><script>setInterval(() => { const end = Date.now() + 700; while (Date.now() < end); }, 1)</script>"
     (*_, info), _ = run(busy, {"action": "click", "id": 1}, {"action": "wait", "ms": 3000})

@@ -44,7 +44,7 @@ def play(env, by_name):
     return seen
 
 
-@pytest.mark.parametrize("name", ["shop.har", "shop.zip"])
+@pytest.mark.parametrize("name", ["shop.har", pytest.param("shop.zip", marks=pytest.mark.slow)])
 def test_an_episode_runs_offline_from_its_recording(make, loopback, by_name, tmp_path, name):
     shop = Shop(loopback)
     path = tmp_path / "runs" / name

@@ -341,6 +341,7 @@ def test_a_task_that_is_wrong_is_an_env_error_beside_the_others(own, tmp_path):
     assert {len(r["answer"]) for r in results(tmp_path / "run").values() if r["outcome"] == "solved"} == {2000}
 
 
+@pytest.mark.slow
 def test_what_stands_beside_a_task_that_kills_its_worker_pays_nothing_for_it(own, tmp_path):
     bench(own("Deadly", "Fine"), "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run")
     for (task, _), record in results(tmp_path / "run").items():
@@ -348,6 +349,7 @@ def test_what_stands_beside_a_task_that_kills_its_worker_pays_nothing_for_it(own
         assert record["outcome"] == ("env_error" if "Deadly" in task else "solved")
 
 
+@pytest.mark.slow
 def test_an_agent_that_ends_its_process_has_failed(own, tmp_path):
     (tmp_path / "quitter.py").write_text(
         "import os, sys\n"

@@ -72,6 +72,7 @@ def requirements(wheels, *packages):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_an_environment_is_made_anew_after_a_failure_and_then_kept(cache, wheels):
     with pytest.raises(PeerError, match=r"tiny could not be installed: ERROR: .*tinypeer==2\.0.*pip\.log"):
         make("tiny", requirements(wheels, "tinypeer==2.0"))

@@ -257,6 +257,7 @@ def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.slow
 def test_a_run_that_is_killed_ends_as_an_unbroken_one(watched, tmp_path):
     chosen = watched.model_copy(update={"steps": 3})
     whole, broken = tmp_path / "whole", tmp_path / "broken"
