@@ -39,9 +39,7 @@ def run_training(
     """
     folder = Path(out)
     checkpoints = folder / "checkpoints"
-    last = last_step(folder)
-    if not resume and (last is not None or (folder / "adapter").exists()):
-        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    last = going_on_from(folder, resume=resume)
     folder.mkdir(parents=True, exist_ok=True)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
@@ -53,13 +51,32 @@ def run_training(
     trainer.seconds.update(log.seconds)
     log.seconds = trainer.seconds
     trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
-    summary: dict[str, Any] = {
+    summary = summary_of(settings, base, trainer, clock, log, last)
+    save_adapter(trainer.model, folder / "adapter", summary)
+    return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
+
+
+def going_on_from(folder: Path, *, resume: bool) -> int | None:
+    """Return the step after which the run in a folder goes on; None: from its start.
+
+    Raises:
+        ValueError: the folder holds another run, and `resume` is off.
+    """
+    last = last_step(folder)
+    if not resume and (last is not None or (folder / "adapter").exists()):
+        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    return last
+
+
+def summary_of(
+    settings: TrainSettings, base: dict[str, Any], trainer: Any, clock: Clock, log: MetricsLog, last: int | None
+) -> dict[str, Any]:
+    """Return what is said beside the adapter of a run that has ended, which went on from step `last`."""
+    return {
         **base,
         "settings": settings.model_dump(mode="json"),
         "versions": versions(),
-        "steps": trainer.state.global_step,
+        "steps": max(trainer.state.global_step, last or 0),
         "cut_off": clock.cut_off,
         "seconds": log.all_seconds(1),
     }
-    save_adapter(trainer.model, folder / "adapter", summary)
-    return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}

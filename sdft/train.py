@@ -13,12 +13,11 @@ from trl.experimental.sdft import SDFTConfig
 
 from agents.adapters.identity import identity
 from agents.policies.transformers import TransformersPolicy
-from agents.record import versions
 from browser_env.episode import write_atomically
 from sdft.acting import make_agent as make_agent
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
-from sdft.checkpoint_files import checkpoint, last_step
+from sdft.checkpoint_files import checkpoint
 from sdft.checkpoints import CheckpointManager
 from sdft.contexts.lessons import make_lessons
 from sdft.contexts.recording import load_recordings
@@ -28,6 +27,7 @@ from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rollouts import Job, Rollouts
+from sdft.running import going_on_from, summary_of
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -73,9 +73,7 @@ def train(
     """
     folder = Path(out)
     checkpoints = folder / "checkpoints"
-    last = last_step(folder)
-    if not resume and (last is not None or (folder / "adapter").exists()):
-        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    last = going_on_from(folder, resume=resume)
     check_reporters(settings.report_to)
     if settings.evaluate_every:
         check_alone("evaluate_every")
@@ -125,15 +123,9 @@ def train(
             trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
         if manager is not None:
             manager.restore_best()
-    summary: dict[str, Any] = {
-        **base,
-        "settings": settings.model_dump(mode="json"),
-        "versions": versions(),
-        "steps": max(trainer.state.global_step, last or 0),
-        "cut_off": clock.cut_off,
-        "seconds": log.all_seconds(1),
-        **({} if manager is None else {"evaluation": manager.summary()}),
-    }
+    summary = summary_of(settings, base, trainer, clock, log, last)
+    if manager is not None:
+        summary["evaluation"] = manager.summary()
     with whole(trainer.model):
         if is_first():
             save_adapter(trainer.model, folder / "adapter", summary)
