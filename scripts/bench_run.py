@@ -41,7 +41,8 @@ def main(
     max_steps: Annotated[int | None, typer.Option(help="Step limit of every task instead of its own.", min=1)] = None,
     data_mode: Annotated[str, typer.Option(help="MiniWoB++: train or test data, where a task has both.")] = "",
     time_limit: Annotated[
-        int | None, typer.Option(help="MiniWoB++: ms that a page gives an episode; lifted by default.", min=1)
+        int | None,
+        typer.Option(help="MiniWoB++: ms that a page gives an episode; lifted by default.", min=1, max=2**31 - 1),
     ] = None,
     workers: Annotated[int, typer.Option(help="Episodes at the same time, over all processes.", min=1)] = 4,
     processes: Annotated[int, typer.Option(help="Worker processes, each with a browser and the agent.", min=1)] = 1,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -22,3 +24,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests() -> Iterator[None]:
+    """Forget a test's secrets after it: a process hides those of all its environments in all that it writes."""
+    from browser_env.safety import secrets
+
+    before = dict(secrets._known)
+    yield
+    secrets._known.clear()
+    secrets._known.update(before)

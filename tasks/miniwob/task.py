@@ -19,9 +19,12 @@ from tasks.miniwob.names import FLIGHTS, NAMES
 ORIGIN = "http://miniwob.test"
 """The pages are served under this address from the `miniwob` package's folder, without a server."""
 
-LIFTED_LIMIT = 1_000_000
-"""Milliseconds that an episode may take in the page: no limit in practice, as BrowserGym has it. The pages' own
+LONGEST_LIMIT = 2**31 - 1
+"""Milliseconds of the longest timer that a browser has, 25 days: a page's own limit is lifted by this. The pages' own
 default is 10,000, which a language model can't keep."""
+
+LIFTED_SCALE = 1_000_000
+"""Milliseconds over which the time-scaled reward falls to 0 where the limit is lifted, as BrowserGym has it."""
 
 FLIGHT_VIEWPORT = (375, 667)
 """Size of an airline's page, which is made for phones."""
@@ -56,7 +59,7 @@ are loaded anew for every episode."""
 
 # Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js. Fields are reset as a load resets
 # them: a text area that was typed into would not show the text that the next episode gives it.
-_START = """async ([seed, mode, limit]) => {
+_START = """async ([seed, mode, limit, scale]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
   const form = document.body.appendChild(document.createElement('form'));
@@ -71,6 +74,7 @@ _START = """async ([seed, mode, limit]) => {
   core.EPISODE_MAX_TIME = limit;
   core.startEpisode = () => {};  // or the end of an episode is covered by a black START
   core.startEpisodeReal();
+  core.EPISODE_MAX_TIME = scale;  // the timer has been set: from here on it is what a reward is scaled by
   core.hideDisplay();
   const end = performance.now() + 10000;
   while (!WOB_TASK_READY && performance.now() < end) await new Promise((done) => setTimeout(done, 1));
@@ -107,10 +111,11 @@ class MiniWobTask(Task):
     Args:
         name: such as `"click-test"`.
         data_mode: which data the five tasks that have a split draw from.
-        time_limit: milliseconds that the page gives an episode.
+        time_limit: milliseconds that the page gives an episode, by which it scales its reward, too; None lifts the
+            limit, and the reward is scaled by 1,000 s.
 
     Raises:
-        ValueError: there is no such task.
+        ValueError: there is no such task, or a limit that can't be kept.
     """
 
     viewport = (332, 214)
@@ -118,10 +123,12 @@ class MiniWobTask(Task):
     restarts_in_page = True
 
     def __init__(
-        self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int = LIFTED_LIMIT
+        self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int | None = None
     ) -> None:
         if name not in (*NAMES, *FLIGHTS):
             raise ValueError(f"There is no MiniWoB++ task {name!r}; `selfsurf envs --match MiniWoB` lists them.")
+        if time_limit is not None and not 0 < time_limit <= LONGEST_LIMIT:
+            raise ValueError(f"A time limit is from 1 to {LONGEST_LIMIT} ms, or None, not {time_limit!r}.")
         flight = name in FLIGHTS
         page = f"{name.replace('.', '/')}/wrapper.html" if flight else f"miniwob/{name}.html"
         super().__init__(start_url=f"{ORIGIN}/{page}")
@@ -141,7 +148,8 @@ class MiniWobTask(Task):
             await page.goto(self.start_url, wait_until="load")
         self._notes = {}
         seed = str(rng.integers(2**31))
-        goal, ready = await page.evaluate(_START, [seed, self.data_mode, self.time_limit])
+        limit, scale = self.time_limit or LONGEST_LIMIT, self.time_limit or LIFTED_SCALE
+        goal, ready = await page.evaluate(_START, [seed, self.data_mode, limit, scale])
         if not ready:
             raise EnvError(f"The page of {self.id} did not become ready.")
         return str(goal)

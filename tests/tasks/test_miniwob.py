@@ -131,3 +131,41 @@ def test_finishing_early_is_a_failure():
 def test_wrong_names_say_so():
     with pytest.raises(ValueError, match="no MiniWoB"):
         MiniWobTask("click-everything")
+
+
+def test_the_pages_limit_is_lifted_for_good():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False, deterministic=True, max_episode_steps=99)
+    env.reset(seed=0)
+    for _ in range(35):  # of the page's time, not ours
+        obs, *_, info = env.step({"action": "wait", "ms": 60_000})
+        assert info["outcome"] == "running"
+    *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
+    assert info["outcome"] == "solved"
+    assert (info["score"]["raw_reward"], info["score"]["reward"]) == (1, 0)
+    env.close()
+
+
+@pytest.mark.parametrize(("limit", "scaled"), [({}, 0.98), ({"time_limit": 40_000}, 0.5)])
+def test_the_time_scaled_reward_is_scaled_by_the_limit(limit, scaled):
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False, deterministic=True, **limit)
+    obs, _ = env.reset(seed=0)
+    env.step({"action": "wait", "ms": 20_000})
+    *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
+    assert info["score"]["raw_reward"] == 1
+    assert info["score"]["reward"] == pytest.approx(scaled, abs=0.01)
+    env.close()
+
+
+def test_a_page_with_a_limit_ends_the_episode():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False, deterministic=True, time_limit=10_000)
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step({"action": "wait", "ms": 11_000})
+    assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
+    assert (info["score"]["raw_reward"], info["score"]["reason"]) == (-1, "timed out")
+    env.close()
+
+
+@pytest.mark.parametrize("limit", [0, -5, 2**31])
+def test_a_limit_that_no_timer_has_is_refused(limit):
+    with pytest.raises(ValueError, match=r"from 1 to 2147483647 ms, or None"):
+        MiniWobTask("click-test", time_limit=limit)
