@@ -41,13 +41,23 @@ def make_lm_head_contiguous(model: Any) -> None:
     """Make the output layer see contiguous input, whatever slicing came before. Idempotent.
 
     A slice of the hidden states along the sequence is not contiguous, and on CPU torch then copies the whole weight
-    of the output layer once a row of the batch, forward and backward.
+    of the output layer once a row of the batch, forward and backward. The last token of a single row counts as
+    contiguous and still has the strides of the whole: with frozen weights torch looks at those (`should_fold` of
+    ATen's LinearAlgebra.cpp), so they are made anew.
     """
     head = model.get_output_embeddings()
     if head is None or getattr(head, _MARK, False):
         return
-    head.register_forward_pre_hook(lambda module, inputs: tuple(item.contiguous() for item in inputs))
+    head.register_forward_pre_hook(lambda module, inputs: tuple(map(_unsliced, inputs)))
     setattr(head, _MARK, True)
+
+
+def _unsliced(hidden: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    if hidden.stride() == torch.empty(hidden.shape, device="meta").stride():
+        return hidden
+    return hidden.clone(memory_format=torch.contiguous_format)
 
 
 class TransformersPolicy:

@@ -174,6 +174,20 @@ def test_the_output_layer_gets_contiguous_input(policy: TransformersPolicy) -> N
     assert all(seen)
 
 
+def test_the_output_layers_frozen_weight_is_not_copied_for_a_single_row(small: Any, tokenizer: Any) -> None:
+    policy = TransformersPolicy(small.requires_grad_(False), tokenizer=tokenizer)
+
+    def batched_products() -> int:
+        """How many there are; the output layer's is one of them when its weight is copied for every row."""
+        with torch.no_grad(), torch.profiler.profile() as profile:
+            policy.model(input_ids=torch.ones(1, 7, dtype=torch.long), logits_to_keep=1)
+        return sum(event.count for event in profile.key_averages() if event.key == "aten::bmm")
+
+    without_copy = batched_products()
+    policy.model.get_output_embeddings()._forward_pre_hooks.clear()
+    assert batched_products() == without_copy + 1, "this torch needs no make_lm_head_contiguous for it any more"
+
+
 @pytest.fixture
 def small(tokenizer: Any) -> Any:
     """A model of random weights, cheap enough to be made anew for each test."""
