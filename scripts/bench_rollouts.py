@@ -59,12 +59,12 @@ def measure(
 
     from agents.policies.transformers import TransformersPolicy
     from sdft.loading import lora_config
-    from sdft.rollouts.models import LocalModel
+    from sdft.rollouts.models import LocalModel, reuse
     from sdft.teacher import student_weights
 
     policy = TransformersPolicy(model)
     settings = _settings(policy.name, contexts, steps)
-    acting = LocalModel(policy.name, lora_config(policy.model, settings)).make()  # with an adapter, as in training
+    acting = LocalModel(policy.name, lora_config(policy.model, settings), reuse=reuse(None)).make()  # as in training
     weights = student_weights(acting.policy.model)
     rates: dict[str, list[float]] = {}
     figures: dict[str, float] = {}

@@ -219,6 +219,7 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
     from datasets import Dataset
 
     from agents.policies.transformers import TransformersPolicy
+    from sdft.rollouts import Rollouts
     from sdft.samples import collate
     from sdft.train import make_agent
     from sdft.trainer import EpisodeSDFTTrainer
@@ -245,7 +246,7 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
     jobs = {"env_id": [sample.env_id for sample in samples], "seed": [0] * len(samples)}
     trainer = Ours(
         agent_of=lambda policy: make_agent(policy, settings, sampling=True),
-        rollouts=None,  # type: ignore[arg-type]  # the rows are there
+        rollouts=Rollouts(),  # not used: the rows are there
         max_rows=len(samples),
         processing_class=policy.tokenizer,
         train_dataset=Dataset.from_dict(jobs),

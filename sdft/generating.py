@@ -12,7 +12,7 @@ from sdft.acting import make_agent
 from sdft.rollouts import Generator
 from sdft.rollouts.engine import Manner
 from sdft.rollouts.layout import Layout
-from sdft.rollouts.models import Engine, LocalModel, ModelMaker
+from sdft.rollouts.models import Engine, LocalModel, ModelMaker, reuse
 from sdft.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ def _model(settings: TrainSettings, policy: TransformersPolicy, lora: Any) -> Mo
     options: dict[str, Any] = {"dtype": str(policy.model.dtype).removeprefix("torch.")}
     if getattr(policy.model, "is_loaded_in_4bit", False):
         options["quantization"] = "nf4"
-    return LocalModel(name, lora, options)
+    return LocalModel(name, lora, options, reuse(settings.rollout_batch))

@@ -30,9 +30,21 @@ def _forward(layer: Any, x: torch.Tensor, *args: Any, **options: Any) -> torch.T
         return result
     (name,) = active
     down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
-    base = layer.base_layer
-    sum_: torch.Tensor = _Lean.apply(x, base.weight, base.bias, down, up, layer.scaling[name])
+    base, scale = layer.base_layer, layer.scaling[name]
+    if not torch.is_grad_enabled():
+        return _sum(x, base.weight, base.bias, down.to(x.dtype), (up * scale).to(x.dtype))[0]
+    sum_: torch.Tensor = _Lean.apply(x, base.weight, base.bias, down, up, scale)
     return sum_
+
+
+def _sum(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, down: torch.Tensor, up: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the layer's output, and what is between the adapter's two matrices."""
+    flat = x.reshape(-1, x.shape[-1])
+    low = flat @ down.T
+    sum_ = torch.nn.functional.linear(flat, weight, bias).addmm_(low, up.T)
+    return sum_.view(*x.shape[:-1], -1), low
 
 
 def _plain(layer: Any, name: str, x: torch.Tensor) -> bool:
@@ -55,12 +67,10 @@ class _Lean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, bias: Any, down: Any, up: Any, scale: float) -> Any:
         down, up = down.to(x.dtype), (up * scale).to(x.dtype)
-        flat = x.reshape(-1, x.shape[-1])
-        low = flat @ down.T
+        sum_, low = _sum(x, weight, bias, down, up)
         ctx.save_for_backward(x, weight, down, up, low)
         ctx.scale = scale
-        sum_ = torch.nn.functional.linear(flat, weight, bias).addmm_(low, up.T)
-        return sum_.view(*x.shape[:-1], -1)
+        return sum_
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:

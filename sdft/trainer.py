@@ -41,6 +41,7 @@ from sdft.lora import make_lean
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
+from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, learnable, samples_of
 from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
@@ -117,7 +118,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         make_lm_head_contiguous(self.model)
         make_lean(self.model)
         self._packable = make_packable(self.model)
-        self.policy = TransformersPolicy(self.model, self.processing_class)
+        self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
         self._pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent),
@@ -148,6 +149,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         rank = self.accelerator.process_index
         rng = np.random.default_rng([self.args.seed, self.state.global_step, *([rank] if rank else [])])
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
+        self.policy.forget()  # the weights are others than in the last batch
         with whole(self.model):
             episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results

@@ -26,7 +26,7 @@ class Rollouts:
         self.num_envs = num_envs
         self.books = Books()
         """Of all runs so far."""
-        self._most = most
+        self.most = most
         self._environments = Environments(num_envs, **env_options)
 
     def __enter__(self) -> Rollouts:
@@ -69,7 +69,7 @@ class Rollouts:
             fails again its outcome is `env_error`.
         """
         ledger = Ledger(jobs, seed=agent.next_seed() if seed is None else seed, version=version)
-        manner = Manner(demonstrate, folder, meta or {}, self._most)
+        manner = Manner(demonstrate, folder, meta or {}, self.most)
         engine = Engine(agent, self._environments, self.num_envs, manner)
         try:
             while not ledger.done:

@@ -63,6 +63,19 @@ class ModelMaker(Protocol):
         """Make it."""
 
 
+REUSE = 256
+"""Megabytes: the prompts of a batch of episodes with a small model. The steps of an episode begin alike."""
+
+
+def reuse(most: int | None) -> int:
+    """How many megabytes of keys and values of prompts are kept for those that begin alike.
+
+    None where at most one action is sampled at a time: there samples are promised to be the same to the last bit, and
+    what is computed from a known beginning is off by last bits from what is computed at once.
+    """
+    return 0 if most == 1 else REUSE
+
+
 @dataclass(frozen=True)
 class LocalModel:
     """A model of transformers with a LoRA adapter of the trainer's making, in the policy worker's process."""
@@ -73,6 +86,8 @@ class LocalModel:
     """The `LoraConfig` of the trainer."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further options of `TransformersPolicy`, such as `dtype`."""
+    reuse: int = 0
+    """Megabytes of keys and values of earlier prompts that are kept (see `reuse`)."""
 
     def make(self) -> InProcess:
         """Load the model and give it the adapter, which is nothing until its weights come."""
@@ -88,7 +103,7 @@ class LocalModel:
         wrapped.eval()
         make_lean(wrapped)  # both as the trainer does it, so that it computes the same to the last bit
         make_packable(wrapped)
-        return InProcess(base.name, TransformersPolicy(wrapped, owner))
+        return InProcess(base.name, TransformersPolicy(wrapped, owner, reuse=self.reuse))
 
 
 class InProcess:
@@ -118,6 +133,7 @@ class InProcess:
                 f"The adapter does not fit the model: {[*found.unexpected_keys, *lacking][:3]}; do all nodes have the "
                 "same model?"
             )
+        self.policy.forget()
 
     def complete(self, asked: Asked) -> list[Completion]:
         """As `Model.complete`."""

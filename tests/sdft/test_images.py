@@ -18,6 +18,7 @@ from agents.policy import Message
 from agents.prompt import with_demonstration
 from sdft.images import Seen
 from sdft.loading import lora_config
+from sdft.rollouts import Rollouts
 from sdft.samples import samples_of
 from sdft.scoring import at_tokens
 from sdft.settings import TrainSettings
@@ -54,7 +55,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -> Any:
     return EpisodeSDFTTrainer(
         agent_of=lambda policy: make_agent(policy, settings, sampling=True),
-        rollouts=None,
+        rollouts=Rollouts(),
         max_rows=settings.max_rows,
         model=policy.model,
         processing_class=policy.processor,

@@ -15,6 +15,7 @@ from agents.policies import transformers, transformers_loading
 from agents.policies.transformers import TransformersPolicy
 from agents.policy import Message
 from sdft.loading import load_policy, lora_config
+from sdft.rollouts import Rollouts
 from sdft.samples import samples_of
 from sdft.settings import TrainSettings
 from sdft.train import _arguments, make_agent, train
@@ -105,7 +106,7 @@ def test_targets_that_name_nothing_are_refused(tiny_policy: Any, settings: Train
 def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -> Any:
     return EpisodeSDFTTrainer(
         agent_of=lambda policy: make_agent(policy, settings, sampling=True),
-        rollouts=None,
+        rollouts=Rollouts(),
         max_rows=5,
         model=policy.model,
         processing_class=policy.tokenizer,

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from sdft.gates import Gates, passed
+from sdft.rollouts import Rollouts
 from sdft.settings import TrainSettings
 from sdft.train import _arguments, make_agent
 from sdft.trainer import FORBIDDEN, EpisodeSDFTTrainer, NothingToTeach
@@ -22,7 +23,7 @@ def trainer_of(tiny_policy, settings, tmp_path):
         chosen = settings.model_copy(update=changes)
         return EpisodeSDFTTrainer(
             agent_of=lambda policy: make_agent(policy, chosen, sampling=True),
-            rollouts=None,
+            rollouts=Rollouts(),
             max_rows=5,
             gates=gates or Gates(),
             least_first_divergence=least,
