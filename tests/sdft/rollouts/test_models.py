@@ -14,7 +14,7 @@ def test_prompts_that_begin_alike_are_read_once_until_the_weights_change(model, 
     known = []
     for version in (0, 1):
         worker.use(version, save(weights_of(version)))
-        known += [worker.complete(asked)[0].cached_tokens > 0 for _ in range(2)]
+        known += [worker.complete(asked)[0].usage.cached_tokens > 0 for _ in range(2)]
     assert known == [False, True, False, True]
 
 
@@ -22,4 +22,4 @@ def test_nothing_is_reused_where_samples_are_the_same_to_the_last_bit(model, wei
     asked = Asked([[Message("user", "Goal: press OK.")]], {"max_new_tokens": 2}, {})
     worker = replace(model, reuse=reuse(1)).make()
     worker.use(0, save(weights_of(0)))
-    assert [worker.complete(asked)[0].cached_tokens for _ in range(2)] == [0, 0]
+    assert [worker.complete(asked)[0].usage.cached_tokens for _ in range(2)] == [0, 0]
