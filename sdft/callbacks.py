@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from sdft.adapter import save_adapter
+from sdft.metrics import MetricsLog
 from sdft.settings import TrainSettings
 
 
 class Clock(TrainerCallback):
-    """Adds `elapsed` seconds to every line of metrics, and stops training when its time is up. Goes before the log.
+    """Stops training when its time is up.
 
     Args:
-        metrics: the run's lines of metrics, from which a resumed run takes what was spent before.
+        log: knows the run's wall-clock, of all its starts.
         minutes: most wall-clock of the run; None for no limit.
     """
 
-    def __init__(self, metrics: Path, minutes: float | None) -> None:
-        self.metrics = metrics
+    def __init__(self, log: MetricsLog, minutes: float | None) -> None:
+        self.log = log
         self.minutes = minutes
         self.cut_off = False
         """Whether the time was up before the last step."""
-        self._before = 0.0
-        self._start = time.time()
-
-    def elapsed(self) -> float:
-        """Seconds since the run began, those before a resumption included."""
-        return self._before + time.time() - self._start
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Take over what earlier starts have spent."""
-        lines = self.metrics.read_text(encoding="utf8").splitlines() if self.metrics.exists() else []
-        spent = [line.get("elapsed", 0.0) for line in map(json.loads, lines) if line["step"] <= state.global_step]
-        self._before = spent[-1] if spent else 0.0
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        """Add the time."""
-        if logs is not None:
-            logs["elapsed"] = round(self.elapsed(), 2)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Stop when the time is up."""
-        if self.minutes is not None and self.elapsed() >= 60 * self.minutes and state.global_step < state.max_steps:
+        if self.minutes is None or state.global_step >= state.max_steps:
+            return
+        if self.log.all_seconds(0)["total"] >= 60 * self.minutes:
             control.should_training_stop = control.should_save = True
             self.cut_off = True
 

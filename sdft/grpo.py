@@ -21,8 +21,10 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
+from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rollouts import Job, Result, Rollouts
+from sdft.rollouts.models import reuse
 from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.settings import GRPOSettings
@@ -84,7 +86,8 @@ class EpisodeGRPOTrainer(WholeCheckpoints, GRPOTrainer):
         self._rollouts = rollouts
         self._allowed = torch.empty(0, dtype=torch.bool)
         super().__init__(reward_funcs=_reward_of_episode, **options)
-        self.policy = TransformersPolicy(self.model, self._tokenizer)
+        make_lean(self.model)
+        self.policy = TransformersPolicy(self.model, self._tokenizer, reuse=reuse(rollouts.most))
         self.agent = make_agent(self.policy, settings, sampling=True)
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
@@ -95,6 +98,7 @@ class EpisodeGRPOTrainer(WholeCheckpoints, GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.args.seed, self.state.global_step])
+        self.policy.forget()  # the weights are others than in the last batch
         self.agent.reseed(int(rng.integers(2**31)))
         results = self._rollouts.run(self.agent, [Job(row["env_id"], row["seed"]) for row in inputs])
         gains = advantages(results, self._settings.group_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from transformers import PrinterCallback
 from agents.adapters.identity import identity
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
+from browser_env.episode import write_atomically
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
 from sdft.checkpoint_files import checkpoint, last_step
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
+from sdft.processes import is_first
 from sdft.settings import TrainSettings
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
@@ -35,16 +38,16 @@ def run_training(
     """Train an adapter with a trainer; arguments, files and what is returned are as with `sdft.train.train`.
 
     Raises:
-        ValueError: `out` holds another run's adapter and `resume` is off.
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings.
     """
     folder = Path(out)
     checkpoints = folder / "checkpoints"
     last = going_on_from(folder, resume=resume)
-    folder.mkdir(parents=True, exist_ok=True)
+    settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
-    clock = Clock(folder / "metrics.jsonl", settings.minutes)
+    clock = Clock(log, settings.minutes)
     callbacks = [clock, log, *keepers(settings, folder, base)]
     trainer = make({**student(policy, settings), "processing_class": policy.tokenizer, "callbacks": callbacks})
     trainer.remove_callback(PrinterCallback)
@@ -66,6 +69,25 @@ def going_on_from(folder: Path, *, resume: bool) -> int | None:
     if not resume and (last is not None or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     return last
+
+
+def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
+    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
+
+    Raises:
+        ValueError: they are others.
+    """
+    if not is_first():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / "settings.json", settings.model_dump(mode="json")
+    if begun and path.exists():
+        old = json.loads(path.read_text(encoding="utf8"))
+        others = [name for name in new if name != "report_to" and new[name] != old.get(name, new[name])]
+        if others:
+            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
+            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+    write_atomically(path, json.dumps(new, indent=1))
 
 
 def summary_of(

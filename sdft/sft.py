@@ -7,6 +7,7 @@ the oracle's action as the student would have written it; the loss is on the act
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,7 +130,7 @@ def train_sft(
         trainer = DemonstrationTrainer(
             args=SFTConfig(
                 **shared_arguments(settings, Path(out) / "checkpoints"),
-                per_device_train_batch_size=settings.max_rows,
+                per_device_train_batch_size=math.ceil(len(dataset) / settings.steps),  # each is learned from once
                 train_sampling_strategy="sequential",
                 max_length=None,
                 dataset_kwargs={"skip_prepare_dataset": True},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ from trl.experimental.sdft import SDFTConfig
 
 from agents.adapters.identity import identity
 from agents.policies.transformers import TransformersPolicy
-from browser_env.episode import write_atomically
 from sdft.acting import make_agent as make_agent
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
@@ -27,7 +25,7 @@ from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rollouts import Job, Rollouts
-from sdft.running import going_on_from, summary_of
+from sdft.running import going_on_from, settle, summary_of
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -78,14 +76,13 @@ def train(
     if settings.evaluate_every:
         check_alone("evaluate_every")
     lessons = make_lessons(settings, folder, batch=last or 0)
-    if is_first():
-        _settle(settings, folder, begun=last is not None)
+    settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
-    clock = Clock(folder / "metrics.jsonl", settings.minutes)
+    clock = Clock(log, settings.minutes)
     environment = {
         "max_episode_steps": settings.max_episode_steps,
         "screenshot": policy.sees_images and settings.vision != "none",
@@ -131,23 +128,6 @@ def train(
             save_adapter(trainer.model, folder / "adapter", summary)
     trainer.accelerator.wait_for_everyone()
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
-
-
-def _settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
-
-    Raises:
-        ValueError: they are others.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path, new = folder / "settings.json", settings.model_dump(mode="json")
-    if begun and path.exists():
-        old = json.loads(path.read_text(encoding="utf8"))
-        others = [name for name in new if name != "report_to" and new[name] != old.get(name, new[name])]
-        if others:
-            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
-            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
-    write_atomically(path, json.dumps(new, indent=1))
 
 
 def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:

@@ -148,7 +148,7 @@ def _training(stages: Stages, name: str) -> dict[str, Any] | None:
         "curve": [
             {
                 "step": row["step"],
-                "seconds": row["elapsed"],
+                "seconds": row["seconds"]["total"],
                 "loss": row["loss"],
                 "success": row.get("episodes/success"),
             }

@@ -57,7 +57,7 @@ def test_the_history_is_the_oracles(tiny_policy, settings):
 
 def test_the_loss_is_on_the_action_alone(tiny_policy, settings, rows, tmp_path):
     chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0})
-    batch = read(rows)[: settings.max_rows]
+    batch = read(rows)
     total, count = 0.0, 0
     with torch.no_grad():
         for row in batch:
@@ -79,6 +79,19 @@ def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings,
     assert summary["steps"] == 1
     assert len(read(tmp_path / "run" / "metrics.jsonl")) == 1
     assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_every_demonstration_is_learned_from_once(tiny_policy, settings, rows, tmp_path):
+    train_sft(settings.model_copy(update={"steps": 2}), tmp_path / "run", rows=rows, policy=tiny_policy)
+    assert sum(line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")) == len(read(rows))
+
+
+def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, rows, tmp_path):
+    chosen = settings.model_copy(update={"steps": 1})
+    train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    other = chosen.model_copy(update={"learning_rate": 0.5})
+    with pytest.raises(ValueError, match=r"other settings: learning_rate was .* and is 0.5"):
+        train_sft(other, tmp_path / "run", rows=rows, policy=tiny_policy, resume=True)
 
 
 def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, rows, tmp_path):
