@@ -25,6 +25,9 @@ MakeTrainer = Callable[[dict[str, Any]], Any]
 """Makes the trainer from the options that every way shares: model, peft_config, processing_class and callbacks. Where
 its time goes is in the trainer's `seconds`."""
 
+SDFT_ONLY = ("rollout_workers", "evaluate_every")
+"""Settings that other ways to train can't follow."""
+
 
 def run_training(
     settings: TrainSettings,
@@ -38,8 +41,12 @@ def run_training(
     """Train an adapter with a trainer; arguments, files and what is returned are as with `sdft.train.train`.
 
     Raises:
-        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings.
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; the
+            settings ask for what only SDFT does.
     """
+    for name in SDFT_ONLY:
+        if getattr(settings, name):
+            raise ValueError(f"{name} is for SDFT only; leave it out here.")
     folder = Path(out)
     checkpoints = folder / "checkpoints"
     last = going_on_from(folder, resume=resume)

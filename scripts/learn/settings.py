@@ -77,10 +77,12 @@ class LearnSettings(BaseModel):
     """Episodes at the same time in evaluation."""
 
     @model_validator(mode="after")
-    def _tasks_are_apart(self) -> LearnSettings:
+    def _fair(self) -> LearnSettings:
         both = set(self.training.tasks) & set(self.unseen_tasks)
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
+        if told := [name for name in ("rollout_workers", "evaluate_every") if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError("first_group is some of the trained tasks, but not all")
         return self

@@ -86,6 +86,12 @@ def test_every_demonstration_is_learned_from_once(tiny_policy, settings, rows, t
     assert sum(line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")) == len(read(rows))
 
 
+@pytest.mark.parametrize("only", ["rollout_workers", "evaluate_every"])
+def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only):
+    with pytest.raises(ValueError, match=f"{only} is for SDFT only"):
+        train_sft(settings.model_copy(update={only: 1}), tmp_path / "run", rows=rows, policy=tiny_policy)
+
+
 def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, rows, tmp_path):
     chosen = settings.model_copy(update={"steps": 1})
     train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
