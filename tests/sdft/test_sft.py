@@ -18,6 +18,13 @@ def rows(tiny_policy, settings, tmp_path):
     return path
 
 
+@pytest.fixture
+def few(rows, settings):
+    """Demonstrations enough for one step."""
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[: settings.max_rows]))
+    return rows
+
+
 def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -55,9 +62,9 @@ def test_the_history_is_the_oracles(tiny_policy, settings):
     assert "Done so far: " + result.steps[0].decision.completion.text in result.steps[1].decision.messages[-1].text
 
 
-def test_the_loss_is_on_the_action_alone(tiny_policy, settings, rows, tmp_path):
+def test_the_loss_is_on_the_action_alone(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0})
-    batch = read(rows)
+    batch = read(few)
     total, count = 0.0, 0
     with torch.no_grad():
         for row in batch:
@@ -65,25 +72,25 @@ def test_the_loss_is_on_the_action_alone(tiny_policy, settings, rows, tmp_path):
             logprobs = torch.log_softmax(tiny_policy.model(input_ids=ids).logits[0].double(), -1)
             for place, token in enumerate(row["completion_ids"], len(row["prompt_ids"])):
                 total, count = total - float(logprobs[place - 1, token]), count + 1
-    train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    train_sft(chosen, tmp_path / "run", rows=few, policy=tiny_policy)
     (line,) = read(tmp_path / "run" / "metrics.jsonl")
     assert line["loss"] == pytest.approx(total / count, rel=1e-4)
     assert line["rows"] == len(batch)
     assert line["tokens/learned"] == count
 
 
-def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings, rows, tmp_path):
+def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"minutes": 1e-6})
-    summary = train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    summary = train_sft(chosen, tmp_path / "run", rows=few, policy=tiny_policy)
     assert summary["cut_off"]
     assert summary["steps"] == 1
     assert len(read(tmp_path / "run" / "metrics.jsonl")) == 1
     assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").exists()
 
 
-def test_every_demonstration_is_learned_from_once(tiny_policy, settings, rows, tmp_path):
-    train_sft(settings.model_copy(update={"steps": 2}), tmp_path / "run", rows=rows, policy=tiny_policy)
-    assert sum(line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")) == len(read(rows))
+def test_every_demonstration_is_learned_from_once(tiny_policy, settings, few, tmp_path):
+    train_sft(settings.model_copy(update={"steps": 2}), tmp_path / "run", rows=few, policy=tiny_policy)
+    assert sum(line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")) == len(read(few))
 
 
 @pytest.mark.parametrize("only", ["rollout_workers", "evaluate_every"])
@@ -92,24 +99,24 @@ def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, o
         train_sft(settings.model_copy(update={only: 1}), tmp_path / "run", rows=rows, policy=tiny_policy)
 
 
-def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, rows, tmp_path):
+def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"steps": 1})
-    train_sft(chosen, tmp_path / "run", rows=rows, policy=tiny_policy)
+    train_sft(chosen, tmp_path / "run", rows=few, policy=tiny_policy)
     other = chosen.model_copy(update={"learning_rate": 0.5})
     with pytest.raises(ValueError, match=r"other settings: learning_rate was .* and is 0.5"):
-        train_sft(other, tmp_path / "run", rows=rows, policy=tiny_policy, resume=True)
+        train_sft(other, tmp_path / "run", rows=few, policy=tiny_policy, resume=True)
 
 
-def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, rows, tmp_path):
+def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, few, tmp_path):
     from safetensors.torch import load_file
 
     base = tmp_path / "base"
     tiny_policy.model.save_pretrained(base)
     tiny_policy.tokenizer.save_pretrained(base)
     first = settings.model_copy(update={"steps": 1, "model": str(base)})
-    train_sft(first, tmp_path / "first", rows=rows)
+    train_sft(first, tmp_path / "first", rows=few)
     started = first.model_copy(update={"start_from": tmp_path / "first" / "adapter", "learning_rate": 0.0})
-    train_sft(started, tmp_path / "second", rows=rows)
+    train_sft(started, tmp_path / "second", rows=few)
     one, two = (load_file(tmp_path / name / "adapter" / "adapter_model.safetensors") for name in ("first", "second"))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[key], two[key]) for key in one)

@@ -21,7 +21,7 @@ from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 from agents.llm_agent import Decision
 from agents.policy import Message
 from sdft.processes import check_sharding
-from sdft.rollouts import Job, Result, Step
+from sdft.rollouts import Job, Result, Rollouts, Step
 from sdft.samples import samples_of
 from sdft.settings import TrainSettings
 from sdft.teacher import TEACHER, pairs
@@ -48,7 +48,7 @@ def stock(policy: Any, out: Path, **options: Any) -> Any:
 def ours(policy: Any, out: Path, settings: TrainSettings, **options: Any) -> Any:
     return EpisodeSDFTTrainer(**{
         "agent_of": lambda policy: make_agent(policy, settings, sampling=True),
-        "rollouts": None,
+        "rollouts": Rollouts(),
         "max_rows": 5,
         "model": policy.model,
         "processing_class": policy.tokenizer,
