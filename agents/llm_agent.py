@@ -225,6 +225,20 @@ class LLMAgent:
         ]
         return [decision.action for decision in self.decisions]
 
+    def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
+        """Note an action that somebody else took in an episode, so that the agent goes on from there.
+
+        Nothing is asked of the model: the decision's completion has no tokens.
+        """
+        if slot not in self._slots:
+            self.reset(slot=slot)
+        obs = self._outlines.setdefault(slot, Outlines()).whole(obs)
+        memory = self._slots[slot]
+        memory.error, memory.advice = "", ""
+        memory.history.append(describe(action, obs))
+        ids = frozenset(element["id"] for element in obs["elements"])
+        return Decision(action, Completion(compact(action), [], [], [], None, "eos"), (), ids, "json")
+
     def guard_counts(self, slot: int = 0) -> dict[str, int]:
         """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}

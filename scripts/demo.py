@@ -193,7 +193,7 @@ def draw_curve(out: Path, arms: dict[str, Any]) -> Path:
     import numpy as np
 
     lines = (out / "training" / "metrics.jsonl").read_text(encoding="utf8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = [row for row in map(json.loads, lines) if "episodes/success" in row]
     steps = [row["step"] for row in rows]
     success = np.array([row["episodes/success"] for row in rows])
     window = 5

@@ -49,7 +49,7 @@ def generating(
     setup = Setup(
         agent_of=partial(make_agent, settings=settings, sampling=True),
         contexts=layout.contexts,
-        manner=Manner(most=settings.rollout_batch, episode_timeout=layout.episode_timeout),
+        manner=Manner(most=settings.rollout_batch, episode_timeout=layout.episode_timeout, lead=settings.lead),
         env_options=env_options,
         call_timeout=layout.call_timeout,
         patience=layout.patience,

@@ -42,8 +42,9 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
         rows: those of them that are.
     """
     judged = [result for result in results if result.trainable]
+    own = [result for result in judged if not result.led]
     solved: dict[str, list[bool]] = {}
-    for result in judged:
+    for result in own:
         solved.setdefault(result.job.env_id, []).append(result.solved)
     masked: dict[str, int] = {}
     for result in results:
@@ -52,7 +53,8 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
     compared = [sample.right for sample in samples if sample.right is not None]
     sampled = sum(len(step.decision.completion.token_ids) for result in results for step in result.steps)
     return {
-        "episodes/success": sum(result.solved for result in judged) / max(len(judged), 1),
+        **({"episodes/success": sum(result.solved for result in own) / len(own)} if own else {}),
+        "episodes/led": len(judged) - len(own),
         "episodes/masked": len(results) - len(judged),
         "episodes/masked_share": (len(results) - len(judged)) / len(results),
         **{f"success/{task}": sum(flags) / len(flags) for task, flags in solved.items()},

@@ -54,6 +54,10 @@ class TrainSettings(BaseModel):
     """Episodes that make one batch."""
     max_rows: int = Field(default=10, ge=1)
     """Most steps of those episodes that are learned from at once."""
+    lead: float = Field(default=0.0, ge=0, lt=1)
+    """Probability with which the oracle takes an episode's first step, and each further one after its own: the student
+    goes on from there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
+    from the oracle's steps; tasks without an oracle are begun by the student."""
     max_episode_steps: int = Field(default=3, ge=1)
     """Length at which a training episode is cut; a beginner repeats itself after that."""
     seed: int = 0

@@ -98,6 +98,7 @@ def train(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
             max_rows=share(settings.max_rows, "max_rows"),
+            lead=settings.lead,
             lessons=lessons,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),

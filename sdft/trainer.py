@@ -78,6 +78,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
         lessons: what the teacher is told; the oracle's actions by default.
+        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
@@ -95,6 +96,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         rollouts: Rollouts,
         generator: Generator | None = None,
         max_rows: int,
+        lead: float = 0.0,
         lessons: Lessons | None = None,
         args: SDFTConfig,
         teacher_temperature: float = 1.0,
@@ -121,7 +123,7 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
         self._pipeline = Pipeline(
-            generator or LocalGenerator(rollouts, self.agent),
+            generator or LocalGenerator(rollouts, self.agent, lead),
             weights=lambda: student_weights(self.model),
             jobs_of=self._jobs_of,
             seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS]).integers(2**31)),

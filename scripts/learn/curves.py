@@ -31,9 +31,10 @@ def _learning(figures: dict[str, Any], out: Path) -> Path | None:
             colour = f"C{number}"
             for training, snapshots in zip(arm["training"], arm["snapshots"], strict=True):
                 curve = training["curve"] if training else []
-                if curve and curve[0]["success"] is not None:
-                    smooth = _smooth([point["success"] for point in curve])
-                    axis.plot([point[key] / scale for point in curve], smooth, color=colour, alpha=0.4, linewidth=1)
+                judged = [point for point in curve if point["success"] is not None]
+                if judged:
+                    smooth = _smooth([point["success"] for point in judged])
+                    axis.plot([point[key] / scale for point in judged], smooth, color=colour, alpha=0.4, linewidth=1)
                 at = {point["step"]: point[key] / scale for point in curve}
                 known = [(at[one["step"]], one["success"]) for one in snapshots if one["step"] in at]
                 if known:

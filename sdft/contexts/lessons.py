@@ -56,7 +56,9 @@ class Lessons:
         return counts if self._enricher is None else {**counts, **self._enricher.take_counts()}
 
     def _told(self, result: Result, index: int) -> dict[str, Told]:
-        """What is told, by context: at most one action, and that last."""
+        """What is told, by context: at most one action, and that last. Nothing of a step that was not sampled."""
+        if not result.steps[index].decision.completion.token_ids:
+            return {}
         said: dict[str, Told] = {}
         named: dict[str, Told] = {}
         for context in self.contexts:

@@ -101,7 +101,7 @@ class Hindsight(Demonstrations):
     def learn(self, results: Sequence[Result], batch: int) -> None:
         """Keep the episodes that reached their goal."""
         for result in results:
-            recording = recording_of_result(result) if result.solved else None
+            recording = recording_of_result(result) if result.solved and not result.led else None
             if recording is not None and recording.steps and self._keep(recording) and self._path is not None:
                 with self._path.open("a", encoding="utf8") as file:
                     file.write(_written(recording, batch) + "\n")

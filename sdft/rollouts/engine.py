@@ -21,6 +21,7 @@ from agents.llm_agent import LLMAgent
 from agents.policy import PolicyError
 from agents.record import versions
 from browser_env import EnvError, Outcome
+from browser_env.actions import parse_action
 from browser_env.episode import EpisodeWriter
 from browser_env.runtime import runtime
 from sdft.rollouts.environments import Environments
@@ -53,6 +54,9 @@ class Manner:
     """Most episodes that the agent is asked for at once. With 1, what is sampled is the same to the last bit whatever
     runs beside it; else batches of another size may change last bits."""
     episode_timeout: float = EPISODE_TIMEOUT
+    lead: float = 0.0
+    """Probability with which the oracle takes an episode's first step, and each further one after a step of its own:
+    the agent goes on from there. Where there is no oracle the agent begins."""
 
 
 @dataclass
@@ -80,6 +84,8 @@ class _Live:
     work: Future[Any] | None = None
     """What it waits for: a reset or a step. Without, it waits for the agent."""
     chosen: Chosen | None = None
+    leads: int = 0
+    """Steps that the oracle is to take first."""
 
 
 class Engine:
@@ -129,6 +135,7 @@ class Engine:
         env = self._environments.take(ask.job.env_id)
         nothing: Any = None
         live = self._live[slot] = _Live(ask, Running(slot, env, nothing, None), result, now, now)
+        live.leads = ask.led(self._manner.lead)
         self._start(live, env.reset(seed=ask.job.seed))
 
     def turn(self, patience: float = 0.5) -> list[Ended]:
@@ -211,6 +218,18 @@ class Engine:
             running.writer = EpisodeWriter(
                 self._manner.folder / name, {**about, "versions": versions(), **self._manner.meta}
             )
+        self._lead(live)
+
+    def _lead(self, live: _Live) -> None:
+        """Take the oracle's step, if it is the oracle's turn and it knows one."""
+        running, result = live.running, live.result
+        told = running.env.privileged() if len(result.steps) == result.led < live.leads else None
+        if told is None:
+            return
+        result.led += 1
+        action = parse_action(told["action"])
+        live.chosen = Chosen(action, self._agent.follow(running.observation, action, running.slot), told)
+        self._start(live, running.env.step(action))
 
     def _act(self, ready: list[_Live]) -> None:
         """Ask the agent for the episodes that have waited longest and share a version of the weights."""
@@ -249,6 +268,8 @@ class Engine:
         if done.ended:
             info = done.info
             self._end(live, info["outcome"], trainable=info["trainable"], detail=info["outcome_detail"])
+        else:
+            self._lead(live)
 
     def _give_up_late(self) -> None:
         now = time.monotonic()

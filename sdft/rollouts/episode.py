@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from agents.llm_agent import Decision
 from browser_env import Observation, Outcome
 
@@ -39,6 +41,12 @@ class Ask:
         """
         return derived(self.seed, step)
 
+    def led(self, lead: float) -> int:
+        """How many of its first steps the oracle takes, if it takes each further one with this probability."""
+        if lead <= 0 or self.seed is None:
+            return 0
+        return int(np.random.default_rng(derived(self.seed, "lead")).geometric(1 - lead)) - 1
+
 
 def derived(*parts: object) -> int:
     """Return a seed made of parts; others give another. It has 31 bits, since some servers take no more."""
@@ -71,6 +79,8 @@ class Result:
     steps: list[Step] = field(default_factory=list)
     version: int = 0
     """Of the weights that acted."""
+    led: int = 0
+    """How many of its first steps the oracle took."""
 
     @property
     def solved(self) -> bool:

@@ -65,13 +65,15 @@ class LocalGenerator:
     Args:
         rollouts: the environments, which stay their owner's.
         agent: acts.
+        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`).
     """
 
     ahead = 0
 
-    def __init__(self, rollouts: Rollouts, agent: LLMAgent) -> None:
+    def __init__(self, rollouts: Rollouts, agent: LLMAgent, lead: float = 0.0) -> None:
         self._rollouts = rollouts
         self._agent = agent
+        self._lead = lead
         self._version = 0
         self._asked: dict[int, tuple[Sequence[Job], int]] = {}
 
@@ -87,7 +89,7 @@ class LocalGenerator:
         """As `Generator.collect`."""
         jobs, seed = self._asked.pop(number)
         start, before = time.monotonic(), self._rollouts.books
-        results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version)
+        results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds = time.monotonic() - start
         return Batch(results, self._rollouts.books - before, seconds, waited=seconds)
 

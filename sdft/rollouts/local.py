@@ -50,6 +50,7 @@ class Rollouts:
         progress: Callable[[int], None] | None = None,
         seed: int | None = None,
         version: int = 0,
+        lead: float = 0.0,
     ) -> list[Result]:
         """Run episodes, each at its own pace.
 
@@ -63,13 +64,14 @@ class Rollouts:
             seed: what actions are drawn from; None goes on in the agent's own random stream. The same seed and jobs
                 give the same samples, whatever runs beside them.
             version: of the agent's weights, for the results.
+            lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`).
 
         Returns:
             The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it
             fails again its outcome is `env_error`.
         """
         ledger = Ledger(jobs, seed=agent.next_seed() if seed is None else seed, version=version)
-        manner = Manner(demonstrate, folder, meta or {}, self.most)
+        manner = Manner(demonstrate, folder, meta or {}, self.most, lead=lead)
         engine = Engine(agent, self._environments, self.num_envs, manner)
         try:
             while not ledger.done:
