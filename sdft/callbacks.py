@@ -30,7 +30,7 @@ class Clock(TrainerCallback):
         """Stop when the time is up."""
         if self.minutes is None or state.global_step >= state.max_steps:
             return
-        if self.log.all_seconds(0)["total"] >= 60 * self.minutes:
+        if self.log.all_seconds(2)["total"] >= 60 * self.minutes:
             control.should_training_stop = control.should_save = True
             self.cut_off = True
 

@@ -148,6 +148,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def _evaluate(self, step: int) -> Evaluation:
         start = time.perf_counter()
+        self._trainer.policy.forget()  # the weights are others than in the last batch
         found = evaluate_heldout(step, self._agent, self._trainer.policy, self._rollouts, self._settings)
         self._trainer.seconds["evaluate"] = self._trainer.seconds.get("evaluate", 0.0) + time.perf_counter() - start
         return found

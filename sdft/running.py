@@ -19,14 +19,11 @@ from sdft.checkpoint_files import checkpoint, last_step
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
 from sdft.processes import is_first
-from sdft.settings import TrainSettings
+from sdft.settings import SDFT_ONLY, TrainSettings
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
 """Makes the trainer from the options that every way shares: model, peft_config, processing_class and callbacks. Where
 its time goes is in the trainer's `seconds`."""
-
-SDFT_ONLY = ("rollout_workers", "evaluate_every")
-"""Settings that other ways to train can't follow."""
 
 
 def run_training(

@@ -12,6 +12,9 @@ from agents.vision import MAX_IMAGE_SIDE
 from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
 
+SDFT_ONLY = ("rollout_workers", "evaluate_every")
+"""Settings that other ways to train can't follow."""
+
 
 class TrainSettings(BaseModel):
     """What a training run does. Frozen, and saved beside the adapter."""

@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from trl import SFTConfig, SFTTrainer
 
 from agents.agent import Act, Privileged
 from agents.compact import compact
-from agents.llm_agent import Decision, LLMAgent, describe
+from agents.llm_agent import Decision, LLMAgent
 from agents.policies.template import token_ids
 from agents.policies.transformers import TransformersPolicy
 from agents.policy import Completion, Conversation
@@ -56,14 +57,13 @@ class Demonstrator(LLMAgent):
         return [decision.action for decision in self.decisions]
 
     def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
-        memory = self._slots[slot]
-        messages, visible_ids = self._prompt(obs, memory, None)
+        messages, visible_ids = self._prompt(obs, self._slots[slot], None)
         if hint is None:
             unknown = Completion("", [], [], [], None, "eos")
             return Decision(Infeasible(reason="The task has no oracle here."), unknown, messages, visible_ids, "none")
         action = parse_action(hint["action"])
-        memory.history.append(describe(action, obs))
-        return Decision(action, self._written(compact(action), messages), messages, visible_ids, "json")
+        written = self._written(compact(action), messages)
+        return replace(self.follow(obs, action, slot), completion=written, messages=messages, visible_ids=visible_ids)
 
     def _written(self, reply: str, messages: Conversation) -> Completion:
         """The reply as the student would write it: after its prefill, with its tokens, its turn ended."""

@@ -77,9 +77,9 @@ class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
         rollouts: the environments.
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
-        lessons: what the teacher is told; the oracle's actions by default.
-        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
+        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
+        lessons: what the teacher is told; the oracle's actions by default.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
         least_first_divergence: nats a token between teacher and student before the first step, below which it stops.

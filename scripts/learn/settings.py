@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from browser_env.episode import write_atomically
-from sdft.settings import TrainSettings
+from sdft.settings import SDFT_ONLY, TrainSettings
 
 T = TypeVar("T", bound=TrainSettings)
 
@@ -81,7 +81,7 @@ class LearnSettings(BaseModel):
         both = set(self.training.tasks) & set(self.unseen_tasks)
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
-        if told := [name for name in ("rollout_workers", "evaluate_every") if getattr(self.training, name)]:
+        if told := [name for name in SDFT_ONLY if getattr(self.training, name)]:
             raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError("first_group is some of the trained tasks, but not all")

@@ -84,8 +84,6 @@ class _Live:
     work: Future[Any] | None = None
     """What it waits for: a reset or a step. Without, it waits for the agent."""
     chosen: Chosen | None = None
-    leads: int = 0
-    """Steps that the oracle is to take first."""
 
 
 class Engine:
@@ -135,7 +133,6 @@ class Engine:
         env = self._environments.take(ask.job.env_id)
         nothing: Any = None
         live = self._live[slot] = _Live(ask, Running(slot, env, nothing, None), result, now, now)
-        live.leads = ask.led(self._manner.lead)
         self._start(live, env.reset(seed=ask.job.seed))
 
     def turn(self, patience: float = 0.5) -> list[Ended]:
@@ -223,7 +220,8 @@ class Engine:
     def _lead(self, live: _Live) -> None:
         """Take the oracle's step, if it is the oracle's turn and it knows one."""
         running, result = live.running, live.result
-        told = running.env.privileged() if len(result.steps) == result.led < live.leads else None
+        oracles_turn = len(result.steps) == result.led < live.ask.led(self._manner.lead)
+        told = running.env.privileged() if oracles_turn else None
         if told is None:
             return
         result.led += 1
