@@ -23,6 +23,7 @@ from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
 from sdft.lora import make_lean
 from sdft.metrics import Progress
+from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.running import run_training
@@ -66,7 +67,7 @@ def train_grpo(
         return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class EpisodeGRPOTrainer(WholeCheckpoints, GRPOTrainer):
+class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
     """GRPO from episodes.
 
     Args:

@@ -19,6 +19,7 @@ from sdft.checkpoint_files import checkpoint, last_step
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
 from sdft.processes import is_first
+from sdft.rehearsal import rehearsal_of
 from sdft.settings import SDFT_ONLY, TrainSettings
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
@@ -53,7 +54,9 @@ def run_training(
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(log, settings.minutes)
     callbacks = [clock, log, *keepers(settings, folder, base)]
+    rehearsal = rehearsal_of(settings, policy, folder)
     trainer = make({**student(policy, settings), "processing_class": policy.tokenizer, "callbacks": callbacks})
+    trainer.rehearsal = rehearsal
     trainer.remove_callback(PrinterCallback)
     trainer.seconds.update(log.seconds)
     log.seconds = trainer.seconds

@@ -97,6 +97,10 @@ class TrainSettings(BaseModel):
     importance_clip: float | None = Field(default=None, gt=0)
     """Weigh tokens by how much likelier the student has become to sample them, at most by this; None: not at all.
     Of use where samples are older than the student."""
+    rehearsal: float = Field(default=0.0, ge=0)
+    """Weight of the divergence from the untrained model on texts that it wrote itself (`sdft.rehearsal`); 0: none."""
+    rehearsal_rows: int = Field(default=2, ge=1)
+    """Such texts of 128 tokens in each optimizer step."""
     skip_right: bool = False
     """Learn nothing from steps in which the student did what the demonstration says."""
     min_divergence: float = Field(default=0.0, ge=0)

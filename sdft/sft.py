@@ -30,6 +30,7 @@ from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.checkpoints import WholeCheckpoints
 from sdft.metrics import Progress
+from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Rollouts
 from sdft.running import run_training
 from sdft.samples import choose, samples_of
@@ -144,7 +145,7 @@ def train_sft(
     return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class DemonstrationTrainer(WholeCheckpoints, SFTTrainer):
+class DemonstrationTrainer(Rehearsing, WholeCheckpoints, SFTTrainer):
     """TRL's trainer, which notes what it learned from as the SDFT trainer does."""
 
     def __init__(self, **options: Any) -> None:

@@ -24,6 +24,7 @@ from sdft.generating import generating
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
+from sdft.rehearsal import rehearsal_of
 from sdft.rollouts import Job, Rollouts
 from sdft.running import going_on_from, settle, summary_of
 from sdft.settings import TrainSettings
@@ -87,6 +88,7 @@ def train(
         "max_episode_steps": settings.max_episode_steps,
         "screenshot": policy.sees_images and settings.vision != "none",
     }
+    rehearsal = rehearsal_of(settings, policy, folder)
     learner = student(policy, settings)
     with (
         reporting(settings.report_to, folder / "logs"),
@@ -109,6 +111,7 @@ def train(
             train_dataset=dataset,
             callbacks=[clock, log, *keepers(settings, folder, base)],
         )
+        trainer.rehearsal = rehearsal
         trainer.remove_callback(PrinterCallback)
         trainer.seconds.update(log.seconds)
         log.seconds = trainer.seconds

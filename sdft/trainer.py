@@ -40,6 +40,7 @@ from sdft.images import Seen, model_inputs
 from sdft.lora import make_lean
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
+from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
@@ -69,7 +70,7 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
 
-class EpisodeSDFTTrainer(WholeCheckpoints, SDFTTrainer):
+class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
     """SDFT from on-policy episodes.
 
     Args:

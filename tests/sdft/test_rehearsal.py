@@ -1,0 +1,84 @@
+"""The student is kept close to the untrained model on what that wrote itself."""
+
+import copy
+import json
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from agents.policies.transformers import TransformersPolicy
+from sdft.grpo import GRPOSettings, train_grpo
+from sdft.rehearsal import Rehearsal, own_texts
+from sdft.sft import collect, train_sft
+from sdft.train import train
+
+
+def copied(policy):
+    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
+
+
+def test_the_texts_are_the_models_own_and_stay(tiny_policy, tmp_path):
+    path = tmp_path / "rehearsal.json"
+    texts = own_texts(tiny_policy, path, seed=1, rows=4, length=6)
+    assert texts.shape == (4, 6)
+    assert len({tuple(text) for text in texts.tolist()}) == 4
+    assert torch.equal(own_texts(tiny_policy, path, seed=2), texts), "a resumed run has the same"
+    assert not torch.equal(own_texts(tiny_policy, tmp_path / "other.json", seed=2, rows=4, length=6), texts)
+
+
+def test_the_divergence_is_that_from_the_untrained_model(tiny_policy):
+    torch.manual_seed(0)
+    texts = torch.randint(0, 100, (5, 9))
+    before = torch.log_softmax(tiny_policy.model(input_ids=texts).logits.detach().double(), -1)
+    student = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+    rehearsal = Rehearsal(texts, rows=5, seed=0)
+    assert float(rehearsal.divergence(student, 0).detach()) == pytest.approx(0.0, abs=1e-6)
+    with torch.no_grad():
+        for name, weight in student.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+    now = torch.log_softmax(student(input_ids=texts).logits.double(), -1)
+    expected = (before.exp() * (before - now)).sum(-1).mean()
+    divergence = rehearsal.divergence(student, 3)
+    assert float(divergence.detach()) == pytest.approx(float(expected), rel=1e-4)
+    divergence.backward()
+    assert all(weight.grad is not None for name, weight in student.named_parameters() if "lora_" in name)
+
+
+def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
+    student = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    rehearsal = Rehearsal(torch.randint(0, 100, (20, 9)), rows=2, seed=0)
+    figures = [float(rehearsal.divergence(student, step).detach()) for step in (0, 1, 2, 0)]
+    assert len(set(figures)) == 3
+    assert figures[0] == figures[3]
+
+
+@pytest.mark.parametrize("way", [train, train_sft, train_grpo])
+def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, way):
+    (tmp_path / "rehearsal.json").write_text(json.dumps(torch.randint(0, 100, (4, 9)).tolist()))
+    changes = {"steps": 2, "warmup_steps": 0, "rehearsal": 1.0, "learning_rate": 0.01}
+    chosen = settings.model_copy(update=changes)
+    if way is train_grpo:
+        chosen = GRPOSettings(**{**chosen.model_dump(), "episodes_per_step": 4, "group_size": 2})
+    way(chosen, tmp_path, policy=tiny_policy)
+    first, second = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert first["rehearsal/divergence"] == pytest.approx(0.0, abs=1e-6)
+    assert second["rehearsal/divergence"] > 0
+
+
+def test_it_holds_the_student_back(tiny_policy, settings, tmp_path):
+    """The same demonstrations, with and without: with it, what the model wrote itself changes less."""
+    texts = torch.randint(0, 100, (4, 9))
+    rows = tmp_path / "rows.jsonl"
+    collect(settings.model_copy(update={"steps": 2}), tiny_policy, rows)
+    drift = {}
+    for weight in (0.0, 10.0):
+        folder = tmp_path / str(weight)
+        folder.mkdir()
+        (folder / "rehearsal.json").write_text(json.dumps(texts.tolist()))
+        changes = {"steps": 10, "rehearsal": weight, "rehearsal_rows": 4, "learning_rate": 0.01}
+        run = train_sft(settings.model_copy(update=changes), folder, rows=rows, policy=copied(tiny_policy))
+        with torch.no_grad():
+            drift[weight] = float(Rehearsal(texts, rows=4, seed=0).divergence(run["model"], 0))
+    assert 0 < drift[10.0] < 0.5 * drift[0.0]
