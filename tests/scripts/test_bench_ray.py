@@ -22,6 +22,7 @@ def actors(pid):
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_actor_changes_nothing(tmp_path):
     bench(*WORDS, "--out", tmp_path / "local")
     words = (*WORDS, "--ray", "--processes", 2, "--out", tmp_path / "ray")
