@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def check_address(url: str) -> None:
@@ -28,6 +32,14 @@ def check_new_episode(folder: Path) -> None:
         raise typer.BadParameter(f"--out: {folder} is a file; give a folder.")
     if (folder / "episode.json").exists():
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a run, or say why it can't be one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"--out: {folder} can't be a folder to write into ({error.strerror}).") from None
 
 
 def check_tasks(tasks: Iterable[str]) -> None:
@@ -65,3 +77,17 @@ def more_settings(items: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
     return found
+
+
+def wrong_settings(error: ValidationError, known: Collection[str]) -> str:
+    """Say in one line what is wrong with settings, and what an unknown one may have been meant to be."""
+    found = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"] if part != "training")
+        if item["type"] == "extra_forbidden":
+            close = get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}."
+            found.append(f"there is no setting {name}; {meant}")
+        else:
+            found.append(f"{name}: " * bool(name) + item["msg"].removeprefix("Value error, "))
+    return "; ".join(found)

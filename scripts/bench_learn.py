@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scripts.arguments import check_learnable, more_settings
+from scripts.arguments import check_learnable, make_folder, more_settings, wrong_settings
 from scripts.learn import arms as ways
 
 if TYPE_CHECKING:
@@ -43,29 +43,43 @@ def main(
     What is equal for all arms is fixed by the first call in a folder; later calls, also at the same time, add arms and
     training seeds. Exit code 0: all that was asked for is done.
     """
+    from pydantic import ValidationError
+
     from scripts.learn.report import write_report
-    from scripts.learn.run import Comparison
-    from scripts.learn.settings import default_settings, prepare_folder, saved_settings
+    from scripts.learn.run import Comparison, check
+    from scripts.learn.settings import LearnSettings, default_settings, prepare_folder, saved_settings
+    from sdft.settings import TrainSettings
 
     changes = more_settings(set_ or [])
+    if report_only and saved_settings(out) is None:
+        raise typer.BadParameter(f"There is no comparison in {out}.")
+    if not all(number.isdecimal() for number in seeds.split(",")):
+        raise typer.BadParameter(f"--seeds are whole numbers with commas between, e.g. 0,1,2; not {seeds!r}.")
+    numbers = [int(number) for number in seeds.split(",")]
+    check_learnable([*_names(tasks), *_names(unseen), *_names(first)])
     try:
         chosen = ways.read_arms(arms, changes)
-        numbers = [int(number) for number in seeds.split(",")]
         shared = {} if any(arm.label for arm in chosen) else changes
         given = {"model": model, "steps": steps, "minutes": minutes, "seeds": episodes, **shared}
         settings = _settings(
             saved_settings(out) or default_settings(), _names(tasks), _names(unseen), _names(first),
             {name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
-        check_learnable(settings.tasks)
-        prepare_folder(settings, out)
-        comparison = Comparison(settings, out)
         if not report_only:
             for arm in chosen:
-                comparison.prepare(arm)
+                check(arm, settings)
+            make_folder(out)
+            prepare_folder(settings, out)
+            for arm in chosen:
+                ways.note(arm, out)
+    except ValidationError as error:
+        raise typer.BadParameter(
+            wrong_settings(error, [*TrainSettings.model_fields, *LearnSettings.model_fields])
+        ) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if not report_only:
+        comparison = Comparison(settings, out)
         for seed in numbers:  # all arms of a training seed, then the next: a run that is cut short compares all arms
             for arm in chosen:
                 if arm.kind not in ways.UNTRAINED or seed == numbers[0]:
@@ -90,7 +104,7 @@ def _settings(
         (data if name in LearnSettings.model_fields else data["training"])[name] = value
     if tasks:
         data["training"]["tasks"] = tasks
-        data["first_group"] = first or tasks[: max(1, len(tasks) // 2)]
+        data["first_group"] = first or tasks[: len(tasks) // 2]
         data["unseen_tasks"] = tuple(task for task in data["unseen_tasks"] if task not in tasks)
     data["unseen_tasks"] = unseen or data["unseen_tasks"]
     data["first_group"] = first or data["first_group"]

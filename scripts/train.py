@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
-from scripts.arguments import check_tasks, more_settings
+from scripts.arguments import check_tasks, make_folder, more_settings, wrong_settings
 from scripts.console import console, progress, quiet_libraries
 
 
@@ -37,17 +37,19 @@ def main(
 
     from sdft.settings import TrainSettings
 
+    more = more_settings(set_ or [])
+    for name, instead in {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}.items():
+        if name in more:
+            raise typer.BadParameter(f"--set {name}: give {instead} instead.")
     try:
-        chosen = {**_learned_from(demonstrations or []), **more_settings(set_ or [])}
+        chosen = {**_learned_from(demonstrations or []), **more}
         settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        known = ", ".join(TrainSettings.model_fields)
-        raise typer.BadParameter(f"{wrong}. The settings are {known}.") from None
-
+        raise typer.BadParameter(wrong_settings(error, TrainSettings.model_fields)) from None
     for task in settings.evaluate_tasks:
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
+    make_folder(out)
     from sdft.checkpoint_files import last_step
     from sdft.processes import is_first
 

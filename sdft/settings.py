@@ -63,17 +63,17 @@ class TrainSettings(BaseModel):
     from the oracle's steps; tasks without an oracle are begun by the student."""
     max_episode_steps: int = Field(default=3, ge=1)
     """Length at which a training episode is cut; a beginner repeats itself after that."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     """Of everything random; training episodes have seeds from `first_episode_seed` on."""
-    first_episode_seed: int = 0
+    first_episode_seed: int = Field(default=0, ge=0)
     """Seed of the first training episode; the others count up, task by task."""
-    learning_rate: float = 1e-3
+    learning_rate: float = Field(default=1e-3, ge=0)
     """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0."""
-    warmup_steps: int = 3
+    warmup_steps: int = Field(default=3, ge=0)
     """Optimizer steps of linear warm-up."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient norm at which gradients are clipped."""
-    lora_rank: int = 16
+    lora_rank: int = Field(default=16, ge=1)
     """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
     lora_targets: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
@@ -83,7 +83,7 @@ class TrainSettings(BaseModel):
     """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["ema", "base", "live"] = "ema"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
-    teacher_rate: float = 0.005
+    teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
@@ -110,17 +110,17 @@ class TrainSettings(BaseModel):
     least_first_divergence: float = Field(default=1e-3, ge=0)
     """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
     there is nothing to teach."""
-    skip_tokens: int = 0
+    skip_tokens: int = Field(default=0, ge=0)
     """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; an action has 5."""
-    temperature: float = 1.0
+    temperature: float = Field(default=1.0, gt=0)
     """At which the student samples its actions in training."""
-    max_new_tokens: int = 48
+    max_new_tokens: int = Field(default=48, ge=1)
     """Most tokens of an action."""
-    max_prompt_tokens: int = 1024
+    max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
     actions: tuple[str, ...] = ("click", "fill", "select")
     """Kinds of actions offered to the agent."""
-    checkpoint_every: int = 10
+    checkpoint_every: int = Field(default=10, ge=1)
     """Optimizer steps between checkpoints."""
     rollout_workers: int = Field(default=0, ge=0)
     """Browser workers on a Ray cluster that run the episodes; 0 runs them in this process, with the same samples."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from browser_env.episode import write_atomically
+
 UNTRAINED = ("base", "demonstrated")
 """The base model; the base model with the demonstration in its prompt, which is SDFT's teacher at the start."""
 
@@ -78,19 +80,19 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
     return arms
 
 
-def note(arm: Arm, folder: Path) -> None:
-    """Write down what a labelled arm is about, or make sure that it is the same as before.
+def note(arm: Arm, out: Path) -> None:
+    """Write down what an arm that is trained is about, or make sure that it is the same as before.
 
     Raises:
         ValueError: it is not.
     """
-    path = folder / "changes.json"
+    if arm.kind in UNTRAINED:
+        return
+    path = out / "arms" / arm.folder / "changes.json"
     if path.exists():
         before = json.loads(path.read_text(encoding="utf8"))
         if before != arm.changes:
             raise ValueError(f"{arm.name} was begun with --set {before}; choose another label for {arm.changes}.")
     else:
-        folder.mkdir(parents=True, exist_ok=True)
-        from browser_env.episode import write_atomically
-
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(arm.changes))

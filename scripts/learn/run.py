@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from scripts.console import console, progress, quiet_libraries
-from scripts.learn.arms import UNTRAINED, Arm, note
+from scripts.learn.arms import SEQUENCES, UNTRAINED, Arm
 from scripts.learn.measure import Measures
-from scripts.learn.settings import ALL_GATES_OFF, LearnSettings, short
+from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, LearnSettings, short
 from scripts.stages import Stages
 from sdft.settings import GRPOSettings, TrainSettings
 
@@ -19,6 +19,29 @@ SFT = Arm("sft")
 
 RATES = "sft-learning-rates"
 """Stages by which SFT's learning rate is chosen."""
+
+
+def check(arm: Arm, settings: LearnSettings) -> None:
+    """Make sure that an arm can be done.
+
+    Raises:
+        ValueError: it can't.
+    """
+    if shared := [name for name in arm.changes if name in EQUAL_FOR_ALL]:
+        raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
+    if arm.kind in SEQUENCES and not settings.first_group:
+        raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
+    if arm.kind == "sdft-ungated" and all(
+        getattr(settings.training, gate) == off for gate, off in ALL_GATES_OFF.items()
+    ):
+        raise ValueError(
+            "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
+            "e.g. --set skip_right=true."
+        )
+    if arm.kind == "grpo":
+        settings.training_for(0, {**_grpo(settings), **arm.changes}, GRPOSettings)
+    else:
+        settings.training_for(0, arm.changes, TrainSettings)
 
 
 class Comparison:
@@ -35,32 +58,13 @@ class Comparison:
         self.stages = Stages(out)
         self.measures = Measures(settings, self.stages)
 
-    def prepare(self, arm: Arm) -> None:
-        """Make sure that an arm can be done, and write down what a labelled one is about.
-
-        Raises:
-            ValueError: it can't.
-        """
-        gates = (getattr(self.settings.training, gate) == off for gate, off in ALL_GATES_OFF.items())
-        if arm.kind == "sdft-ungated" and all(gates):
-            raise ValueError(
-                "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
-                "e.g. --set skip_right=true."
-            )
-        if arm.kind == "grpo":
-            self.settings.training_for(0, self._changes(arm), GRPOSettings)
-        else:
-            self.settings.training_for(0, arm.changes, TrainSettings)
-        if arm.kind not in UNTRAINED:
-            note(arm, self.out / "arms" / arm.folder)
-
     def run(self, arm: Arm, seed: int) -> None:
         """Do an arm with a training seed (of no meaning for the untrained ones)."""
         quiet_libraries()
         console.print(f"[bold]{arm.name}[/bold], training seed {seed}", highlight=False)
         if arm.kind in UNTRAINED:
             self._untrained(arm)
-        elif arm.kind.startswith("sequence-"):
+        elif arm.kind in SEQUENCES:
             self._sequence(arm, seed)
         else:
             self._trained(arm, seed)
@@ -103,7 +107,7 @@ class Comparison:
         elif arm.kind == "sdft-ungated":
             own = ALL_GATES_OFF
         elif arm.kind == "grpo":
-            own = {"learning_rate": self.settings.grpo_learning_rate, "group_size": self.settings.group_size}
+            own = _grpo(self.settings)
         return {**own, **arm.changes}
 
     def _sft_learning_rate(self) -> float:
@@ -175,6 +179,10 @@ class Comparison:
 
     def _folder(self, name: str) -> Path:
         return self.out / "arms" / name
+
+
+def _grpo(settings: LearnSettings) -> dict[str, Any]:
+    return {"learning_rate": settings.grpo_learning_rate, "group_size": settings.group_size}
 
 
 def fingerprint(settings: TrainSettings) -> str:

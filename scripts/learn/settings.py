@@ -34,6 +34,13 @@ ALL_GATES_OFF: dict[str, Any] = {"skip_right": False, "min_divergence": 0.0, "mi
 """The settings of a training run without gates."""
 
 
+EQUAL_FOR_ALL = (
+    "model", "tasks", "steps", "episodes_per_step", "max_rows", "max_episode_steps", "minutes", "seed",
+    "first_episode_seed", "start_from", "max_prompt_tokens", "actions",
+)  # fmt: skip
+"""Settings that no ablation may change: what is learned from, for how long, and by what the agent is judged."""
+
+
 def env_id(name: str) -> str:
     """The Gymnasium id of a MiniWoB++ task's short name; other ids as they are."""
     return name if "/" in name else f"MiniWoB/{name}-v0"

@@ -114,6 +114,28 @@ def test_other_settings_are_refused(tmp_path):
         prepare_folder(default_settings(), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
+        (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
+        (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
+        (["--seeds", "a"], "--seeds are whole numbers"),
+        (["--seeds", ""], "--seeds are whole numbers"),
+        (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
+        (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
+        (["--out", "/dev/null/x"], "can't be a folder to write into"),
+        (["--report-only"], "There is no comparison in"),
+    ],
+)
+def test_wrong_arguments_are_explained(tmp_path, arguments, says):
+    out = tmp_path / "learn"
+    result = CliRunner().invoke(app, ["bench", "learn", "--out", str(out), *arguments])
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.replace("│", " ").split())
+    assert not out.exists()
+
+
 def test_arms_are_read_from_the_command_line():
     assert [arm.name for arm in read_arms("base,sft,sdft", {})] == ["base", "sft", "sdft"]
     (arm,) = read_arms("sdft:reverse", {"divergence": 1})
