@@ -23,19 +23,24 @@ from agents.agent import Act, Privileged
 from agents.compact import compact
 from agents.llm_agent import Decision, LLMAgent
 from agents.policies.template import token_ids
-from agents.policies.transformers import TransformersPolicy
+from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from agents.policy import Completion, Conversation
 from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.checkpoints import WholeCheckpoints
+from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Rollouts
 from sdft.running import run_training
 from sdft.samples import choose, samples_of
+from sdft.scoring import make_packable, packed_logits
 from sdft.settings import TrainSettings
 from sdft.train import make_agent, shared_arguments, training_jobs
+
+IGNORED = -100
+"""Label of a token that no loss is taken on."""
 
 
 class Demonstrator(LLMAgent):
@@ -145,8 +150,35 @@ def train_sft(
     return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class DemonstrationTrainer(Rehearsing, WholeCheckpoints, SFTTrainer):
-    """TRL's trainer, which notes what it learned from as the SDFT trainer does."""
+class PackedSFTTrainer(SFTTrainer):
+    """TRL's trainer and its loss, computed as SDFT's is: rows packed, logits of the learned tokens alone."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        make_lm_head_contiguous(self.model)
+        make_lean(self.model)
+        self._packable = make_packable(self.model)
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Any:
+        """Mean over the batch's learned tokens of the negative log-likelihood, in nats."""
+        if not self._packable:
+            return super().compute_loss(model, inputs, *args, num_items_in_batch=num_items_in_batch, **kwargs)
+        labels, mask = inputs["labels"], inputs["attention_mask"]
+        learned = labels[:, 1:] != IGNORED
+        at = (~learned).int().argsort(dim=1, stable=True)[:, : int(learned.sum(1).max())]
+        told = labels[:, 1:].gather(1, at)
+        logits = packed_logits(model, inputs["input_ids"], mask, at).float()
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), told.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        if num_items_in_batch is None:
+            return loss / learned.sum()
+        processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+        return loss / num_items_in_batch * processes
+
+
+class DemonstrationTrainer(Rehearsing, WholeCheckpoints, PackedSFTTrainer):
+    """The trainer of a run, which notes what it learned from as the SDFT trainer does."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -156,7 +188,7 @@ class DemonstrationTrainer(Rehearsing, WholeCheckpoints, SFTTrainer):
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass."""
         start = time.perf_counter()
-        learned = (inputs["labels"] != -100).sum(-1)
+        learned = (inputs["labels"] != IGNORED).sum(-1)
         length = inputs["attention_mask"].sum(-1)
         metrics = self._metrics["train"]
         metrics["rows"].append(len(learned))
@@ -169,4 +201,4 @@ class DemonstrationTrainer(Rehearsing, WholeCheckpoints, SFTTrainer):
 
 def _example(row: dict[str, Any]) -> dict[str, list[int]]:
     prompt, completion = row["prompt_ids"], row["completion_ids"]
-    return {"input_ids": prompt + completion, "labels": [-100] * len(prompt) + completion}
+    return {"input_ids": prompt + completion, "labels": [IGNORED] * len(prompt) + completion}

@@ -1,11 +1,14 @@
 """Supervised fine-tuning on what the oracles do, beside a plain reference."""
 
+import copy
 import json
 
 import pytest
 import torch
+from peft import get_peft_model_state_dict
 
 from agents.adapters.identity import WrongBase
+from agents.policies.transformers import TransformersPolicy
 from sdft.adapter import trainable
 from sdft.sft import Demonstrator, collect, train_sft
 from sdft.train import make_agent, training_jobs
@@ -86,6 +89,24 @@ def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings,
     assert summary["steps"] == 1
     assert len(read(tmp_path / "run" / "metrics.jsonl")) == 1
     assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, tmp_path, monkeypatch):
+    chosen = settings.model_copy(update={"steps": 1})
+    found = []
+    for packed in (True, False):
+        if not packed:
+            monkeypatch.setattr("sdft.sft.make_packable", lambda model: False)
+        policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
+        run = train_sft(chosen, tmp_path / str(packed), rows=few, policy=policy)
+        (line,) = read(tmp_path / str(packed) / "metrics.jsonl")
+        found.append((line["loss"], line["grad_norm"], get_peft_model_state_dict(run["model"])))
+    (loss, norm, weights), (own_loss, own_norm, own_weights) = found
+    assert loss == pytest.approx(own_loss, rel=1e-4)
+    assert norm == pytest.approx(own_norm, rel=1e-3)
+    # Adam's first step is the rate times the gradient's sign, nearly: weights without a gradient to speak of may differ.
+    moved = torch.cat([(weights[name] - own_weights[name]).abs().flatten() for name in weights])
+    assert float((moved > 1e-4).float().mean()) < 0.01
 
 
 def test_every_demonstration_is_learned_from_once(tiny_policy, settings, few, tmp_path):
