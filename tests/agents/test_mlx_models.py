@@ -142,6 +142,7 @@ assert (resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from
 """
 
 
+@pytest.mark.slow
 def test_loading_leaves_the_process_as_it_was(tokenizer: Any, model_folder: Path, tmp_path: Path) -> None:
     folders = [save_llama(tmp_path / "text", tokenizer), save_idefics3(tmp_path / "vision", model_folder)]
     done = subprocess.run([sys.executable, "-c", LOADED, *map(str, folders)], capture_output=True, text=True)

@@ -128,6 +128,7 @@ def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, few, t
         train_sft(other, tmp_path / "run", rows=few, policy=tiny_policy, resume=True)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, few, tmp_path):
     from safetensors.torch import load_file
 
