@@ -89,6 +89,9 @@ class TrainSettings(BaseModel):
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)
     """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
+    mean_over: Literal["rows", "tokens"] = "rows"
+    """What counts the same in the loss: rows, as in TRL's trainer, or tokens. By rows, which element an action is about
+    counts less the more the action types."""
     support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
     """Over which tokens the divergence is taken: all, the student's `top_k` likeliest, or the sampled one (an estimate,
     of the reverse divergence only)."""

@@ -102,6 +102,7 @@ def train(
             max_rows=share(settings.max_rows, "max_rows"),
             lead=settings.lead,
             lessons=lessons,
+            mean_over=settings.mean_over,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,

@@ -22,7 +22,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -81,6 +81,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
         lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
+        mean_over: whether rows or tokens count the same in the loss.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
         least_first_divergence: nats a token between teacher and student before the first step, below which it stops.
@@ -100,6 +101,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lead: float = 0.0,
         lessons: Lessons | None = None,
         args: SDFTConfig,
+        mean_over: Literal["rows", "tokens"] = "rows",
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
         least_first_divergence: float = 0.0,
@@ -114,6 +116,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
                              "num_generations to 1.")  # fmt: skip
         self._max_rows = max_rows
         self._lessons = lessons or Lessons((Oracle(),))
+        self._mean_over = mean_over
         self._teacher_temperature = teacher_temperature
         self._gates = gates
         self._least_first_divergence = least_first_divergence
@@ -286,6 +289,15 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             teacher_logits=logits.teacher_logits[kept],
         )
         inputs = {**inputs, "old_per_token_logps": inputs["old_per_token_logps"][kept]}
+        if self._mean_over == "tokens":
+            # TRL takes the mean of each row and then that of rows: here there is but one.
+            logits = DistillationLogits(
+                completion_ids=logits.completion_ids.reshape(1, -1),
+                loss_mask=logits.loss_mask.reshape(1, -1),
+                student_logits=logits.student_logits.flatten(0, 1)[None],
+                teacher_logits=logits.teacher_logits.flatten(0, 1)[None],
+            )
+            inputs["old_per_token_logps"] = inputs["old_per_token_logps"].reshape(1, -1)
         return super()._compute_self_distillation_loss(model, inputs, logits)
 
     def _check_first_divergence(self, logits: DistillationLogits) -> None:

@@ -27,6 +27,7 @@ def trainer_of(tiny_policy, settings, tmp_path):
             max_rows=5,
             gates=gates or Gates(),
             least_first_divergence=least,
+            mean_over=chosen.mean_over,
             model=tiny_policy.model,
             processing_class=tiny_policy.tokenizer,
             args=_arguments(chosen, tmp_path),
@@ -62,7 +63,7 @@ def kl(p, q):
         return np.where(np.isneginf(p), 0, np.exp(p) * (p - q)).sum(-1)
 
 
-def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=None):
+def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=None, mean_over="rows"):
     """The loss, with nothing of TRL's in it."""
     student, teacher, ids, allowed, mask, old = case
     s = log_softmax(np.where(allowed, student, -np.inf))
@@ -86,6 +87,8 @@ def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=No
         losses = losses * np.minimum(np.exp(np.clip(now - old, -20, 20)), clip)
     mask = mask if rows is None else mask[rows]
     losses = losses if rows is None else losses[rows]
+    if mean_over == "tokens":
+        return (losses * mask).sum() / mask.sum()
     return ((losses * mask).sum(-1) / mask.sum(-1)).mean()
 
 
@@ -113,6 +116,17 @@ def test_the_loss_is_the_reference_number_for_number(trainer_of, case, support, 
     expected = reference(case, alpha, support, clip=clip)
     assert loss_of(trainer, case) == pytest.approx(expected, rel=1e-5)
     assert abs(expected) > 0.01
+
+
+@pytest.mark.parametrize("support", ["vocabulary", "top"])
+def test_tokens_count_the_same_where_asked(trainer_of, case, support):
+    trainer = trainer_of(mean_over="tokens", support=support, top_k=5, importance_clip=1.5)
+    expected = reference(case, support=support, clip=1.5, mean_over="tokens")
+    assert loss_of(trainer, case) == pytest.approx(expected, rel=1e-5)
+    assert abs(expected / reference(case, support=support, clip=1.5) - 1) > 0.01
+    trainer = trainer_of(mean_over="tokens", gates=Gates(skip_right=True))
+    expected = reference(case, rows=[1, 3], mean_over="tokens")
+    assert loss_of(trainer, case, right=[True, False, True, False]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_rows_that_a_gate_leaves_out_count_neither_in_the_sum_nor_in_the_mean(trainer_of, case):
