@@ -46,6 +46,24 @@ def test_the_divergence_is_that_from_the_untrained_model(tiny_policy):
     assert all(weight.grad is not None for name, weight in student.named_parameters() if "lora_" in name)
 
 
+def test_the_gradient_of_what_is_learned_is_left_alone(tiny_policy):
+    """The adapter is off for a moment between the student's pass and its backward pass."""
+    torch.manual_seed(0)
+    ids = torch.randint(0, 100, (2, 7))
+    student = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    weights = [weight for weight in student.parameters() if weight.requires_grad]
+    rehearsal = Rehearsal(torch.randint(0, 100, (3, 9)), rows=3, seed=0)
+
+    def learned():
+        return student(input_ids=ids, labels=ids).loss
+
+    apart = [torch.autograd.grad(part(), weights) for part in (learned, lambda: rehearsal.divergence(student, 0))]
+    (learned() + rehearsal.divergence(student, 0)).backward()
+    for weight, one, other in zip(weights, *apart, strict=True):
+        assert float(one.abs().max()) > 0
+        torch.testing.assert_close(weight.grad, one + other)
+
+
 def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
     student = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
     rehearsal = Rehearsal(torch.randint(0, 100, (20, 9)), rows=2, seed=0)
