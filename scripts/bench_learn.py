@@ -56,7 +56,6 @@ def main(
     if not all(number.isdecimal() for number in seeds.split(",")):
         raise typer.BadParameter(f"--seeds are whole numbers with commas between, e.g. 0,1,2; not {seeds!r}.")
     numbers = [int(number) for number in seeds.split(",")]
-    check_learnable([*_names(tasks), *_names(unseen), *_names(first)])
     try:
         chosen = ways.read_arms(arms, changes)
         shared = {} if any(arm.label for arm in chosen) else changes
@@ -65,11 +64,13 @@ def main(
             saved_settings(out) or default_settings(), _names(tasks), _names(unseen), _names(first),
             {name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
+        check_learnable(settings.tasks)
         if not report_only:
             for arm in chosen:
                 check(arm, settings)
             make_folder(out)
-            prepare_folder(settings, out)
+        prepare_folder(settings, out)
+        if not report_only:
             for arm in chosen:
                 ways.note(arm, out)
     except ValidationError as error:

@@ -123,6 +123,7 @@ def test_other_settings_are_refused(tmp_path):
         (["--seeds", "a"], "--seeds are whole numbers"),
         (["--seeds", ""], "--seeds are whole numbers"),
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
+        (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
         (["--out", "/dev/null/x"], "can't be a folder to write into"),
         (["--report-only"], "There is no comparison in"),
@@ -134,6 +135,14 @@ def test_wrong_arguments_are_explained(tmp_path, arguments, says):
     assert result.exit_code == 2
     assert says in " ".join(result.output.replace("│", " ").split())
     assert not out.exists()
+
+
+def test_a_report_is_of_the_settings_that_are_there(tmp_path):
+    out = tmp_path / "learn"
+    prepare_folder(default_settings(), out)
+    result = CliRunner().invoke(app, ["bench", "learn", "--out", str(out), "--report-only", "--steps", "3"])
+    assert result.exit_code == 2
+    assert "training.steps (120 there)" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_arms_are_read_from_the_command_line():
