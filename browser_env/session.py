@@ -71,6 +71,8 @@ class Session:
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
+        self._coming = 0
+        """Pages that are to become tabs and are not yet."""
         self._appeared = asyncio.Event()
         self._refused: dict[str, int] = {}
         """HTTP status of documents that came with an error, by URL."""
@@ -169,17 +171,23 @@ class Session:
         self._expected += 1
 
     def _new_page(self, page: Page) -> None:
-        full = len(self.tabs) + len(self._attaching) >= MAX_TABS
-        task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
+        if len(self.tabs) + self._coming >= MAX_TABS:
+            task = asyncio.ensure_future(self._refuse(page))
+        else:
+            self._coming += 1
+            task = asyncio.ensure_future(self._adopt(page))
         self._attaching.add(task)
         self._appeared.set()
         task.add_done_callback(self._attaching.discard)
 
     async def _adopt(self, page: Page) -> None:
         try:
-            if self.source.shared_with_people and not await self._is_ours(page):
-                return
-            tab = await self._attach(page)
+            try:
+                if self.source.shared_with_people and not await self._is_ours(page):
+                    return
+                tab = await self._attach(page)
+            finally:
+                self._coming -= 1
             self.active = tab
             with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
                 await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)

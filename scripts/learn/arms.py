@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from browser_env.episode import write_atomically
-
 UNTRAINED = ("base", "demonstrated")
 """The base model; the base model with the demonstration in its prompt, which is SDFT's teacher at the start."""
 
@@ -88,6 +86,8 @@ def note(arm: Arm, out: Path) -> None:
     """
     if arm.kind in UNTRAINED:
         return
+    from browser_env.episode import write_atomically  # here, since naming the arms must not load an environment
+
     path = out / "arms" / arm.folder / "changes.json"
     if path.exists():
         before = json.loads(path.read_text(encoding="utf8"))

@@ -127,6 +127,24 @@ def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
     assert "There are 4 tabs" in obs["last_error"]
 
 
+def test_a_window_that_still_loads_takes_one_place_of_the_limit(open_page, loopback, monkeypatch):
+    def answer(request):
+        if request.path == "/slow.js":
+            time.sleep(2)
+            return b""
+        if request.path == "/late":
+            return b"<title>late</title><script src=/slow.js></script>"
+        return b"<button onclick=\"for (let i = 0; i < 3; i++) setTimeout(() => window.open('/late'), 400 * i)\">Go</button>"
+
+    monkeypatch.setattr("browser_env.session.MAX_TABS", 4)
+    env, _ = open_page(NEXT)
+    env.reset(seed=0, options={"start_url": loopback(answer).url})
+    env.step({"action": "click", "id": 1})
+    obs, *_ = env.step({"action": "wait", "ms": 4000})
+    assert len(obs["tabs"]) == 4
+    assert not [event for event in obs["events"] if "closed again" in event]
+
+
 def test_ten_thousand_changes_a_second_cost_no_more_than_the_bound(run):
     page = "<button>Go</button><p id=p></p><script>setInterval(() => { for (let i = 0; i < 50; i++) p.textContent = Math.random() }, 5)</script>"
     (*_, info), _ = run(page)
