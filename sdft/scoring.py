@@ -19,6 +19,9 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from agents.policies.transformers import make_lm_head_contiguous
+from sdft.lora import make_lean
+
 PACKED = "selfsurf_packed"
 """Name of the attention, with transformers, that knows packed rows."""
 
@@ -125,6 +128,17 @@ def _attend(
         for own, row in zip(query.split([row.own for row in packed.rows], 2), packed.rows, strict=True)
     ]
     return torch.cat(parts, 1).to(dtype), None
+
+
+def make_ready(model: Any) -> bool:
+    """Prepare a model with LoRA for training, or for computing the same as one that is trained, to the last bit.
+
+    Returns:
+        Whether it can read packed rows (see `make_packable`).
+    """
+    make_lm_head_contiguous(model)
+    make_lean(model)
+    return make_packable(model)
 
 
 def make_packable(model: Any) -> bool:

@@ -23,19 +23,18 @@ from agents.agent import Act, Privileged
 from agents.compact import compact
 from agents.llm_agent import Decision, LLMAgent
 from agents.policies.template import token_ids
-from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from agents.policies.transformers import TransformersPolicy
 from agents.policy import Completion, Conversation
 from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.checkpoints import WholeCheckpoints
-from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Rollouts
 from sdft.running import run_training
 from sdft.samples import choose, samples_of
-from sdft.scoring import make_packable, packed_logits
+from sdft.scoring import make_ready, packed_logits
 from sdft.settings import TrainSettings
 from sdft.train import make_agent, shared_arguments, training_jobs
 
@@ -155,9 +154,7 @@ class PackedSFTTrainer(SFTTrainer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        make_lm_head_contiguous(self.model)
-        make_lean(self.model)
-        self._packable = make_packable(self.model)
+        self._packable = make_ready(self.model)
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Any:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats."""

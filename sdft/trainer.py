@@ -31,13 +31,12 @@ from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
-from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
 from sdft.images import Seen, model_inputs
-from sdft.lora import make_lean
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.rehearsal import Rehearsing
@@ -45,7 +44,7 @@ from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, learnable, samples_of
-from sdft.scoring import at_tokens, choices, make_packable, packed_logits, plain_logits
+from sdft.scoring import at_tokens, choices, make_ready, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
 FORBIDDEN = -1e9
@@ -121,9 +120,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._gates = gates
         self._least_first_divergence = least_first_divergence
         super().__init__(args=args, **options)
-        make_lm_head_contiguous(self.model)
-        make_lean(self.model)
-        self._packable = make_packable(self.model)
+        self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
         self._pipeline = Pipeline(

@@ -94,15 +94,13 @@ class LocalModel:
         from peft import get_peft_model
 
         from agents.policies.transformers import TransformersPolicy
-        from sdft.lora import make_lean
-        from sdft.scoring import make_packable
+        from sdft.scoring import make_ready
 
         base = TransformersPolicy(self.model, **self.options)
         owner = base.tokenizer if base.processor is None else base.processor
         wrapped: Any = get_peft_model(base.model, self.lora)
         wrapped.eval()
-        make_lean(wrapped)  # both as the trainer does it, so that it computes the same to the last bit
-        make_packable(wrapped)
+        make_ready(wrapped)
         return InProcess(base.name, TransformersPolicy(wrapped, owner, reuse=self.reuse))
 
 

@@ -96,7 +96,7 @@ def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, t
     found = []
     for packed in (True, False):
         if not packed:
-            monkeypatch.setattr("sdft.sft.make_packable", lambda model: False)
+            monkeypatch.setattr("sdft.sft.make_ready", lambda model: False)
         policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
         run = train_sft(chosen, tmp_path / str(packed), rows=few, policy=policy)
         (line,) = read(tmp_path / str(packed) / "metrics.jsonl")
