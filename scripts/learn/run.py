@@ -102,7 +102,7 @@ class Comparison:
     def _changes(self, arm: Arm) -> dict[str, Any]:
         """The training settings that make an arm."""
         own: dict[str, Any] = {}
-        if arm.is_sft:
+        if arm.is_sft and "learning_rate" not in arm.changes:
             own = {"learning_rate": self._sft_learning_rate()}
         elif arm.kind == "sdft-ungated":
             own = ALL_GATES_OFF

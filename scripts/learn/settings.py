@@ -65,7 +65,7 @@ class LearnSettings(BaseModel):
     """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
     first_seed: int = 2_000_000
     """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
-    seeds: int = Field(default=20, ge=1)
+    seeds: int = Field(default=10, ge=1)
     """Evaluation seeds a task."""
     first_validation_seed: int = 1_500_000
     """First seed of the episodes by which a learning rate is chosen and curves are drawn; none of them is trained on
@@ -114,8 +114,8 @@ def default_settings(**training: Any) -> LearnSettings:
     """Return the settings of the published comparison; `training` changes fields of the training settings."""
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
     own = {
-        "tasks": tasks, "steps": 120, "episodes_per_step": 15, "max_rows": 15, "max_episode_steps": 6, "minutes": 90.0,
-        "snapshot_every": 30,
+        "tasks": tasks, "steps": 100, "episodes_per_step": 10, "max_rows": 24, "max_episode_steps": 6, "minutes": 90.0,
+        "rehearsal": 0.1, "rehearsal_rows": 2, "rollout_contexts": 10, "snapshot_every": 30,
     }  # fmt: skip
     return LearnSettings(
         training=TrainSettings(**{**own, **training}),

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from scripts.cli import app
-from scripts.learn.arms import read_arms
+from scripts.learn.arms import Arm, read_arms
 from scripts.learn.figures import figures
+from scripts.learn.run import Comparison
 from scripts.learn.settings import default_settings, prepare_folder
 from sdft.questions import questions
 
@@ -105,13 +106,30 @@ def test_other_settings_are_refused(tmp_path):
     out = tmp_path / "learn"
     prepare_folder(default_settings(), out)
     prepare_folder(default_settings(), out)
-    with pytest.raises(ValueError, match=r"training\.steps \(120 there\)"):
+    with pytest.raises(ValueError, match=r"training\.steps \(100 there\)"):
         prepare_folder(default_settings(steps=3), out)
     with pytest.raises(ValueError, match="evaluate_every: not all ways to learn"):
         default_settings(evaluate_every=5)
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(ValueError, match="something else"):
         prepare_folder(default_settings(), tmp_path)
+
+
+def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch):
+    class Trained(Exception):
+        pass
+
+    def train(self, name, arm, seed, changes):
+        raise Trained(name, changes)
+
+    monkeypatch.setattr(Comparison, "_train", train)
+    comparison = Comparison(default_settings(), tmp_path / "learn")
+    with pytest.raises(Trained) as found:
+        comparison.run(Arm("sft", "fast", {"learning_rate": 0.01}), 0)
+    assert found.value.args == ("sft+fast/seed-0", {"learning_rate": 0.01})
+    with pytest.raises(Trained) as found:
+        comparison.run(Arm("sft", "plain", {"rehearsal": 0.0}), 0)
+    assert found.value.args == ("sft-learning-rates/0.0003", {"learning_rate": 0.0003})
 
 
 @pytest.mark.parametrize(
@@ -142,7 +160,7 @@ def test_a_report_is_of_the_settings_that_are_there(tmp_path):
     prepare_folder(default_settings(), out)
     result = CliRunner().invoke(app, ["bench", "learn", "--out", str(out), "--report-only", "--steps", "3"])
     assert result.exit_code == 2
-    assert "training.steps (120 there)" in " ".join(result.output.replace("│", " ").split())
+    assert "training.steps (100 there)" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_arms_are_read_from_the_command_line():
