@@ -1,11 +1,14 @@
 """The trainer on a tiny model in real episodes, and its objective against a plain reference."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 import torch
 
+from sdft.contexts.context import Context, Told
+from sdft.contexts.lessons import Lessons
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.train import make_agent, train, training_jobs
@@ -41,7 +44,7 @@ def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_polic
 
 def test_rows_are_drawn_evenly_over_tasks():
     def row(task):
-        return Sample(task, [1], [1], [1], [0.0], [], None, right=False)
+        return Sample(task, [1], [1], [1], [0.0], [], None, right=False, followed=1)
 
     rows = [row("long")] * 20 + [row("short")] * 3
     chosen = choose(rows, 8, np.random.default_rng(0))
@@ -49,10 +52,10 @@ def test_rows_are_drawn_evenly_over_tasks():
     assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
 
 
-def reference_divergence(model, rows, tokenizer, eos, teacher, temperature):
-    """Forward KL(teacher || student) over the allowed tokens, row by row, without padding, in float64.
+def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, learned):
+    """KL over the allowed tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
 
-    The teacher is sharpened by `temperature`.
+    The teacher is sharpened by `temperature`; `learned` says from which token of a row to which.
     """
     from agents.constraint import token_masks
 
@@ -78,49 +81,88 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature):
             student = logprobs(row.prompt_ids)
             with teacher():
                 target = logprobs(row.teacher_prompt_ids, temperature)
-        terms = torch.where(allowed, target.exp() * (target - student), torch.zeros(()).double())
-        means.append(terms.nansum(-1).mean())
+        one, other = (student, target) if alpha else (target, student)
+        terms = torch.where(allowed, one.exp() * (one - other), torch.zeros(()).double()).nansum(-1)
+        first, last = learned(row)
+        if last > first:
+            means.append(terms[first:last].mean())
     return float(torch.stack(means).mean())
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_the_objective_is_the_masked_divergence_on_completion_tokens(tiny_policy, settings, episodes, tmp_path, alpha):
+@pytest.mark.parametrize(
+    ("changes", "learned"),
+    [
+        ({}, lambda row: (0, len(row.completion_ids))),
+        ({"divergence": 1.0}, lambda row: (0, len(row.completion_ids))),
+        ({"skip_tokens": 2}, lambda row: (2, len(row.completion_ids))),
+        ({"until_wrong": True}, lambda row: (0, row.followed)),
+    ],
+)
+def test_the_objective_is_the_masked_divergence_on_completion_tokens(
+    tiny_policy, settings, episodes, tmp_path, monkeypatch, changes, learned
+):
+    import sdft.trainer as module
     from sdft.teacher import teaching
 
-    seen = {}
-
-    def spy(trainer_class):
-        original = trainer_class.compute_loss
-
-        def compute_loss(self, model, inputs, *args, **kwargs):
-            loss = original(self, model, inputs, *args, **kwargs)
-            seen.setdefault("loss", float(loss.detach()))
-            return loss
-
-        return compute_loss
-
-    import sdft.trainer as module
-
     rows = samples_of(episodes, tiny_policy)[:5]
-    # One step of training on rows that are known, with the student moved off the teacher beforehand.
-    original = module.samples_of, module.choose
-    before = module.EpisodeSDFTTrainer.compute_loss
-    module.samples_of, module.choose = (lambda *_: rows), (lambda *_: rows)
-    module.EpisodeSDFTTrainer.compute_loss = spy(module.EpisodeSDFTTrainer)
-    try:
-        chosen = settings.model_copy(update={"steps": 1, "divergence": alpha, "learning_rate": 0.0})
-        model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
-    finally:
-        module.samples_of, module.choose = original
-        module.EpisodeSDFTTrainer.compute_loss = before
-    if alpha == 0.0:  # the trainer's default; the divergence itself is TRL's
-        expected = reference_divergence(
-            model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
-            chosen.teacher_temperature,
-        )  # fmt: skip
-        assert seen["loss"] == pytest.approx(expected, rel=1e-4)
-        assert expected > 1e-6
-    assert seen["loss"] > 0
+    assert any(row.followed < len(row.completion_ids) for row in rows)
+    losses = []
+    compute_loss = module.EpisodeSDFTTrainer.compute_loss
+
+    def watched(self, *args, **kwargs):
+        loss = compute_loss(self, *args, **kwargs)
+        losses.append(float(loss.detach()))
+        return loss
+
+    # One step of training on rows that are known.
+    monkeypatch.setattr(module, "samples_of", lambda *_: rows)
+    monkeypatch.setattr(module, "choose", lambda *_: rows)
+    monkeypatch.setattr(module.EpisodeSDFTTrainer, "compute_loss", watched)
+    chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0, **changes})
+    model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
+    expected = reference_divergence(
+        model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
+        chosen.teacher_temperature, chosen.divergence, learned,
+    )  # fmt: skip
+    assert losses == [pytest.approx(expected, rel=1e-4)]
+    assert expected > 1e-6
+    (line,) = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    left_out = sum(len(row.completion_ids) - row.followed for row in rows)
+    assert line.get("gate/after_wrong") == (left_out if chosen.until_wrong else None)
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "followed"),
+    [
+        ('{"click":31}', '{"click":31}', '{"click":31}'),
+        ('{"click":31}', '{"click":32}', '{"click":31'),
+        ('{"fill":[3,"Bär"]}', '{"fill":[4,"Bär"]}', '{"fill":[3'),
+        ('{"fill":[3,"Bär"]}', '{"fill":[3,"Bäx"]}', '{"fill":[3,"Bär'),
+        ('{"fill":[3,"Bär"]}', None, '{"fill":[3,"Bär"]}'),
+    ],
+)
+def test_a_reply_is_followed_to_its_first_wrong_token(tiny_policy, episodes, said, told, followed):
+    tokenizer = tiny_policy.tokenizer
+    step = episodes[0].steps[0]
+    ids = tokenizer.encode(said[2:], add_special_tokens=False)
+    completion = dataclasses.replace(
+        step.decision.completion,
+        text=said,
+        token_ids=ids,
+        logprobs=[0.0] * len(ids),
+        prefill_token_ids=tokenizer.encode('{"'),
+    )
+    step = dataclasses.replace(step, decision=dataclasses.replace(step.decision, completion=completion))
+
+    class Says(Context):
+        name = "says"
+
+        def tell(self, result, index):
+            return Told("It is this.", told)
+
+    result = dataclasses.replace(episodes[0], steps=[step])
+    (row,) = samples_of([result], tiny_policy, Lessons([Says()]))
+    assert tokenizer.decode(completion.prefill_token_ids + row.completion_ids[: row.followed]) == followed
 
 
 def test_forced_tokens_weigh_nothing(tiny_policy, settings, episodes):
