@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from sdft.contexts.feedback import Feedback
+from sdft.contexts.lessons import Lessons
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.train import make_agent, train, training_jobs
@@ -30,6 +32,23 @@ def test_a_row_is_exactly_what_the_student_saw_and_sampled(episodes, tiny_policy
         assert "Correct action:" not in shown
         assert row.teacher_prompt_ids[: len(row.prompt_ids) // 2] == row.prompt_ids[: len(row.prompt_ids) // 2]
         assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
+
+
+def test_a_teacher_without_the_page_is_left_the_goal_and_the_demonstration(episodes, tiny_policy):
+    rows = samples_of(episodes, tiny_policy, teacher_page=False)
+    whole = samples_of(episodes, tiny_policy)
+    assert len(rows) == len(whole)
+    for row, other in zip(rows, whole, strict=True):
+        told = tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
+        assert "Goal: " in told
+        assert "Correct action:" in told
+        assert "Page:" not in told
+        assert "Done so far" not in told
+        assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
+        assert (row.prompt_ids, row.completion_ids) == (other.prompt_ids, other.completion_ids)
+    assert any("Done so far" in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in whole)
+    silent = samples_of(episodes, tiny_policy, Lessons((Feedback(),)), teacher_page=False)
+    assert all("Page:" in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in silent)
 
 
 def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_policy):
