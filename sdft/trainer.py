@@ -123,7 +123,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
-        self._pipeline = Pipeline(
+        self.pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent, lead),
             weights=lambda: student_weights(self.model),
             jobs_of=self._jobs_of,
@@ -154,7 +154,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
         self.policy.forget()  # the weights are others than in the last batch
         with whole(self.model):
-            episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
+            episodes = self.pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
         if self._over_all(sum(map(learnable, results))) == 0:
             raise RuntimeError(
