@@ -30,9 +30,7 @@ UNSEEN = (
 SEEDS_BETWEEN = 100_000
 """Between the first training episodes of one training seed and the next."""
 
-ALL_GATES_OFF: dict[str, Any] = {
-    "skip_right": False, "min_divergence": 0.0, "min_confidence": 0.0, "until_wrong": False,
-}  # fmt: skip
+ALL_GATES_OFF: dict[str, Any] = {"skip_right": False, "min_divergence": 0.0, "min_confidence": 0.0}
 """The settings of a training run without gates."""
 
 
