@@ -29,6 +29,8 @@ class Message:
     text: str
     images: tuple[Any, ...] = ()
     """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
+    head: int | None = field(default=None, compare=False)
+    """Characters of `text` before what happened so far and the page; None: all of them."""
 
 
 Conversation: TypeAlias = Sequence[Message]

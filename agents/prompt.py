@@ -199,15 +199,21 @@ def demonstration(action: Any) -> str:
     return DEMONSTRATION.format(action=compact(action))
 
 
-def with_told(messages: Conversation, told: str) -> tuple[Message, ...]:
+def with_told(messages: Conversation, told: str, *, page: bool = True) -> tuple[Message, ...]:
     """Return the conversation with a text at the end of the user's last message: what only a teacher is told.
+
+    Args:
+        messages: what the student sees.
+        told: the text.
+        page: whether the teacher sees what happened so far and the page as text, too.
 
     Raises:
         ValueError: there is no user message.
     """
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":
-            taught = replace(messages[index], text=f"{messages[index].text}\n\n{told}")
+            text = messages[index].text if page else messages[index].text[: messages[index].head]
+            taught = replace(messages[index], text=f"{text}\n\n{told}")
             return (*messages[:index], taught, *messages[index + 1 :])
     raise ValueError("The conversation has no user message to put the demonstration in.")
 
@@ -229,11 +235,12 @@ class _Draft:
 
     def messages(self, number: int) -> tuple[Message, ...]:
         """The conversation with the `number` most important lines of the page."""
-        text = "\n".join([*self.first, *(aside for _, aside in self.asides)])
+        head = "\n".join(self.first)
+        text = "\n".join([head, *(aside for _, aside in self.asides)])
         if self.lines is not None:
             text = f"{text}\n\nPage:\n{render(self.lines, self.order, number)}"
         turns = [turn for example in self.examples for turn in example.turns()]
-        return (*turns, Message("user", text, self.images))
+        return (*turns, Message("user", text, self.images, len(head)))
 
 
 def _fit(

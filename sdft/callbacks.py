@@ -9,6 +9,7 @@ from transformers import TrainerCallback
 
 from sdft.adapter import save_adapter
 from sdft.metrics import MetricsLog
+from sdft.processes import is_first
 from sdft.settings import TrainSettings
 
 
@@ -28,11 +29,15 @@ class Clock(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Stop when the time is up."""
-        if self.minutes is None or state.global_step >= state.max_steps:
+        if state.global_step >= state.max_steps:
             return
-        if self.log.all_seconds(2)["total"] >= 60 * self.minutes:
+        if self.is_up():
             control.should_training_stop = control.should_save = True
             self.cut_off = True
+
+    def is_up(self) -> bool:
+        """Has the run had its time?"""
+        return self.minutes is not None and self.log.all_seconds(2)["total"] >= 60 * self.minutes
 
 
 class Snapshots(TrainerCallback):
@@ -51,7 +56,7 @@ class Snapshots(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save one."""
-        if state.global_step % self.every == 0:
+        if state.global_step % self.every == 0 and is_first():
             about = {**self.about, "steps": state.global_step}
             save_adapter(kwargs["model"], self.folder / f"step-{state.global_step}", about)
 

@@ -22,7 +22,12 @@ class Gates:
 
 
 def passed(
-    gates: Gates, teacher: torch.Tensor, student: torch.Tensor, mask: torch.Tensor, right: torch.Tensor
+    gates: Gates,
+    teacher: torch.Tensor,
+    student: torch.Tensor,
+    mask: torch.Tensor,
+    right: torch.Tensor,
+    free: torch.Tensor,
 ) -> tuple[torch.Tensor, dict[str, int]]:
     """Return what of the loss mask the gates let through, and what each of them left out.
 
@@ -32,6 +37,7 @@ def passed(
         student: the same.
         mask: (B, C), 1 for tokens with a loss.
         right: (B,), whether the student did what the demonstration says.
+        free: (B, C), whether there was a choice. A row that is left with forced tokens alone is left out.
 
     Returns:
         The new mask (B, C), and `right`, `divergence` (rows) and `confidence` (tokens).
@@ -46,6 +52,8 @@ def passed(
         alike = (divergence < gates.min_divergence) & mask.any(-1)
         done = right & mask.any(-1) if gates.skip_right else torch.zeros_like(right)
         unsure = (teacher.amax(-1).exp() < gates.min_confidence) & mask.bool()
-        kept = mask * ~(alike | done)[:, None] * ~unsure
+        sure = mask * ~unsure
+        emptied = unsure.any(-1) & ~(sure.bool() & free).any(-1)
+        kept = sure * ~(alike | done | emptied)[:, None]
     left_out = {"right": done, "divergence": alike, "confidence": unsure}
     return kept, {name: int(what.sum()) for name, what in left_out.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
+from sdft.contexts.context import Context, Told
+from sdft.contexts.lessons import Lessons
 from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
@@ -44,7 +46,8 @@ def train_grpo(
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train.train`."""
     groups = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in groups], "seed": [job.seed for job in groups]})
-    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps) as rollouts:
+    size, most = settings.episodes_per_step, settings.rollout_batch
+    with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
 
         def make(options: dict[str, Any]) -> EpisodeGRPOTrainer:
             return EpisodeGRPOTrainer(
@@ -125,7 +128,7 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         """Steps to learn from and the advantage of each: of episodes with one, as far as there are such."""
         found: list[tuple[Sample, float]] = []
         for result, gain in zip(results, gains, strict=True):
-            found += [(sample, gain) for sample in samples_of([result], self.policy)]
+            found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((_Untold(),)))]
         if not found:
             outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
             raise RuntimeError(
@@ -184,6 +187,16 @@ def advantages(results: Sequence[Result], group_size: int) -> list[float]:
             told = spread > 0 and not np.isnan(reward)
             found.append(float((reward - judged.mean()) / (spread + 1e-4)) if told else 0.0)
     return found
+
+
+class _Untold(Context):
+    """Nothing is told, and every step is learned from."""
+
+    name: ClassVar[str] = "untold"
+
+    def tell(self, result: Result, index: int) -> Told:
+        """Tell nothing."""
+        return Told("")
 
 
 def _reward_of_episode(**_: Any) -> list[float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from browser_env import Outcome
+from sdft.contexts.recording import load_recordings
 from sdft.retention import drift, perplexity
 from sdft.rollouts import Job
 from sdft.settings import TrainSettings
@@ -76,7 +77,8 @@ def evaluate_heldout(
     if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
         return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf)
     first = settings.first_evaluation_seed
-    tasks = (*settings.tasks, *settings.evaluate_tasks)
+    trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
+    tasks = list(dict.fromkeys((*trained, *settings.evaluate_tasks)))
     jobs = [Job(task, seed) for task in tasks for seed in range(first, first + settings.evaluate_seeds)]
     results = rollouts.run(agent, jobs)
     solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}

@@ -17,6 +17,7 @@ from transformers import Trainer
 
 from agents.policies.transformers import TransformersPolicy
 from browser_env.episode import write_atomically
+from sdft.processes import is_first
 from sdft.settings import TrainSettings
 
 ROWS = 64
@@ -78,23 +79,26 @@ class Rehearsing(Trainer):
         return loss + self.rehearsal.weight * forgotten
 
 
-def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path) -> Rehearsal | None:
-    """Return what a run rehearses, or None; the texts are written now, by the untrained model, if they aren't yet."""
+def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
+    """Return what a run rehearses, or None.
+
+    The texts are written now, by the untrained model, unless the run has begun: what an earlier start left that came
+    to nothing may be another model's.
+    """
     if not settings.rehearsal:
         return None
-    texts = own_texts(policy, folder / "rehearsal.json", settings.seed)
+    path = folder / "rehearsal.json"
+    if begun and path.exists():
+        texts = torch.tensor(json.loads(path.read_text(encoding="utf8")))
+    else:
+        texts = own_texts(policy, settings.seed)
+        if is_first():
+            write_atomically(path, json.dumps(texts.tolist()))
     return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
 
 
-def own_texts(
-    policy: TransformersPolicy, path: Path, seed: int, *, rows: int = ROWS, length: int = LENGTH
-) -> torch.Tensor:
-    """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on.
-
-    They are kept in a file, for a run that is resumed.
-    """
-    if path.exists():
-        return torch.tensor(json.loads(path.read_text(encoding="utf8")))
+def own_texts(policy: TransformersPolicy, seed: int, *, rows: int = ROWS, length: int = LENGTH) -> torch.Tensor:
+    """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on."""
     tokenizer = policy.tokenizer
     start = tokenizer.get_vocab().get(SEPARATOR)
     if start is None:
@@ -108,6 +112,5 @@ def own_texts(
             attention_mask=torch.ones((rows, 1), device=device, dtype=torch.long),
             do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=length - 1, min_new_tokens=length - 1,
         )  # fmt: skip
-    write_atomically(path, json.dumps(written.tolist()))
     texts: torch.Tensor = written.cpu()
     return texts

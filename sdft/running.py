@@ -21,6 +21,7 @@ from sdft.metrics import MetricsLog, Progress
 from sdft.processes import is_first
 from sdft.rehearsal import rehearsal_of
 from sdft.settings import CHANGEABLE, SDFT_ONLY, TrainSettings
+from sdft.teacher import STUDENT, activate
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
 """Makes the trainer from the options that every way shares: model, peft_config, processing_class and callbacks. Where
@@ -54,13 +55,13 @@ def run_training(
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(log, settings.minutes)
     callbacks = [clock, log, *keepers(settings, folder, base)]
-    rehearsal = rehearsal_of(settings, policy, folder)
+    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
     trainer = make({**student(policy, settings), "processing_class": policy.tokenizer, "callbacks": callbacks})
     trainer.rehearsal = rehearsal
     trainer.remove_callback(PrinterCallback)
     trainer.seconds.update(log.seconds)
     log.seconds = trainer.seconds
-    trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
+    go_on(trainer, clock, None if last is None else checkpoint(checkpoints, last))
     summary = summary_of(settings, base, trainer, clock, log, last)
     save_adapter(trainer.model, folder / "adapter", summary)
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
@@ -76,6 +77,16 @@ def going_on_from(folder: Path, *, resume: bool) -> int | None:
     if not resume and (last is not None or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     return last
+
+
+def go_on(trainer: Any, clock: Clock, last: Path | None) -> None:
+    """Train, from the beginning or from a checkpoint; a run whose time was up before that has ended there."""
+    if last is None or not clock.is_up():
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        return
+    trainer._load_from_checkpoint(str(last))
+    activate(trainer.model, STUDENT)
+    clock.cut_off = True
 
 
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:

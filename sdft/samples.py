@@ -46,7 +46,12 @@ class Sample:
 
 
 def samples_of(
-    results: Sequence[Result], policy: TransformersPolicy, lessons: Lessons | None = None, batch: int = 0
+    results: Sequence[Result],
+    policy: TransformersPolicy,
+    lessons: Lessons | None = None,
+    batch: int = 0,
+    *,
+    teacher_page: bool = True,
 ) -> list[Sample]:
     """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
@@ -55,6 +60,7 @@ def samples_of(
         policy: whose tokenizer writes the teacher's prompts.
         lessons: what the teacher is told; by default the oracle's actions.
         batch: number of the batch, from 0.
+        teacher_page: as in `TrainSettings`.
     """
     lessons = lessons or Lessons((Oracle(),))
     heard = [result for result in results if learnable(result)]
@@ -65,7 +71,7 @@ def samples_of(
             if lesson is None or not completion.token_ids:
                 continue
             messages = step.decision.messages
-            taught = policy.prompt(with_told(messages, lesson.text))
+            taught = policy.prompt(with_told(messages, lesson.text, page=teacher_page or lesson.action is None))
             rows.append(
                 Sample(
                     env_id=result.job.env_id,

@@ -1,4 +1,4 @@
-"""Settings of a training run. Every default was measured on MiniWoB++ with a 135M model; see docs/learning.md."""
+"""Settings of a training run. How the defaults were found is in docs/learning.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.vision import MAX_IMAGE_SIDE
 from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
 
-SDFT_ONLY = ("rollout_workers", "evaluate_every")
+SDFT_ONLY = ("rollout_workers", "evaluate_every", "lead")
 """Settings that other ways to train can't follow."""
 
 CHANGEABLE = (
@@ -90,6 +90,9 @@ class TrainSettings(BaseModel):
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
+    teacher_page: bool = True
+    """Show the teacher what the student sees of what happened so far and of the page where it is told an action. False
+    leaves it the goal and the demonstration, and nothing that leads it astray."""
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)

@@ -29,10 +29,11 @@ from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.checkpoints import WholeCheckpoints
+from sdft.loading import load_policy
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Rollouts
-from sdft.running import run_training
+from sdft.running import going_on_from, run_training
 from sdft.samples import choose, samples_of
 from sdft.scoring import make_ready, packed_logits
 from sdft.settings import TrainSettings
@@ -121,11 +122,11 @@ def train_sft(
         resume: the same.
         progress: the same.
     """
-    policy = policy or TransformersPolicy(settings.model)
+    policy = policy or load_policy(settings)
     collected = 0.0
     if rows is None:
         rows = Path(out) / "rows.jsonl"
-        if not rows.exists():
+        if going_on_from(Path(out), resume=resume) is None or not rows.exists():
             start = time.perf_counter()
             collect(settings, policy, rows)
             collected = time.perf_counter() - start

@@ -26,7 +26,7 @@ from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rehearsal import rehearsal_of
 from sdft.rollouts import Job, Rollouts
-from sdft.running import going_on_from, settle, summary_of
+from sdft.running import go_on, going_on_from, settle, summary_of
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -74,8 +74,11 @@ def train(
     checkpoints = folder / "checkpoints"
     last = going_on_from(folder, resume=resume)
     check_reporters(settings.report_to)
-    if settings.evaluate_every:
-        check_alone("evaluate_every")
+    for name in ("evaluate_every", "minutes", "enrich"):
+        if getattr(settings, name):
+            check_alone(name)
+    if "hindsight" in settings.contexts:
+        check_alone('the context "hindsight"')
     lessons = make_lessons(settings, folder, batch=last or 0)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
@@ -88,7 +91,7 @@ def train(
         "max_episode_steps": settings.max_episode_steps,
         "screenshot": policy.sees_images and settings.vision != "none",
     }
-    rehearsal = rehearsal_of(settings, policy, folder)
+    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
     learner = student(policy, settings)
     with (
         reporting(settings.report_to, folder / "logs"),
@@ -103,9 +106,10 @@ def train(
             lead=settings.lead,
             lessons=lessons,
             mean_over=settings.mean_over,
+            teacher_page=settings.teacher_page,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
-            least_first_divergence=settings.least_first_divergence,
+            least_first_divergence=None if last else settings.least_first_divergence,
             **learner,
             processing_class=policy.tokenizer if policy.processor is None else policy.processor,
             args=_arguments(settings, checkpoints),
@@ -122,7 +126,7 @@ def train(
             manager = CheckpointManager(trainer, agent, rollouts, settings, log, resumed_at=last)
             trainer.add_callback(manager)
         if manager is None or not manager.stopped:
-            trainer.train(resume_from_checkpoint=None if last is None else str(checkpoint(checkpoints, last)))
+            go_on(trainer, clock, None if last is None else checkpoint(checkpoints, last))
         if manager is not None:
             manager.restore_best()
     summary = summary_of(settings, base, trainer, clock, log, last)

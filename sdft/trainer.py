@@ -83,9 +83,11 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
         mean_over: whether rows or tokens count the same in the loss.
+        teacher_page: as in `TrainSettings`.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
-        least_first_divergence: nats a token between teacher and student before the first step, below which it stops.
+        least_first_divergence: nats a token between teacher and student before the first step, below which it stops;
+            None in a run that is gone on with, where it was measured.
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
 
     Raises:
@@ -103,9 +105,10 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lessons: Lessons | None = None,
         args: SDFTConfig,
         mean_over: Literal["rows", "tokens"] = "rows",
+        teacher_page: bool = True,
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
-        least_first_divergence: float = 0.0,
+        least_first_divergence: float | None = 0.0,
         **options: Any,
     ) -> None:
         if args is None:
@@ -119,19 +122,23 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._lessons = lessons or Lessons((Oracle(),))
         self._mean_over = mean_over
         self._teacher_temperature = teacher_temperature
+        self._teacher_page = teacher_page
         self._gates = gates
         self._least_first_divergence = least_first_divergence
         super().__init__(args=args, **options)
         self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
+        rank = [self.accelerator.process_index] if self.accelerator.process_index else []
         self.pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent, lead),
             weights=lambda: student_weights(self.model),
             jobs_of=self._jobs_of,
-            seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS]).integers(2**31)),
+            seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
         self._failed = 0
+        self._to_compare = True
+        """Is it still to be found out how far the teacher is from the student, before anything is learned?"""
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -160,7 +167,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             episodes = self.pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
         self._count_failed(results)
-        samples = samples_of(results, self.policy, self._lessons, self.state.global_step)
+        samples = samples_of(
+            results, self.policy, self._lessons, self.state.global_step, teacher_page=self._teacher_page
+        )
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         batch: dict[str, Any] = collate(
@@ -283,8 +292,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         logits: DistillationLogits = distillation_logits
         self._check_first_divergence(logits)
         mask, left_out = passed(
-            self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"]
-        )
+            self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"],
+            inputs["allowed"].sum(-1) > 1,
+        )  # fmt: skip
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
         if not mask.any():
@@ -317,7 +327,8 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         Raises:
             NothingToTeach: it is not.
         """
-        if self.state.global_step > 0:
+        least = self._least_first_divergence
+        if not self._to_compare or least is None:
             return
         with torch.no_grad():
             teacher = torch.log_softmax(logits.teacher_logits, -1)
@@ -325,14 +336,15 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
             total = self._over_all(float((divergence * logits.loss_mask).sum()))
         tokens = self._over_all(float(logits.loss_mask.sum()))
-        if tokens == 0:
+        if tokens == 0:  # nothing was told about this batch
             return
+        self._to_compare = False
         mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
-        if mean < self._least_first_divergence:
+        if mean < least:
             raise NothingToTeach(
                 f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
-                f"least {self._least_first_divergence:g} are wanted): there is nothing to learn. The demonstration is "
+                f"least {least:g} are wanted): there is nothing to learn. The demonstration is "
                 "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, the teacher "
                 "follows it too slowly (teacher_rate). least_first_divergence=0 trains all the same."
             )

@@ -101,7 +101,7 @@ def loss_of(trainer, case, right=None):
         teacher_logits=teacher.masked_fill(~allowed, FORBIDDEN),
     )
     right = torch.zeros(ROWS, dtype=torch.bool) if right is None else torch.tensor(right)
-    inputs = {"old_per_token_logps": old, "right": right}
+    inputs = {"old_per_token_logps": old, "right": right, "allowed": allowed}
     return float(trainer._compute_self_distillation_loss(trainer.model, inputs, logits))
 
 
@@ -145,15 +145,19 @@ def test_gates_leave_out_what_they_say_and_count_it():
     student = teacher.clone()
     student[1, 0, 2] = 0.0
     nobody = torch.zeros(2, dtype=torch.bool)
+    free = torch.ones(2, 3, dtype=torch.bool)
     whole = {"right": 0, "divergence": 0, "confidence": 0}
-    assert [one.tolist() if i == 0 else one for i, one in enumerate(passed(Gates(), teacher, student, mask, nobody))] == [
+    assert [one.tolist() if i == 0 else one for i, one in enumerate(passed(Gates(), teacher, student, mask, nobody, free))] == [
         mask.tolist(), whole,
     ]  # fmt: skip
-    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody)
+    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, free)
     assert (kept.tolist(), counts) == ([[1, 0, 0], [1, 1, 1]], {**whole, "confidence": 1})
-    kept, counts = passed(Gates(min_divergence=0.1), teacher, student, mask, nobody)
+    free[0, 0] = False
+    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, free)
+    assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "confidence": 1})
+    kept, counts = passed(Gates(min_divergence=0.1), teacher, student, mask, nobody, free)
     assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "divergence": 1})
-    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, torch.tensor([False, True]))
+    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, torch.tensor([False, True]), free)
     assert (kept.tolist(), counts) == ([[1, 1, 0], [0, 0, 0]], {**whole, "right": 1})
 
 

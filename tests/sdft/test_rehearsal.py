@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.grpo import GRPOSettings, train_grpo
-from sdft.rehearsal import Rehearsal, own_texts
+from sdft.rehearsal import Rehearsal, own_texts, rehearsal_of
 from sdft.sft import collect, train_sft
 from sdft.train import train
 
@@ -18,13 +18,26 @@ def copied(policy):
     return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
 
 
-def test_the_texts_are_the_models_own_and_stay(tiny_policy, tmp_path):
-    path = tmp_path / "rehearsal.json"
-    texts = own_texts(tiny_policy, path, seed=1, rows=4, length=6)
+def test_the_texts_are_the_models_own(tiny_policy):
+    texts = own_texts(tiny_policy, seed=1, rows=4, length=6)
     assert texts.shape == (4, 6)
     assert len({tuple(text) for text in texts.tolist()}) == 4
-    assert torch.equal(own_texts(tiny_policy, path, seed=2), texts), "a resumed run has the same"
-    assert not torch.equal(own_texts(tiny_policy, tmp_path / "other.json", seed=2, rows=4, length=6), texts)
+    assert not torch.equal(own_texts(tiny_policy, seed=2, rows=4, length=6), texts)
+
+
+def test_a_run_that_has_begun_keeps_its_texts_and_a_new_one_writes_its_own(
+    tiny_policy, settings, tmp_path, monkeypatch
+):
+    written = [torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)]
+    monkeypatch.setattr("sdft.rehearsal.own_texts", lambda policy, seed: written.pop())
+    chosen = settings.model_copy(update={"rehearsal": 0.1})
+    path = tmp_path / "rehearsal.json"
+    rehearsal_of(chosen, tiny_policy, tmp_path, begun=False)
+    assert json.loads(path.read_text()) == [[0, 0, 0], [0, 0, 0]]
+    rehearsal_of(chosen, tiny_policy, tmp_path, begun=True)
+    assert len(written) == 1
+    rehearsal_of(chosen, tiny_policy, tmp_path, begun=False)
+    assert json.loads(path.read_text()) == [[1, 1, 1], [1, 1, 1]], "what an earlier start left may be another model's"
 
 
 def test_the_divergence_is_that_from_the_untrained_model(tiny_policy):

@@ -19,6 +19,7 @@ from sdft.settings import TrainSettings
 SETTINGS = TrainSettings(
     tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=3, episodes_per_step=4, max_rows=4,
     max_episode_steps=1, lora_rank=4, learning_rate=5e-3, warmup_steps=0, checkpoint_every=2, teacher_rate=0.1,
+    rehearsal=0.1, snapshot_every=1,
 )  # fmt: skip
 
 
@@ -36,12 +37,12 @@ def main(out: Path) -> None:
     wrote: list[Path] = []
     save_adapter = sdft.train.save_adapter
 
-    def watched(results: Any, policy: Any) -> Any:
+    def watched(results: Any, *more: Any) -> Any:
         jobs.append([(result.job.env_id, result.job.seed) for result in results])
         if not is_first() and len(jobs) == 2:
             for result in results:
                 result.trainable = False
-        found = samples_of(results, policy)
+        found = samples_of(results, *more)
         rows.append(len(found))
         return found
 
