@@ -60,6 +60,7 @@ def main(
             if last is None
             else f"Going on from step {last} of {steps}, by the last checkpoint in {out / 'checkpoints'}."
         )
+    from sdft.rollouts import RolloutError
     from sdft.train import train
 
     try:
@@ -67,7 +68,7 @@ def main(
             summary = train(
                 settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip
-    except ValueError as error:
+    except (ValueError, RolloutError) as error:
         console.print(str(error), style="red")
         return 1
     if not is_first():

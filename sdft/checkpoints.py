@@ -160,6 +160,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
     def _go_back(self, reason: str) -> None:
         assert self.best is not None
         self.restore_best()
+        self._trainer.pipeline.forget()
         saved = checkpoint(self._folder, self.best.step) / "optimizer.pt"
         optimizer, schedule = self._trainer.optimizer, self._trainer.lr_scheduler
         optimizer.load_state_dict(torch.load(saved, map_location="cpu", weights_only=True))

@@ -66,6 +66,10 @@ def layout_of(settings: TrainSettings) -> Layout:
         policy_workers=settings.policy_workers,
         browser=settings.browser_resources,
         policy=settings.policy_resources,
+        start_timeout=settings.rollout_start_timeout,
+        call_timeout=settings.rollout_call_timeout,
+        patience=settings.rollout_patience,
+        episode_timeout=settings.rollout_episode_timeout,
     )
 
 

@@ -131,7 +131,10 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
             found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((_Untold(),)))]
         if not found:
             outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
-            raise RuntimeError(f"No step of this batch can be learned from: the environment failed. {outcomes}")
+            raise RuntimeError(
+                f"No step of this batch can be learned from: the environment failed ({'; '.join(outcomes)}). When "
+                "that is mended, the same run with resume=True goes on from the last checkpoint."
+            )
         telling = [pair for pair in found if pair[1]] or found
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self._settings.max_rows, rng)

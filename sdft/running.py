@@ -20,7 +20,7 @@ from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
 from sdft.processes import is_first
 from sdft.rehearsal import rehearsal_of
-from sdft.settings import SDFT_ONLY, TrainSettings
+from sdft.settings import CHANGEABLE, SDFT_ONLY, TrainSettings
 from sdft.teacher import STUDENT, activate
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
@@ -101,7 +101,7 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():
         old = json.loads(path.read_text(encoding="utf8"))
-        others = [name for name in new if name != "report_to" and new[name] != old.get(name, new[name])]
+        others = [name for name in new if name not in CHANGEABLE and new[name] != old.get(name, new[name])]
         if others:
             told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
             raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")

@@ -15,6 +15,11 @@ from sdft.rollouts.layout import Resources
 SDFT_ONLY = ("rollout_workers", "evaluate_every", "lead")
 """Settings that other ways to train can't follow."""
 
+CHANGEABLE = (
+    "report_to", "rollout_start_timeout", "rollout_call_timeout", "rollout_patience", "rollout_episode_timeout",
+)  # fmt: skip
+"""Settings that may be others when a run goes on: they say nothing about what is learned."""
+
 
 class TrainSettings(BaseModel):
     """What a training run does. Frozen, and saved beside the adapter."""
@@ -149,6 +154,15 @@ class TrainSettings(BaseModel):
     the model; it loads each version of the adapter from `rollout_engine_folder`."""
     rollout_engine_folder: str | None = None
     """Folder that policy workers and `rollout_engine` share."""
+    rollout_start_timeout: float = Field(default=300.0, gt=0)
+    """Seconds in which a worker must have started, model included. This and the three below are limits of workers:
+    without meaning with `rollout_workers=0`. A run may go on with others."""
+    rollout_call_timeout: float = Field(default=120.0, gt=0)
+    """Seconds that one call of a policy worker's model may take, after which another policy worker is asked."""
+    rollout_patience: float = Field(default=300.0, gt=0)
+    """Seconds for which policy workers that do not answer are asked again, before the episode is `env_error`."""
+    rollout_episode_timeout: float = Field(default=600.0, gt=0)
+    """Seconds that an episode in a browser worker may take."""
     evaluate_every: int = Field(default=0, ge=0)
     """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
     With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,

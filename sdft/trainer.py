@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ from sdft.images import Seen, model_inputs
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.rehearsal import Rehearsing
-from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
+from sdft.rollouts import Generator, Job, LocalGenerator, Result, RolloutError, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, learnable, samples_of
@@ -50,6 +50,8 @@ from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 FORBIDDEN = -1e9
 """Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
 
+MOST_FAILED = 3
+"""Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
 
 _ACTIONS = 1
 """Tells the seeds of a step's actions from those of its choice of rows."""
@@ -128,12 +130,13 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
         rank = [self.accelerator.process_index] if self.accelerator.process_index else []
-        self._pipeline = Pipeline(
+        self.pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent, lead),
             weights=lambda: student_weights(self.model),
             jobs_of=self._jobs_of,
             seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
+        self._failed = 0
         self._to_compare = True
         """Is it still to be found out how far the teacher is from the student, before anything is learned?"""
         self.seconds = {"rollout": 0.0, "learn": 0.0}
@@ -161,13 +164,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
         self.policy.forget()  # the weights are others than in the last batch
         with whole(self.model):
-            episodes = self._pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
+            episodes = self.pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
-        if self._over_all(sum(map(learnable, results))) == 0:
-            raise RuntimeError(
-                "No step of this batch can be learned from: the environment failed. "
-                f"Outcomes: {sorted({f'{r.outcome} {r.detail}'.strip() for r in results})}."
-            )
+        self._count_failed(results)
         samples = samples_of(
             results, self.policy, self._lessons, self.state.global_step, teacher_page=self._teacher_page
         )
@@ -192,6 +191,21 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self.seconds["rollout"] += time.perf_counter() - start
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
         return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
+
+    def _count_failed(self, results: Sequence[Result]) -> None:
+        """Count the batches in a row in which the environment failed in every episode. Such a one teaches nothing.
+
+        Raises:
+            RolloutError: there are too many of them.
+        """
+        self._failed = 0 if self._over_all(sum(map(learnable, results))) else self._failed + 1
+        if self._failed == min(MOST_FAILED, self.state.max_steps):
+            outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
+            raise RolloutError(
+                f"No step of the last {self._failed} batches can be learned from: the environment failed "
+                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) goes on "
+                "from the last checkpoint."
+            )
 
     def _jobs_of(self, number: int) -> list[Job]:
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""

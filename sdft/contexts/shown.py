@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from browser_env.actions import parse_action
 from browser_env.episode import write_atomically
@@ -42,7 +42,7 @@ class Demonstrations(Context):
 
     def add(self, recording: Recording) -> None:
         """Add an episode that reached its goal."""
-        self._of(recording.env_id, recording.goal).append(recording)
+        self._recordings.setdefault((_environment(recording.env_id), recording.goal), []).append(recording)
 
     def can_speak(self, env_id: str) -> bool:
         """Is there an episode of the task?"""
@@ -64,7 +64,7 @@ class Demonstrations(Context):
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""
-        return self._recordings.setdefault((_environment(env_id), goal), [])
+        return self._recordings.get((_environment(env_id), goal), [])
 
 
 class Hindsight(Demonstrations):
@@ -88,10 +88,9 @@ class Hindsight(Demonstrations):
             self._keep(recording)
         if path is None or not path.exists():
             return
-        lines = [line for line in path.read_text(encoding="utf8").split("\n") if line.endswith("}")]
-        lines = [line for line in lines if json.loads(line)["batch"] < batch]
-        write_atomically(path, "".join(line + "\n" for line in lines))
-        for line in lines:
+        known = _lines_before(path, batch)
+        write_atomically(path, "".join(json.dumps(line) + "\n" for line in known))
+        for line in known:
             self._keep(_read(line))
 
     def can_speak(self, env_id: str) -> bool:
@@ -108,8 +107,8 @@ class Hindsight(Demonstrations):
 
     def _keep(self, recording: Recording) -> bool:
         """Add it unless there are enough that are no longer; is it among those that are kept?"""
+        self.add(recording)
         known = self._of(recording.env_id, recording.goal)
-        known.append(recording)
         known.sort(key=lambda one: len(one.steps))
         del known[KEPT:]
         return recording in known
@@ -126,7 +125,20 @@ def _written(recording: Recording, batch: int) -> str:
     return json.dumps({**about, "steps": steps})
 
 
-def _read(line: str) -> Recording:
-    data = json.loads(line)
+def _lines_before(path: Path, batch: int) -> list[dict[str, Any]]:
+    """Return the lines of earlier batches. What follows one that a kill cut off was written later than it."""
+    lines = []
+    for text in path.read_text(encoding="utf8").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if line["batch"] >= batch:
+            break
+        lines.append(line)
+    return lines
+
+
+def _read(data: dict[str, Any]) -> Recording:
     steps = tuple(Shown(step["observation"], parse_action(step["action"])) for step in data["steps"])
     return Recording(data["env_id"], data["goal"], data["seed"], steps)

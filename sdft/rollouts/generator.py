@@ -55,6 +55,9 @@ class Generator(Protocol):
             RolloutError: it can't be made.
         """
 
+    def forget(self, number: int) -> None:
+        """Drop a batch that was asked for: it will not be collected, and may be asked for again."""
+
     def close(self) -> None:
         """End what is under way."""
 
@@ -92,6 +95,10 @@ class LocalGenerator:
         results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds = time.monotonic() - start
         return Batch(results, self._rollouts.books - before, seconds, waited=seconds)
+
+    def forget(self, number: int) -> None:
+        """As `Generator.forget`."""
+        del self._asked[number]
 
     def close(self) -> None:
         """As `Generator.close`; there is nothing."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
 
@@ -185,16 +188,15 @@ class _Engine:
         return about(self.policy, self.policy.name, self._tokenizer, None)
 
     def use(self, version: int, weights: bytes) -> None:
-        name = f"selfsurf_{version}"
+        # The server may hold the same version of another run.
+        name = f"selfsurf_{version}_{hashlib.sha256(weights).hexdigest()[:8]}"
         if name not in self._loaded:
-            folder = Path(self._engine.folder) / name
-            folder.mkdir(parents=True, exist_ok=True)
-            self._engine.lora.save_pretrained(str(folder))
-            (folder / "adapter_model.safetensors").write_bytes(weights)
-            self._tell("load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+            self._write(self._folder(name), weights)
+            self._tell("load_lora_adapter", {"lora_name": name, "lora_path": str(self._folder(name))}, done="already")
             self._loaded.append(name)
             for old in self._loaded[:-2]:
-                self._tell("unload_lora_adapter", {"lora_name": old})
+                self._tell("unload_lora_adapter", {"lora_name": old}, done="found")
+                shutil.rmtree(self._folder(old), ignore_errors=True)
             self._loaded = self._loaded[-2:]
         self.policy.adapter = name
 
@@ -209,8 +211,26 @@ class _Engine:
                 )
         return completions
 
-    def _tell(self, what: str, body: dict[str, str]) -> None:
-        """Call vLLM's own endpoints for adapters; one that is loaded (or gone) already is as good."""
+    def _folder(self, name: str) -> Path:
+        return Path(self._engine.folder) / name
+
+    def _write(self, folder: Path, weights: bytes) -> None:
+        """Write an adapter. Its folder is whole or not there: other policy workers write it and the server reads it."""
+        if folder.exists():
+            return
+        made = folder.with_name(f"{folder.name}.{uuid4().hex}")
+        made.mkdir(parents=True)
+        self._engine.lora.save_pretrained(str(made))
+        (made / "adapter_model.safetensors").write_bytes(weights)
+        try:
+            made.rename(folder)
+        except OSError:
+            shutil.rmtree(made)
+            if not folder.exists():  # else another policy worker was sooner
+                raise
+
+    def _tell(self, what: str, body: dict[str, str], *, done: str) -> None:
+        """Call one of vLLM's own endpoints for adapters; `done`: in its refusal of what another worker has done."""
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get("VLLM_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
@@ -219,7 +239,7 @@ class _Engine:
             urllib.request.urlopen(request, timeout=60).close()
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
-            if not (error.code in (400, 404) and ("already" in text or "found" in text)):
+            if error.code not in (400, 404) or done not in text:
                 raise PolicyError(f"{what} of {body['lora_name']}: {error.code} {text[:200]}") from error
         except OSError as error:
             raise PolicyError(f"{what} of {body['lora_name']}: {error}") from error

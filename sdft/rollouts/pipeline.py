@@ -52,6 +52,15 @@ class Pipeline:
             self._request(later, self._jobs_of(later))
         return batch
 
+    def forget(self) -> None:
+        """Drop what was asked for ahead: the weights have been put back, and those that sample it are abandoned.
+
+        The next `batch` asks for it again, with the weights as they are then and the same seed.
+        """
+        for number in self._asked:
+            self._generator.forget(number)
+        self._asked.clear()
+
     def _request(self, number: int, jobs: list[Job]) -> None:
         if number not in self._asked:
             self._asked[number] = jobs

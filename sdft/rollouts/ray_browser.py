@@ -7,6 +7,7 @@ import contextlib
 import os
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class BrowserWorker:
             setup.agent_of(policy), self._environments, setup.contexts, setup.manner, prepare=self._prepare
         )
         self._weights: dict[int, list[Any]] = {}
+        self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
         self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
         self._under_way: list[tuple[Ask, Future[Result]]] = []
         self._stopping = False
@@ -83,12 +85,16 @@ class BrowserWorker:
             weights: a list with the reference to the weights that act.
         """
         self._weights[ask.version] = weights
-        for old in sorted(self._weights)[:-2]:
-            del self._weights[old]
+        self._playing[ask.version] += 1
         ended: Future[Result] = Future()
         self._asked.put((ask, ended))
         self._engine.wake()
-        return await asyncio.wrap_future(ended)
+        try:
+            return await asyncio.wrap_future(ended)
+        finally:
+            self._playing[ask.version] -= 1
+            if not self._playing[ask.version]:
+                del self._weights[ask.version], self._playing[ask.version]
 
     async def close(self) -> None:
         """Give up what is under way and close the browser."""

@@ -204,6 +204,11 @@ class RayGenerator:
         seconds = (order.ended or now) - (order.begun or start)
         return Batch(order.ledger.results(), books, seconds, waited=now - start)
 
+    def forget(self, number: int) -> None:
+        """As `Generator.forget`. Its episodes that are under way end in their workers, and go nowhere."""
+        with self._lock:
+            del self._orders[number]
+
     def ended(self, number: int) -> int:
         """How many episodes of a batch that is not collected yet have ended."""
         with self._lock:

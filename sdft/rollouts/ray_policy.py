@@ -132,7 +132,8 @@ class PolicyWorker:
         except Exception as error:
             if len(batch) > 1:  # it may be the fault of one of them
                 for call in batch:
-                    await self._answer([call])
+                    if not call.answer.done():
+                        await self._answer([call])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(error)
             return
@@ -244,8 +245,10 @@ class RemotePolicy:
                 if isinstance(error.cause, (PolicyError, ValueError)):
                     raise error.cause from None
                 why: Exception = error
-            except (errors.RayError, errors.GetTimeoutError) as error:
+            except errors.RayError as error:
                 why = error
+                if isinstance(error, errors.GetTimeoutError):
+                    self._ray.cancel(reference)  # so that it is not made any more if it waits behind others
             if time.monotonic() > end:
                 raise PolicyError(f"No policy worker has answered: {str(why).splitlines()[0]}") from why
             number += 1

@@ -23,6 +23,20 @@ def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
     assert meta["versions"]["torch"]
 
 
+def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
+    import sdft.train
+    from sdft.rollouts import RolloutError
+
+    def train(*_, **__):
+        raise RolloutError("The policy workers did not start: no room.")
+
+    monkeypatch.setattr(sdft.train, "train", train)
+    result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    assert "The policy workers did not start: no room." in result.output
+    assert "Traceback" not in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -169,6 +169,7 @@ def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered
     failed = played(open_task(FORM), in_turn(ORDER[0]))
     own.learn([failed], batch=0)
     assert own.tell(failed, 0) is None
+    assert not own._recordings, "what was only asked for takes no room"
     longer = played(open_task(FORM), in_turn(("click", "Name"), *ORDER), steps=5)
     longer.outcome = "solved"
     own.learn([longer], batch=1)
@@ -179,7 +180,7 @@ def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered
     assert told == Demonstrations([recording_of_result(ordered)], KINDS).tell(failed, 0) is not None
     assert [json.loads(line)["batch"] for line in path.read_text().splitlines()] == [1] + [2] * KEPT
     with path.open("a") as file:
-        file.write('{"batch": 3, "env')  # a kill
+        file.write('{"batch": 1, "steps": [{"action": {}')  # a kill
     again = Hindsight([], KINDS, path=path, batch=2)
     assert [len(one.steps) for one in again._of(longer.job.env_id, GOAL)] == [5]
     assert again.tell(failed, 0).action == '{"click":1}', "what the longer one did first"

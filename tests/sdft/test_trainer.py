@@ -245,6 +245,40 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, 
     assert steps == [1, 2, 3, 4]
 
 
+def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in_a_row(
+    tokenizer, tiny_policy, settings, tmp_path, monkeypatch
+):
+    from copy import deepcopy
+
+    from agents.policies.transformers import TransformersPolicy
+    from browser_env import EnvError
+    from browser_env.env import AsyncBrowserEnv
+    from sdft.rollouts import RolloutError
+
+    original, pristine = AsyncBrowserEnv.reset, deepcopy(tiny_policy.model)
+
+    async def broken(self, *, seed=None, options=None):
+        if seed > 0:  # of all batches after the first
+            raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    def rows():
+        return [json.loads(line)["rows"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+
+    chosen = settings.model_copy(update={"episodes_per_step": 2})
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
+    with pytest.raises(RolloutError, match=r"last 3 batches .*env_error The browser went away\.\).* --resume"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    first, *failed = rows()
+    assert first > 0
+    assert failed == [0, 0]
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", original)
+    train(chosen, tmp_path / "run", policy=TransformersPolicy(pristine, tokenizer), resume=True)
+    assert rows()[:2] == [first, 0]
+    assert all(count > 0 for count in rows()[2:])
+    assert len(rows()) == 4
+
+
 def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
     chosen = settings.model_copy(update={"tasks": ("MiniWoB/count-sides-v0",), "steps": 1})
     with pytest.raises(ValueError, match="Nobody can teach MiniWoB/count-sides-v0: there is no oracle for it"):

@@ -19,6 +19,9 @@ class Recorder:
     def request(self, number, jobs, seed):
         self.said.append(("request", number, jobs, seed))
 
+    def forget(self, number):
+        self.said.append(("forget", number))
+
     def collect(self, number):
         self.said.append(("collect", number))
         return Batch([], Books(), seconds=4.0, waited=1.0)
@@ -48,6 +51,18 @@ def test_ahead_a_batch_is_made_by_weights_one_step_older():
         ("publish", 0), ("request", 0, jobs_of(0), 100), ("collect", 0), ("request", 1, jobs_of(1), 101),
         ("publish", 1), ("collect", 1), ("request", 2, jobs_of(2), 102),
         ("publish", 2), ("collect", 2),
+    ]  # fmt: skip
+
+
+def test_what_was_asked_ahead_of_weights_that_were_put_back_is_asked_again_with_the_same_seed():
+    generator = Recorder(1)
+    pipeline = Pipeline(generator, weights=dict, jobs_of=jobs_of, seed_of=lambda number: 100 + number)
+    pipeline.batch(0, jobs_of(0), 3)
+    del generator.said[:]
+    pipeline.forget()
+    pipeline.batch(1, jobs_of(1), 3)
+    assert generator.said == [
+        ("forget", 1), ("publish", 1), ("request", 1, jobs_of(1), 101), ("collect", 1), ("request", 2, jobs_of(2), 102),
     ]  # fmt: skip
 
 
