@@ -1,5 +1,7 @@
 """The figures of a comparison, from the stages that are done, whoever did them.
 
+A training seed counts once all of its measurements are there; until then it is listed as unfinished.
+
 Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
 95% interval takes tasks and training seeds as given and draws episodes anew within them (`sdft.statistics`); how far
 training seeds differ is told apart, as the least and the greatest mean. Two arms are compared on the same episodes,
@@ -26,14 +28,18 @@ Episodes = dict[str, dict[tuple[int, int], bool]]
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
     """Return what `report.json` holds."""
     stages = Stages(out)
-    names = _arms(out)
+    begun = _arms(out)
+    names = {
+        name: [seed for seed in seeds if _is_measured(settings, stages, name, seed)] for name, seeds in begun.items()
+    }
     episodes = {name: _of_all_seeds(stages, name, settings.tasks, seeds) for name, seeds in names.items()}
     base = _retention(stages, "base")
     arms = {}
     for name, seeds in names.items():
         groups = {"trained": settings.training.tasks, "unseen": settings.unseen_tasks}
         arms[name] = {
-            "seeds": list(seeds),
+            "seeds": seeds,
+            "unfinished": [seed for seed in begun[name] if seed not in seeds],
             "tasks": {short(task): _rate({task: episodes[name][task]}) for task in settings.tasks},
             **{group: _rate({task: episodes[name][task] for task in tasks}) for group, tasks in groups.items()},
             "retention": [_change(_retention(stages, _at(name, seed)), base) for seed in seeds],
@@ -50,7 +56,7 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
 
 
 def _arms(out: Path) -> dict[str, tuple[int, ...]]:
-    """The arms that were measured, with their training seeds; the untrained ones have none and stand under 0."""
+    """The arms that were begun, with their training seeds; the untrained ones have none and stand under 0."""
     found: dict[str, tuple[int, ...]] = {}
     folders = sorted(
         (path for path in (out / "stages").iterdir() if path.is_dir() and path.name.partition("+")[0] in KINDS),
@@ -68,6 +74,14 @@ def _arms(out: Path) -> dict[str, tuple[int, ...]]:
 
 def _seeds(folder: Path) -> tuple[int, ...]:
     return tuple(sorted(int(path.name.removeprefix("seed-")) for path in folder.glob("seed-*")))
+
+
+def _is_measured(settings: LearnSettings, stages: Stages, name: str, seed: int) -> bool:
+    """Whether a training seed can count: success in all tasks and retention (but of the demonstrated) are known."""
+    wanted = [f"test/{short(task)}" for task in settings.tasks]
+    if name != "demonstrated":
+        wanted += ["perplexity", "questions"]
+    return all(stages.done(f"{_at(name, seed)}/{stage}") is not None for stage in wanted)
 
 
 def _at(name: str, seed: int) -> str:
@@ -91,8 +105,9 @@ def _of_all_seeds(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequen
 def _rate(episodes: Episodes) -> dict[str, Any]:
     """Mean success over tasks, its interval, and that of every training seed."""
     flags = {task: list(solved.values()) for task, solved in episodes.items() if solved}
+    missing = [short(task) for task in episodes if task not in flags]
     if not flags:
-        return {"success": None, "low": None, "high": None, "episodes": 0, "by_seed": {}}
+        return {"success": None, "low": None, "high": None, "episodes": 0, "missing_tasks": missing, "by_seed": {}}
     if len(episodes) == 1:
         (only,) = flags.values()
         low, high = wilson(sum(only), len(only))
@@ -107,7 +122,7 @@ def _rate(episodes: Episodes) -> dict[str, Any]:
         "low": low,
         "high": high,
         "episodes": sum(map(len, flags.values())),
-        "missing_tasks": [short(task) for task in episodes if task not in flags],
+        "missing_tasks": missing,
         "by_seed": by_seed,
     }
 
@@ -220,6 +235,7 @@ def _sequences(settings: LearnSettings, out: Path, stages: Stages, base: Mapping
             for when, turn in (("between", "first"), ("after", "second")):
                 turns[when] = at(f"{folder.name}/seed-{seed}/{turn}", seed)
             between, after = turns["between"]["first"]["success"], turns["after"]["first"]["success"]
-            kept = after / between if between and after is not None else None
+            whole = not any(turns[when]["first"]["missing_tasks"] for when in ("between", "after"))
+            kept = after / between if whole and between else None
             found[folder.name].append({"seed": seed, "kept": kept, **turns})
     return found

@@ -10,6 +10,7 @@ from typing import Any
 from browser_env.episode import write_atomically
 from scripts.benchmark.formats import NONE
 from scripts.benchmark.markdown import table
+from scripts.learn.arms import UNTRAINED
 from scripts.learn.curves import draw
 from scripts.learn.figures import figures
 from scripts.learn.settings import LearnSettings, short
@@ -70,7 +71,7 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 name,
-                ", ".join(map(str, arm["seeds"])) if arm["training"] else NONE,
+                _seeds(name, arm),
                 _rate(arm["trained"]),
                 f"{min(by_seed):.2f} to {max(by_seed):.2f}" if len(by_seed) > 1 else NONE,
                 _rate(arm["unseen"]),
@@ -85,6 +86,14 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def _seeds(name: str, arm: dict[str, Any]) -> str:
+    """The training seeds that count, and those that are not finished; an untrained arm has none."""
+    if name in UNTRAINED:
+        return "unfinished" if arm["unfinished"] else NONE
+    counted, unfinished = (", ".join(map(str, arm[which])) for which in ("seeds", "unfinished"))
+    return "; ".join(part for part in (counted, unfinished and f"unfinished: {unfinished}") if part)
 
 
 def _task_rows(found: dict[str, Any]) -> list[list[str]]:

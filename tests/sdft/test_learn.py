@@ -10,9 +10,11 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from scripts.benchmark.formats import NONE
 from scripts.cli import app
 from scripts.learn.arms import Arm, read_arms
 from scripts.learn.figures import figures
+from scripts.learn.report import arm_rows, markdown
 from scripts.learn.run import Comparison
 from scripts.learn.settings import default_settings, prepare_folder
 from sdft.questions import questions
@@ -179,40 +181,73 @@ def test_arms_are_read_from_the_command_line():
             read_arms(text, changes)
 
 
+def short_tasks(settings):
+    return [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.tasks]
+
+
+def write_stage(out, name, result):
+    path = out / "stages" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"result": result, "seconds": 1.0}))
+
+
+def write_episodes(out, name, tasks, solved):
+    """The tests of some tasks; None stands for an episode that the infrastructure failed."""
+    for task in tasks:
+        episodes = [{"seed": i, "solved": s, "judged": s is not None} for i, s in enumerate(solved)]
+        write_stage(out, f"{name}/test/{task}", {"episodes": episodes})
+
+
+def write_measured(out, name, tasks, solved, perplexity=20.0):
+    """All that is measured of an adapter or of the base model."""
+    write_episodes(out, name, tasks, solved)
+    write_stage(out, f"{name}/perplexity", {"perplexity": perplexity})
+    write_stage(out, f"{name}/questions", {"accuracy": 0.5, "probability": 0.5, "right": [True, False]})
+
+
 def test_a_folder_of_stages_gives_these_figures(tmp_path):
     settings = default_settings().model_copy(update={"unseen_tasks": ()})
-    tasks = [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.training.tasks]
-
-    def write(name, result):
-        path = tmp_path / "stages" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"result": result, "seconds": 1.0}))
-
-    def episodes(name, solved):
-        for task in tasks:
-            write(
-                f"{name}/test/{task}",
-                {"episodes": [{"seed": i, "solved": s, "judged": s is not None} for i, s in enumerate(solved)]},
-            )
-
-    episodes("base", [True, False, False, False])
-    episodes("sdft/seed-0", [True, True, True, False])
-    episodes("sdft/seed-1", [True, True, True, None])
-    episodes("sft/seed-0", [True, True, False, False])
-    for name, value in (("base", 20.0), ("sdft/seed-0", 21.0), ("sft/seed-0", 25.0)):
-        write(f"{name}/perplexity", {"perplexity": value})
+    tasks = short_tasks(settings)
+    write_measured(tmp_path, "base", tasks, [True, False, False, False])
+    write_measured(tmp_path, "sdft/seed-0", tasks, [True, True, True, False], 21.0)
+    write_measured(tmp_path, "sdft/seed-1", tasks, [True, True, True, None], 22.0)
+    write_measured(tmp_path, "sft/seed-0", tasks, [True, True, False, False], 25.0)
     found = figures(settings, tmp_path)
     sdft = found["arms"]["sdft"]["trained"]
     assert sdft["by_seed"] == {"0": 0.75, "1": 1.0}
     assert sdft["episodes"] == 7 * len(tasks)
     assert sdft["success"] == pytest.approx(6 / 7)
     assert sdft["low"] < 6 / 7 < sdft["high"] <= 1
-    assert [kept["rise"] for kept in found["arms"]["sdft"]["retention"]] == [pytest.approx(0.05), None]
+    assert [kept["rise"] for kept in found["arms"]["sdft"]["retention"]] == [pytest.approx(0.05), pytest.approx(0.1)]
     pairs = {(one["other"], one["tasks"]): one for one in found["differences"]}
     assert pairs["sft", "trained"]["difference"] == pytest.approx(0.25)
     assert pairs["sft", "trained"]["pairs"] == 4 * len(tasks)
     # Seed 1 stands beside the base, too: its three judged episodes, of which the base solves one.
     assert pairs["base", "trained"]["difference"] == pytest.approx((2 + 2) / 7)
+
+
+def test_a_training_seed_counts_once_all_of_it_is_measured(tmp_path):
+    settings = default_settings()
+    tasks = short_tasks(settings)
+    write_measured(tmp_path, "base", tasks, [True, False])
+    write_measured(tmp_path, "sdft/seed-0", tasks, [True, False])
+    write_episodes(tmp_path, "sdft/seed-1", tasks[:3], [True, True])
+    write_episodes(tmp_path, "demonstrated", tasks[:3], [True, True])
+    (tmp_path / "stages" / "sft" / "seed-0").mkdir(parents=True)  # made when its training begins
+    write_measured(tmp_path, "sequence-sdft/seed-0/first", tasks, [True, True])
+    write_episodes(tmp_path, "sequence-sdft/seed-0/second", tasks[:3], [True, True])
+    found = figures(settings, tmp_path)
+    sdft = found["arms"]["sdft"]
+    assert (sdft["seeds"], sdft["unfinished"], len(sdft["retention"])) == ([0], [1], 1)
+    assert (sdft["trained"]["success"], sdft["trained"]["by_seed"]) == (0.5, {"0": 0.5})
+    assert {row[0]: row[1] for row in arm_rows(found)} == {
+        "base": NONE, "demonstrated": "unfinished", "sft": "unfinished: 0", "sdft": "0; unfinished: 1",
+    }  # fmt: skip
+    assert found["arms"]["sft"]["trained"]["success"] is None
+    assert {one["other"] for one in found["differences"]} == {"base"}
+    (sequence,) = found["sequences"]["sequence-sdft"]
+    assert sequence["kept"] is None
+    assert markdown({**found, "curves": []})
 
 
 def test_the_questions_are_well_formed():
