@@ -3,9 +3,9 @@
 A training seed counts once all of its measurements are there; until then it is listed as unfinished.
 
 Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
-95% interval takes tasks and training seeds as given and draws episodes anew within them (`sdft.statistics`); how far
-training seeds differ is told apart, as the least and the greatest mean. Two arms are compared on the same episodes,
-with the task as the unit (`scripts.benchmark.paired`).
+95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`sdft.statistics`); how far
+training seeds differ is told apart, too, as the least and the greatest mean. Two arms are compared on the same
+episodes, with the task as the unit (`scripts.benchmark.paired`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from scripts.benchmark.paired import difference_interval, sign_flip
 from scripts.learn.arms import KINDS, UNTRAINED
 from scripts.learn.settings import LearnSettings, short
 from scripts.stages import Stages
-from sdft.statistics import mean_interval, wilson
-
-Episodes = dict[str, dict[tuple[int, int], bool]]
-"""By task: whether the episode of (training seed, seed) was solved."""
+from sdft.statistics import Episodes, mean_interval, wilson
 
 
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
@@ -108,13 +105,14 @@ def _rate(episodes: Episodes) -> dict[str, Any]:
     missing = [short(task) for task in episodes if task not in flags]
     if not flags:
         return {"success": None, "low": None, "high": None, "episodes": 0, "missing_tasks": missing, "by_seed": {}}
-    if len(episodes) == 1:
+    seeds = sorted({seed for solved in episodes.values() for seed, _ in solved})
+    if len(episodes) == len(seeds) == 1:
         (only,) = flags.values()
         low, high = wilson(sum(only), len(only))
     else:
-        low, high = mean_interval(flags)
+        low, high = mean_interval(episodes)
     by_seed = {}
-    for seed in sorted({seed for solved in episodes.values() for seed, _ in solved}):
+    for seed in seeds:
         of_seed = [[done for (s, _), done in solved.items() if s == seed] for solved in episodes.values()]
         by_seed[str(seed)] = _mean([_mean(each) for each in of_seed if each])
     return {

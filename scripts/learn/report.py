@@ -37,8 +37,9 @@ def markdown(found: dict[str, Any]) -> str:
         "",
         f"{training['model']}; {len(training['tasks'])} trained and {len(settings['unseen_tasks'])} unseen tasks; "
         f"{settings['seeds']} evaluation seeds a task from {settings['first_seed']} on, greedy, at most "
-        f"{settings['evaluation_steps']} steps. Success with its 95% interval (episodes drawn anew within tasks and "
-        "training seeds); the spread is the least and greatest mean of a training seed. Perplexity is that of general "
+        f"{settings['evaluation_steps']} steps. Success with its 95% interval (training seeds, if there are "
+        "several, and evaluation seeds drawn anew; of how two or three training seeds differ that knows little); the "
+        "spread is the least and greatest mean of a training seed. Perplexity is that of general "
         "text, with its rise over the base model.",
         *table(ARM_HEADS, arm_rows(found)),
         "## By task",
