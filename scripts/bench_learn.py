@@ -67,7 +67,7 @@ def main(
         check_learnable(settings.tasks)
         if not report_only:
             for arm in chosen:
-                check(arm, settings)
+                check(arm, settings, numbers)
             make_folder(out)
         prepare_folder(settings, out)
         if not report_only:

@@ -21,13 +21,15 @@ RATES = "sft-learning-rates"
 """Stages by which SFT's learning rate is chosen."""
 
 
-def check(arm: Arm, settings: LearnSettings) -> None:
-    """Make sure that an arm can be done.
+def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
+    """Make sure that an arm can be done with these training seeds.
 
     Raises:
         ValueError: it can't.
     """
-    if shared := [name for name in arm.changes if name in EQUAL_FOR_ALL]:
+    kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
+    of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
+    if shared := [name for name in arm.changes if name in of_all]:
         raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
     if arm.kind in SEQUENCES and not settings.first_group:
         raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
@@ -38,10 +40,14 @@ def check(arm: Arm, settings: LearnSettings) -> None:
             "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
             "e.g. --set skip_right=true."
         )
-    if arm.kind == "grpo":
-        settings.training_for(0, {**_grpo(settings), **arm.changes}, GRPOSettings)
-    else:
-        settings.training_for(0, arm.changes, TrainSettings)
+    settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.changes}, kind)
+    if arm.kind in UNTRAINED:
+        return
+    groups = (settings.first_group, settings.second_group) if arm.kind in SEQUENCES else (settings.training.tasks,)
+    for tasks in groups:
+        # By the trainings with seed 0 the learning rate of SFT is chosen.
+        for seed in {*seeds, 0} if arm.is_sft else seeds:
+            settings.check_training_seed(seed, tasks)
 
 
 class Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,8 +65,8 @@ class LearnSettings(BaseModel):
     """Gymnasium ids of tasks of the same kinds that no arm trains on."""
     first_group: tuple[str, ...]
     """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
-    first_seed: int = 2_000_000
-    """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
+    first_seed: int = 3_000_000
+    """First evaluation seed; none of these is ever trained on."""
     seeds: int = Field(default=10, ge=1)
     """Evaluation seeds a task."""
     first_validation_seed: int = 1_500_000
@@ -94,7 +94,46 @@ class LearnSettings(BaseModel):
             raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError("first_group is some of the trained tasks, but not all")
+        if self.training.contexts != ("oracle",) or self.training.demonstrations:
+            raise ValueError(
+                "contexts and demonstrations are what SDFT alone is told: give them to an arm with a label, sdft:told"
+            )
+        if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
+        if _overlap(self.test_range, self.validation_range):
+            raise ValueError(
+                f"the seeds of validation ({_told(self.validation_range)}) are among those of testing "
+                f"({_told(self.test_range)}): set first_validation_seed elsewhere"
+            )
         return self
+
+    @property
+    def test_range(self) -> range:
+        """The evaluation seeds of a task."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def validation_range(self) -> range:
+        """The validation seeds of a task."""
+        return range(self.first_validation_seed, self.first_validation_seed + self.validation_seeds)
+
+    def check_training_seed(self, seed: int, tasks: Sequence[str]) -> None:
+        """Make sure that a training on these tasks has no episode that models are judged by.
+
+        Raises:
+            ValueError: it has.
+        """
+        count = -(-self.training.steps * self.training.episodes_per_step // len(tasks))
+        trained = range(seed * SEEDS_BETWEEN, seed * SEEDS_BETWEEN + count)
+        for name, which, judged in (
+            ("validation", "first_validation_seed", self.validation_range),
+            ("testing", "first_seed", self.test_range),
+        ):
+            if _overlap(trained, judged):
+                raise ValueError(
+                    f"The episodes of training seed {seed} ({_told(trained)}) are among those of {name} "
+                    f"({_told(judged)}): choose other training seeds, or begin a comparison with another {which}."
+                )
 
     @property
     def second_group(self) -> tuple[str, ...]:
@@ -110,6 +149,14 @@ class LearnSettings(BaseModel):
         """Return the training settings of a training seed, with the changes that make the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
         return kind(**{**self.training.model_dump(), **own, **changes})
+
+
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _told(seeds: range) -> str:
+    return f"{seeds.start} to {seeds.stop - 1}"
 
 
 def default_settings(**training: Any) -> LearnSettings:

@@ -15,7 +15,7 @@ from scripts.cli import app
 from scripts.learn.arms import Arm, read_arms
 from scripts.learn.figures import figures
 from scripts.learn.report import arm_rows, markdown
-from scripts.learn.run import Comparison
+from scripts.learn.run import Comparison, check
 from scripts.learn.settings import default_settings, prepare_folder
 from sdft.questions import questions
 
@@ -145,6 +145,19 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
+        (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) are among those of testing"),
+        (["--arms", "sft", "--seeds", "15"], "training seed 15 (1500000 to 1500071) are among those of validation"),
+        (
+            ["--arms", "sequence-sft", "--seeds", "1", "--set", "first_seed=100240"],
+            "training seed 1 (100000 to 100249)",
+        ),
+        (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) are among those of testing"),
+        (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
+        (
+            ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
+            "contexts and demonstrations are what SDFT alone is told",
+        ),
+        (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
         (["--out", "/dev/null/x"], "can't be a folder to write into"),
         (["--report-only"], "There is no comparison in"),
     ],
@@ -155,6 +168,12 @@ def test_wrong_arguments_are_explained(tmp_path, arguments, says):
     assert result.exit_code == 2
     assert says in " ".join(result.output.replace("│", " ").split())
     assert not out.exists()
+
+
+def test_an_arm_of_sdft_may_be_told_something_else():
+    told = Arm("sdft", "told", {"contexts": ["feedback", "oracle"]})
+    check(told, default_settings(), [0, 1])
+    check(Arm("grpo", "ten", {"group_size": 10}), default_settings(), [0])
 
 
 def test_a_report_is_of_the_settings_that_are_there(tmp_path):
