@@ -185,12 +185,12 @@ def _snapshots(
 
 
 def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
-    """SDFT, and each of its ablations, beside the other trained arms, on the same episodes of the same seeds."""
+    """Every kind of SDFT beside the arms that are none, and beside `sdft`, on the same episodes of the same seeds."""
     found = []
-    for first in (name for name in episodes if name.partition("+")[0] == "sdft"):
-        for other in (name for name in episodes if name != first and name != "demonstrated"):
-            if first != "sdft" and other != "sdft":
-                continue
+    of_sdft = [name for name in episodes if name.partition("+")[0] in ("sdft", "sdft-ungated")]
+    others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
+    for first in of_sdft:
+        for other in [*others, *(["sdft"] if first != "sdft" and "sdft" in of_sdft else [])]:
             for group, tasks in (("trained", settings.training.tasks), ("unseen", settings.unseen_tasks)):
                 pairs = [
                     (number, int(solved) - int(beside))

@@ -49,7 +49,8 @@ def markdown(found: dict[str, Any]) -> str:
         lines += [
             "## Differences",
             "",
-            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs.",
+            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs. With "
+            "one training seed a difference says nothing about other trainings.",
             *table(("arms", "tasks", "pairs", "difference", "95% interval", "p"), _difference_rows(found)),
         ]
     if found["sft_learning_rates"]:

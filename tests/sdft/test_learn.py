@@ -245,6 +245,17 @@ def test_a_folder_of_stages_gives_these_figures(tmp_path):
     assert pairs["base", "trained"]["difference"] == pytest.approx((2 + 2) / 7)
 
 
+def test_every_kind_of_sdft_stands_beside_the_others_once(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    for name in ("base", "sft/seed-0", "sdft/seed-0", "sdft+reverse/seed-0", "sdft-ungated+fast/seed-0"):
+        write_measured(tmp_path, name, short_tasks(settings), [True, False])
+    pairs = [(one["first"], one["other"]) for one in figures(settings, tmp_path)["differences"]]
+    kinds = ("sdft", "sdft+reverse", "sdft-ungated+fast")
+    assert sorted(pairs) == sorted(
+        [*((kind, other) for kind in kinds for other in ("base", "sft")), *((kind, "sdft") for kind in kinds[1:])]
+    )
+
+
 def test_a_training_seed_counts_once_all_of_it_is_measured(tmp_path):
     settings = default_settings()
     tasks = short_tasks(settings)
