@@ -50,6 +50,7 @@ def main(
     from scripts.learn.settings import LearnSettings, default_settings, prepare_folder, saved_settings
     from sdft.settings import TrainSettings
 
+    out = out.resolve()
     changes = more_settings(set_ or [])
     if report_only and saved_settings(out) is None:
         raise typer.BadParameter(f"There is no comparison in {out}.")

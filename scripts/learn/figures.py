@@ -17,7 +17,7 @@ from typing import Any
 
 from scripts.benchmark.paired import difference_interval, sign_flip
 from scripts.learn.arms import KINDS, UNTRAINED
-from scripts.learn.settings import LearnSettings, short
+from scripts.learn.settings import RATES, LearnSettings, short
 from scripts.stages import Stages
 from sdft.statistics import Episodes, mean_interval, wilson
 
@@ -40,14 +40,14 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
             "tasks": {short(task): _rate({task: episodes[name][task]}) for task in settings.tasks},
             **{group: _rate({task: episodes[name][task] for task in tasks}) for group, tasks in groups.items()},
             "retention": [_change(_retention(stages, _at(name, seed)), base) for seed in seeds],
-            "training": [_training(stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
+            "training": [_training(out, stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
             "snapshots": [_snapshots(settings, stages, name, seed, base) for seed in seeds],
         }
     return {
         "settings": settings.model_dump(mode="json"),
         "arms": arms,
         "differences": _differences(settings, episodes),
-        "sft_learning_rates": stages.done("sft-learning-rates"),
+        "sft_learning_rates": stages.done(RATES),
         "sequences": _sequences(settings, out, stages, base),
     }
 
@@ -144,12 +144,14 @@ def _change(found: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     return {**found, "rise": found["perplexity"] / base["perplexity"] - 1 if known else None}
 
 
-def _training(stages: Stages, name: str) -> dict[str, Any] | None:
+def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
     """What a training took, and its curve."""
     done = stages.done(f"{name}/training")
     if done is None:
         return None
-    path = Path(done["adapter"]).parent / "metrics.jsonl"
+    rates = stages.done(RATES)
+    where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
+    path = out / "arms" / where / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
     return {
         "steps": done["steps"],

@@ -11,14 +11,11 @@ from typing import Any
 from scripts.console import console, progress, quiet_libraries
 from scripts.learn.arms import SEQUENCES, UNTRAINED, Arm
 from scripts.learn.measure import Measures
-from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, LearnSettings, short
+from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, short
 from scripts.stages import Stages
 from sdft.settings import GRPOSettings, TrainSettings
 
 SFT = Arm("sft")
-
-RATES = "sft-learning-rates"
-"""Stages by which SFT's learning rate is chosen."""
 
 
 def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:

@@ -30,6 +30,9 @@ UNSEEN = (
 SEEDS_BETWEEN = 100_000
 """Between the first training episodes of one training seed and the next."""
 
+RATES = "sft-learning-rates"
+"""Stages by which SFT's learning rate is chosen."""
+
 ALL_GATES_OFF: dict[str, Any] = {
     "skip_right": False, "min_divergence": 0.0, "min_confidence": 0.0, "until_wrong": False,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from scripts.learn.report import arm_rows, markdown
 from scripts.learn.run import Comparison, check
 from scripts.learn.settings import default_settings, prepare_folder
 from sdft.questions import questions
+from sdft.settings import TrainSettings
 
 TASKS = ("click-test-2", "click-option")
 
@@ -243,6 +244,39 @@ def test_a_folder_of_stages_gives_these_figures(tmp_path):
     assert pairs["sft", "trained"]["pairs"] == 4 * len(tasks)
     # Seed 1 stands beside the base, too: its three judged episodes, of which the base solves one.
     assert pairs["base", "trained"]["difference"] == pytest.approx((2 + 2) / 7)
+
+
+def write_training(out, name, changes, where=None):
+    """A training of two steps, with its metrics in the folder that it has now, wherever it was made."""
+    trained = default_settings().training_for(0, changes, TrainSettings).model_dump(mode="json")
+    summary = {"steps": 2, "cut_off": False, "seconds": {"total": 60.0, "learn": 50.0}, "settings": trained}
+    write_stage(out, f"{name}/training", {**summary, "adapter": "elsewhere/adapter"})
+    folder = out / "arms" / (where or name)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {
+            "step": step,
+            "rows": 3,
+            "rows/prompt_tokens": 10,
+            "tokens/learned": 6,
+            "loss": 1.0,
+            "seconds": {"total": 30.0},
+        }
+        for step in (1, 2)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return trained
+
+
+def test_metrics_are_found_from_the_folder_of_the_comparison(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    for name in ("sft/seed-0", "sdft/seed-0"):
+        write_measured(tmp_path, name, short_tasks(settings), [True, False])
+    write_stage(tmp_path, "sft-learning-rates", {"best": 0.001, "success": {"0.001": 0.5}})
+    write_training(tmp_path, "sft/seed-0", {"learning_rate": 0.001}, where="sft-learning-rates/0.001")
+    write_training(tmp_path, "sdft/seed-0", {})
+    found = figures(settings, tmp_path)["arms"]
+    assert [found[name]["training"][0]["rows"] for name in ("sft", "sdft")] == [6, 6]
 
 
 def test_every_kind_of_sdft_stands_beside_the_others_once(tmp_path):
