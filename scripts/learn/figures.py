@@ -17,7 +17,7 @@ from typing import Any
 
 from scripts.benchmark.paired import difference_interval, sign_flip
 from scripts.learn.arms import KINDS, UNTRAINED
-from scripts.learn.settings import RATES, LearnSettings, short
+from scripts.learn.settings import RATES, LearnSettings, demonstrations, short
 from scripts.stages import Stages
 from sdft.statistics import Episodes, mean_interval, wilson
 
@@ -153,17 +153,23 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
     where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
     path = out / "arms" / where / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    seconds, collecting = done["seconds"], 0.0
+    if name.startswith("sft"):  # its demonstrations were collected before its training
+        collected = demonstrations(done["settings"])
+        stages.done(collected)
+        collecting = stages.seconds.get(collected, 0.0)
+        seconds = {**seconds, "total": seconds["total"] + collecting, "collect": collecting}
     return {
         "steps": done["steps"],
         "cut_off": done["cut_off"],
         "learning_rate": done["settings"]["learning_rate"],
-        "seconds": done["seconds"],
+        "seconds": seconds,
         "rows": sum(row["rows"] for row in rows),
         "tokens": round(sum(row["rows"] * row["rows/prompt_tokens"] + row["tokens/learned"] for row in rows)),
         "curve": [
             {
                 "step": row["step"],
-                "seconds": row["seconds"]["total"],
+                "seconds": row["seconds"]["total"] + collecting,
                 "loss": row["loss"],
                 "success": row.get("episodes/success"),
             }

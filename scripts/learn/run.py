@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 from scripts.console import console, progress, quiet_libraries
 from scripts.learn.arms import SEQUENCES, UNTRAINED, Arm
 from scripts.learn.measure import Measures
-from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, short
+from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, demonstrations, short
 from scripts.stages import Stages
 from sdft.settings import GRPOSettings, TrainSettings
 
@@ -175,7 +173,7 @@ class Comparison:
         """Return the file with the demonstrations of these settings' episodes, collected once."""
         from sdft.sft import collect
 
-        name = f"demonstrations/{fingerprint(settings)}"
+        name = demonstrations(settings.model_dump(mode="json"))
         path = self.out / f"{name}.jsonl"
         self.stages.once(name, lambda: {"rows": collect(settings, self.measures.model(None), path)})
         return path
@@ -186,18 +184,6 @@ class Comparison:
 
 def _grpo(settings: LearnSettings) -> dict[str, Any]:
     return {"learning_rate": settings.grpo_learning_rate, "group_size": settings.group_size}
-
-
-def fingerprint(settings: TrainSettings) -> str:
-    """A name for the demonstrations of a training run: everything in the settings that they depend on."""
-    said = settings.model_dump(
-        mode="json",
-        include={
-            "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
-            "max_episode_steps", "max_prompt_tokens", "actions",
-        },
-    )  # fmt: skip
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def mean_success(results: Iterable[dict[str, Any]]) -> float:

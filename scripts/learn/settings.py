@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -152,6 +154,22 @@ class LearnSettings(BaseModel):
         """Return the training settings of a training seed, with the changes that make the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
         return kind(**{**self.training.model_dump(), **own, **changes})
+
+
+def demonstrations(training: Mapping[str, Any]) -> str:
+    """The stage that collects the demonstrations of a training, named by everything in its settings they depend on.
+
+    Args:
+        training: the settings as JSON.
+    """
+    said = {
+        name: training[name]
+        for name in (
+            "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
+            "max_episode_steps", "max_prompt_tokens", "actions",
+        )
+    }  # fmt: skip
+    return f"demonstrations/{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
 def _overlap(one: range, other: range) -> bool:

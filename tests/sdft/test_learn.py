@@ -16,7 +16,7 @@ from scripts.learn.arms import Arm, read_arms
 from scripts.learn.figures import figures
 from scripts.learn.report import arm_rows, markdown
 from scripts.learn.run import Comparison, check
-from scripts.learn.settings import default_settings, prepare_folder
+from scripts.learn.settings import default_settings, demonstrations, prepare_folder
 from sdft.questions import questions
 from sdft.settings import TrainSettings
 
@@ -205,10 +205,10 @@ def short_tasks(settings):
     return [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.tasks]
 
 
-def write_stage(out, name, result):
+def write_stage(out, name, result, seconds=1.0):
     path = out / "stages" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"result": result, "seconds": 1.0}))
+    path.write_text(json.dumps({"result": result, "seconds": seconds}))
 
 
 def write_episodes(out, name, tasks, solved):
@@ -273,10 +273,13 @@ def test_metrics_are_found_from_the_folder_of_the_comparison(tmp_path):
     for name in ("sft/seed-0", "sdft/seed-0"):
         write_measured(tmp_path, name, short_tasks(settings), [True, False])
     write_stage(tmp_path, "sft-learning-rates", {"best": 0.001, "success": {"0.001": 0.5}})
-    write_training(tmp_path, "sft/seed-0", {"learning_rate": 0.001}, where="sft-learning-rates/0.001")
+    trained = write_training(tmp_path, "sft/seed-0", {"learning_rate": 0.001}, where="sft-learning-rates/0.001")
     write_training(tmp_path, "sdft/seed-0", {})
-    found = figures(settings, tmp_path)["arms"]
-    assert [found[name]["training"][0]["rows"] for name in ("sft", "sdft")] == [6, 6]
+    write_stage(tmp_path, demonstrations(trained), {"rows": 6}, seconds=30.0)
+    sft, sdft = (figures(settings, tmp_path)["arms"][name]["training"][0] for name in ("sft", "sdft"))
+    assert (sft["rows"], sdft["rows"]) == (6, 6)
+    # Collecting its demonstrations is part of SFT's time.
+    assert (sft["seconds"]["total"], sft["curve"][0]["seconds"], sdft["seconds"]["total"]) == (90.0, 60.0, 60.0)
 
 
 def test_every_kind_of_sdft_stands_beside_the_others_once(tmp_path):
