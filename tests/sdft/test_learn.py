@@ -12,13 +12,14 @@ from typer.testing import CliRunner
 
 from scripts.benchmark.formats import NONE
 from scripts.cli import app
-from scripts.learn.arms import Arm, read_arms
+from scripts.learn.arms import Arm, note, read_arms
 from scripts.learn.figures import figures
 from scripts.learn.report import arm_rows, markdown
 from scripts.learn.run import Comparison, check
 from scripts.learn.settings import default_settings, demonstrations, prepare_folder
 from sdft.questions import questions
 from sdft.settings import TrainSettings
+from sdft.trainer import NothingToTeach
 
 TASKS = ("click-test-2", "click-option")
 
@@ -90,9 +91,10 @@ def test_an_arm_that_was_killed_ends_like_an_unbroken_one(tiny_folder, tmp_path,
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(*command(tiny_folder, whole, arm))
     start = [sys.executable, "-m", "scripts.cli", *command(tiny_folder, cut, arm)]
-    for sign in ("metrics.jsonl", "adapter_model.safetensors", "test/click-option.json"):
+    # The second moment is after a whole checkpoint, not one that is still being made in a folder beside it.
+    for sign in ("arms/**/metrics.jsonl", "arms/**/checkpoints/checkpoint-1", "stages/**/test/click-option.json"):
         process = subprocess.Popen(start, start_new_session=True)
-        while process.poll() is None and not any(sign in str(path) for path in cut.rglob("*")):
+        while process.poll() is None and not any(cut.glob(sign)):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -175,6 +177,35 @@ def test_an_arm_of_sdft_may_be_told_something_else():
     told = Arm("sdft", "told", {"contexts": ["feedback", "oracle"]})
     check(told, default_settings(), [0, 1])
     check(Arm("grpo", "ten", {"group_size": 10}), default_settings(), [0])
+
+
+def test_what_an_arm_is_about_can_be_corrected_until_it_has_begun(tmp_path):
+    note(Arm("sdft", "x", {"learning_rate": 0.1}), tmp_path)
+    right = Arm("sdft", "x", {"learning_rate": 0.01})
+    note(right, tmp_path)
+    (tmp_path / "arms" / right.folder / "seed-0" / "checkpoints" / "checkpoint-10").mkdir(parents=True)
+    note(right, tmp_path)
+    with pytest.raises(ValueError, match=r"was begun with --set \{'learning_rate': 0.01\}"):
+        note(Arm("sdft", "x", {"learning_rate": 0.1}), tmp_path)
+
+
+def test_an_arm_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
+    run_arms = []
+
+    def run_arm(self, arm, seed):
+        run_arms.append((arm.name, seed))
+        if arm.name == "sft":
+            raise NothingToTeach("[red] There is nothing.")
+
+    monkeypatch.setattr(Comparison, "run", run_arm)
+    out = tmp_path / "learn"
+    arguments = ["bench", "learn", "--out", str(out), "--arms", "base,sft,sdft", "--seeds", "0,1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert run_arms == [("base", 0), ("sft", 0), ("sdft", 0), ("sft", 1), ("sdft", 1)]
+    assert "sft, training seed 0 failed: [red] There is nothing." in result.output
+    assert "Not done: sft, training seed 0, sft, training seed 1." in result.output
+    assert (out / "report.md").exists()
 
 
 def test_a_report_is_of_the_settings_that_are_there(tmp_path):
