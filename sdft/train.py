@@ -104,7 +104,7 @@ def train(
             lessons=lessons,
             mean_over=settings.mean_over,
             teacher_temperature=settings.teacher_temperature,
-            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence, settings.until_wrong),
+            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=settings.least_first_divergence,
             **learner,
             processing_class=policy.tokenizer if policy.processor is None else policy.processor,

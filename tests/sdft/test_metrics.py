@@ -16,7 +16,7 @@ from sdft.train import train
 
 
 def row(task="a", *, right=False, tokens=4):
-    return Sample(task, [1] * 10, [1], [1] * tokens, [0.0] * tokens, [], None, right=right, followed=tokens)
+    return Sample(task, [1] * 10, [1], [1] * tokens, [0.0] * tokens, [], None, right=right)
 
 
 def logged(log, step, **figures):

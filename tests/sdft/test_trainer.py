@@ -1,14 +1,11 @@
 """The trainer on a tiny model in real episodes, and its objective against a plain reference."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 import torch
 
-from sdft.contexts.context import Context, Told
-from sdft.contexts.lessons import Lessons
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.train import make_agent, train, training_jobs
@@ -44,7 +41,7 @@ def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_polic
 
 def test_rows_are_drawn_evenly_over_tasks():
     def row(task):
-        return Sample(task, [1], [1], [1], [0.0], [], None, right=False, followed=1)
+        return Sample(task, [1], [1], [1], [0.0], [], None, right=False)
 
     rows = [row("long")] * 20 + [row("short")] * 3
     chosen = choose(rows, 8, np.random.default_rng(0))
@@ -52,10 +49,10 @@ def test_rows_are_drawn_evenly_over_tasks():
     assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
 
 
-def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, learned):
+def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, skipped):
     """KL over the allowed tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
 
-    The teacher is sharpened by `temperature`; `learned` says from which token of a row to which.
+    The teacher is sharpened by `temperature`; the first `skipped` tokens of a row are not learned from.
     """
     from agents.constraint import token_masks
 
@@ -83,29 +80,19 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
                 target = logprobs(row.teacher_prompt_ids, temperature)
         one, other = (student, target) if alpha else (target, student)
         terms = torch.where(allowed, one.exp() * (one - other), torch.zeros(()).double()).nansum(-1)
-        first, last = learned(row)
-        if last > first:
-            means.append(terms[first:last].mean())
+        if len(terms) > skipped:
+            means.append(terms[skipped:].mean())
     return float(torch.stack(means).mean())
 
 
-@pytest.mark.parametrize(
-    ("changes", "learned"),
-    [
-        ({}, lambda row: (0, len(row.completion_ids))),
-        ({"divergence": 1.0}, lambda row: (0, len(row.completion_ids))),
-        ({"skip_tokens": 2}, lambda row: (2, len(row.completion_ids))),
-        ({"until_wrong": True}, lambda row: (0, row.followed)),
-    ],
-)
+@pytest.mark.parametrize("changes", [{}, {"divergence": 1.0}, {"skip_tokens": 2}])
 def test_the_objective_is_the_masked_divergence_on_completion_tokens(
-    tiny_policy, settings, episodes, tmp_path, monkeypatch, changes, learned
+    tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
 ):
     import sdft.trainer as module
     from sdft.teacher import teaching
 
     rows = samples_of(episodes, tiny_policy)[:5]
-    assert any(row.followed < len(row.completion_ids) for row in rows)
     losses = []
     compute_loss = module.EpisodeSDFTTrainer.compute_loss
 
@@ -122,47 +109,10 @@ def test_the_objective_is_the_masked_divergence_on_completion_tokens(
     model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
     expected = reference_divergence(
         model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
-        chosen.teacher_temperature, chosen.divergence, learned,
+        chosen.teacher_temperature, chosen.divergence, chosen.skip_tokens,
     )  # fmt: skip
     assert losses == [pytest.approx(expected, rel=1e-4)]
     assert expected > 1e-6
-    (line,) = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    left_out = sum(len(row.completion_ids) - row.followed for row in rows)
-    assert line.get("gate/after_wrong") == (left_out if chosen.until_wrong else None)
-
-
-@pytest.mark.parametrize(
-    ("said", "told", "followed"),
-    [
-        ('{"click":31}', '{"click":31}', '{"click":31}'),
-        ('{"click":31}', '{"click":32}', '{"click":31'),
-        ('{"fill":[3,"Bär"]}', '{"fill":[4,"Bär"]}', '{"fill":[3'),
-        ('{"fill":[3,"Bär"]}', '{"fill":[3,"Bäx"]}', '{"fill":[3,"Bär'),
-        ('{"fill":[3,"Bär"]}', None, '{"fill":[3,"Bär"]}'),
-    ],
-)
-def test_a_reply_is_followed_to_its_first_wrong_token(tiny_policy, episodes, said, told, followed):
-    tokenizer = tiny_policy.tokenizer
-    step = episodes[0].steps[0]
-    ids = tokenizer.encode(said[2:], add_special_tokens=False)
-    completion = dataclasses.replace(
-        step.decision.completion,
-        text=said,
-        token_ids=ids,
-        logprobs=[0.0] * len(ids),
-        prefill_token_ids=tokenizer.encode('{"'),
-    )
-    step = dataclasses.replace(step, decision=dataclasses.replace(step.decision, completion=completion))
-
-    class Says(Context):
-        name = "says"
-
-        def tell(self, result, index):
-            return Told("It is this.", told)
-
-    result = dataclasses.replace(episodes[0], steps=[step])
-    (row,) = samples_of([result], tiny_policy, Lessons([Says()]))
-    assert tokenizer.decode(completion.prefill_token_ids + row.completion_ids[: row.followed]) == followed
 
 
 def test_forced_tokens_weigh_nothing(tiny_policy, settings, episodes):
