@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ def mean_interval(by_task: Episodes, draws: int = 10_000) -> tuple[float, float]
     trained = sorted({seed for solved in by_task.values() for seed, _ in solved})
     if not trained:
         return 0.0, 1.0
-    weights = np.ones((draws, 1))
+    weights: NDArray[Any] = np.ones((draws, 1))
     if len(trained) > 1:
         weights = rng.multinomial(len(trained) - 1, np.full(len(trained), 1 / len(trained)), size=draws)
     rates, deviations = [], []

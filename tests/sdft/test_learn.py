@@ -19,7 +19,6 @@ from scripts.learn.run import Comparison, check
 from scripts.learn.settings import default_settings, demonstrations, prepare_folder
 from sdft.questions import questions
 from sdft.settings import TrainSettings
-from sdft.trainer import NothingToTeach
 
 TASKS = ("click-test-2", "click-option")
 
@@ -195,7 +194,7 @@ def test_an_arm_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
     def run_arm(self, arm, seed):
         run_arms.append((arm.name, seed))
         if arm.name == "sft":
-            raise NothingToTeach("[red] There is nothing.")
+            raise ValueError("[red] There is nothing.")
 
     monkeypatch.setattr(Comparison, "run", run_arm)
     out = tmp_path / "learn"
