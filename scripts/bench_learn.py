@@ -13,6 +13,7 @@ from scripts.arguments import check_learnable, make_folder, more_settings, wrong
 from scripts.learn import arms as ways
 
 if TYPE_CHECKING:
+    from scripts.learn.run import Comparison
     from scripts.learn.settings import LearnSettings
 
 
@@ -41,7 +42,7 @@ def main(
     """Train in several ways on the same episodes and measure success, unseen tasks and retention.
 
     What is equal for all arms is fixed by the first call in a folder; later calls, also at the same time, add arms and
-    training seeds. Exit code 0: all that was asked for is done.
+    training seeds. Exit code 0: all that was asked for is done; 1: an arm failed, the others and the report are done.
     """
     from pydantic import ValidationError
 
@@ -50,6 +51,7 @@ def main(
     from scripts.learn.settings import LearnSettings, default_settings, prepare_folder, saved_settings
     from sdft.settings import TrainSettings
 
+    out = out.resolve()
     changes = more_settings(set_ or [])
     if report_only and saved_settings(out) is None:
         raise typer.BadParameter(f"There is no comparison in {out}.")
@@ -67,7 +69,7 @@ def main(
         check_learnable(settings.tasks)
         if not report_only:
             for arm in chosen:
-                check(arm, settings)
+                check(arm, settings, numbers)
             make_folder(out)
         prepare_folder(settings, out)
         if not report_only:
@@ -79,15 +81,31 @@ def main(
         ) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if not report_only:
-        comparison = Comparison(settings, out)
-        for seed in numbers:  # all arms of a training seed, then the next: a run that is cut short compares all arms
-            for arm in chosen:
-                if arm.kind not in ways.UNTRAINED or seed == numbers[0]:
-                    comparison.run(arm, seed)
+    failed = [] if report_only else _run(Comparison(settings, out), chosen, numbers)
     found = write_report(settings, out)
     print(json.dumps(found, indent=1)) if as_json else show(found)
-    typer.echo(f"Report: {out / 'report.md'}, report.json, {', '.join(found['curves'])}", err=True)
+    typer.echo(f"Report: {', '.join([str(out / 'report.md'), 'report.json', *found['curves']])}", err=True)
+    if failed:
+        typer.echo(f"Not done: {', '.join(failed)}. The same command goes on with it.", err=True)
+        raise typer.Exit(1)
+
+
+def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> list[str]:
+    """Do the arms, going on with the others when one fails, and return which failed."""
+    from scripts.console import console
+
+    failed = []
+    for seed in seeds:  # all arms of a training seed, then the next: a run that is cut short compares all arms
+        for arm in chosen:
+            if arm.kind in ways.UNTRAINED and seed != seeds[0]:
+                continue
+            try:
+                comparison.run(arm, seed)
+            except (ValueError, RuntimeError, OSError) as error:
+                name = arm.name if arm.kind in ways.UNTRAINED else f"{arm.name}, training seed {seed}"
+                console.print(f"{name} failed: {error}", style="red", markup=False, highlight=False)
+                failed.append(name)
+    return failed
 
 
 def _settings(

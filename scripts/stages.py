@@ -38,14 +38,16 @@ class Stages:
                     with self.timed(name):
                         result = work()
                     write_atomically(path, json.dumps({"result": result, "seconds": self.seconds[name]}, indent=1))
-        saved = json.loads(path.read_text(encoding="utf8"))
-        self.seconds[name] = saved["seconds"]
-        return saved["result"]
+        return self.done(name)
 
     def done(self, name: str) -> Any:
         """Return the stage's result, or None if it is not done."""
         path = self.folder / f"{name}.json"
-        return json.loads(path.read_text(encoding="utf8"))["result"] if path.exists() else None
+        if not path.exists():
+            return None
+        saved = json.loads(path.read_text(encoding="utf8"))
+        self.seconds[name] = saved["seconds"]
+        return saved["result"]
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:

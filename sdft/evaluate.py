@@ -84,9 +84,10 @@ def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | N
 
 def mean_over(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, float]:
     """Return the mean success over `tasks` with its 95% interval: `success`, `low`, `high`."""
-    solved = {
-        task: [r.solved for r in results if r.job.env_id == task and r.outcome != Outcome.ENV_ERROR] for task in tasks
-    }
-    rates = [sum(flags) / len(flags) for flags in solved.values() if flags]
+    solved: dict[str, dict[tuple[int, int], bool]] = {task: {} for task in tasks}
+    for number, result in enumerate(results):
+        if result.job.env_id in solved and result.outcome != Outcome.ENV_ERROR:
+            solved[result.job.env_id][0, number] = result.solved
+    rates = [sum(flags.values()) / len(flags) for flags in solved.values() if flags]
     low, high = mean_interval(solved)
     return {"success": sum(rates) / len(rates) if rates else 0.0, "low": low, "high": high}

@@ -7,8 +7,8 @@ the oracle's action as the student would have written it; the loss is on the act
 from __future__ import annotations
 
 import json
-import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from datasets import Dataset
+from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
 from agents.agent import Act, Privileged
@@ -132,22 +133,34 @@ def train_sft(
             collected = time.perf_counter() - start
     dataset = Dataset.from_list([_example(json.loads(line)) for line in rows.read_text(encoding="utf8").splitlines()])
 
+    if len(dataset) < settings.steps:
+        few = f"There are {len(dataset)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
+        warnings.warn(few, stacklevel=2)
+
     def make(options: dict[str, Any]) -> DemonstrationTrainer:
         trainer = DemonstrationTrainer(
             args=SFTConfig(
                 **shared_arguments(settings, Path(out) / "checkpoints"),
-                per_device_train_batch_size=math.ceil(len(dataset) / settings.steps),  # each is learned from once
-                train_sampling_strategy="sequential",
                 max_length=None,
                 dataset_kwargs={"skip_prepare_dataset": True},
             ),
             train_dataset=dataset,
             **options,
         )
+        trainer.batches = batches_of(len(dataset), settings.steps)
         trainer.seconds["collect"] = collected
         return trainer
 
     return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
+
+
+def batches_of(rows: int, steps: int) -> list[range]:
+    """Return which rows are learned from in which step: all once, in order, nearly as many in every step.
+
+    Fewer rows than steps are a batch each; when all were learned from, a training begins with them again.
+    """
+    count = min(rows, steps)
+    return [range(rows * step // count, rows * (step + 1) // count) for step in range(count)]
 
 
 class PackedSFTTrainer(SFTTrainer):
@@ -180,8 +193,17 @@ class DemonstrationTrainer(Rehearsing, WholeCheckpoints, PackedSFTTrainer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.batches: list[range] = []
+        """The rows of every step."""
         self.seconds = {"collect": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""
+        loader: DataLoader[Any] = DataLoader(
+            cast(Any, self.train_dataset), batch_sampler=self.batches, collate_fn=self.data_collator
+        )
+        return cast("DataLoader[Any]", self.accelerator.prepare(loader))
 
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass."""

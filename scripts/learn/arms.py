@@ -81,18 +81,22 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
 def note(arm: Arm, out: Path) -> None:
     """Write down what an arm that is trained is about, or make sure that it is the same as before.
 
+    As long as none of its trainings has left anything to go on from, it may become another.
+
     Raises:
-        ValueError: it is not.
+        ValueError: it is another, and was begun.
     """
     if arm.kind in UNTRAINED:
         return
     from browser_env.episode import write_atomically  # here, since naming the arms must not load an environment
 
-    path = out / "arms" / arm.folder / "changes.json"
-    if path.exists():
-        before = json.loads(path.read_text(encoding="utf8"))
-        if before != arm.changes:
-            raise ValueError(f"{arm.name} was begun with --set {before}; choose another label for {arm.changes}.")
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(arm.changes))
+    folder = out / "arms" / arm.folder
+    path = folder / "changes.json"
+    before = json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+    if before == arm.changes:
+        return
+    begun = any(found for name in ("checkpoints/checkpoint-*", "adapter") for found in folder.glob(f"seed-*/**/{name}"))
+    if before is not None and begun:
+        raise ValueError(f"{arm.name} was begun with --set {before}; choose another label for {arm.changes}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(arm.changes))

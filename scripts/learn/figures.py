@@ -1,9 +1,11 @@
 """The figures of a comparison, from the stages that are done, whoever did them.
 
+A training seed counts once all of its measurements are there; until then it is listed as unfinished.
+
 Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
-95% interval takes tasks and training seeds as given and draws episodes anew within them (`sdft.statistics`); how far
-training seeds differ is told apart, as the least and the greatest mean. Two arms are compared on the same episodes,
-with the task as the unit (`scripts.benchmark.paired`).
+95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`sdft.statistics`); how far
+training seeds differ is told apart, too, as the least and the greatest mean. Two arms are compared on the same
+episodes, with the task as the unit (`scripts.benchmark.paired`).
 """
 
 from __future__ import annotations
@@ -15,42 +17,43 @@ from typing import Any
 
 from scripts.benchmark.paired import difference_interval, sign_flip
 from scripts.learn.arms import KINDS, UNTRAINED
-from scripts.learn.settings import LearnSettings, short
+from scripts.learn.settings import RATES, LearnSettings, demonstrations, short
 from scripts.stages import Stages
-from sdft.statistics import mean_interval, wilson
-
-Episodes = dict[str, dict[tuple[int, int], bool]]
-"""By task: whether the episode of (training seed, seed) was solved."""
+from sdft.statistics import Episodes, mean_interval, wilson
 
 
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
     """Return what `report.json` holds."""
     stages = Stages(out)
-    names = _arms(out)
+    begun = _arms(out)
+    names = {
+        name: [seed for seed in seeds if _is_measured(settings, stages, name, seed)] for name, seeds in begun.items()
+    }
     episodes = {name: _of_all_seeds(stages, name, settings.tasks, seeds) for name, seeds in names.items()}
     base = _retention(stages, "base")
     arms = {}
     for name, seeds in names.items():
         groups = {"trained": settings.training.tasks, "unseen": settings.unseen_tasks}
         arms[name] = {
-            "seeds": list(seeds),
+            "seeds": seeds,
+            "unfinished": [seed for seed in begun[name] if seed not in seeds],
             "tasks": {short(task): _rate({task: episodes[name][task]}) for task in settings.tasks},
             **{group: _rate({task: episodes[name][task] for task in tasks}) for group, tasks in groups.items()},
             "retention": [_change(_retention(stages, _at(name, seed)), base) for seed in seeds],
-            "training": [_training(stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
+            "training": [_training(out, stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
             "snapshots": [_snapshots(settings, stages, name, seed, base) for seed in seeds],
         }
     return {
         "settings": settings.model_dump(mode="json"),
         "arms": arms,
         "differences": _differences(settings, episodes),
-        "sft_learning_rates": stages.done("sft-learning-rates"),
+        "sft_learning_rates": stages.done(RATES),
         "sequences": _sequences(settings, out, stages, base),
     }
 
 
 def _arms(out: Path) -> dict[str, tuple[int, ...]]:
-    """The arms that were measured, with their training seeds; the untrained ones have none and stand under 0."""
+    """The arms that were begun, with their training seeds; the untrained ones have none and stand under 0."""
     found: dict[str, tuple[int, ...]] = {}
     folders = sorted(
         (path for path in (out / "stages").iterdir() if path.is_dir() and path.name.partition("+")[0] in KINDS),
@@ -68,6 +71,14 @@ def _arms(out: Path) -> dict[str, tuple[int, ...]]:
 
 def _seeds(folder: Path) -> tuple[int, ...]:
     return tuple(sorted(int(path.name.removeprefix("seed-")) for path in folder.glob("seed-*")))
+
+
+def _is_measured(settings: LearnSettings, stages: Stages, name: str, seed: int) -> bool:
+    """Whether a training seed can count: success in all tasks and retention (but of the demonstrated) are known."""
+    wanted = [f"test/{short(task)}" for task in settings.tasks]
+    if name != "demonstrated":
+        wanted += ["perplexity", "questions"]
+    return all(stages.done(f"{_at(name, seed)}/{stage}") is not None for stage in wanted)
 
 
 def _at(name: str, seed: int) -> str:
@@ -91,15 +102,17 @@ def _of_all_seeds(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequen
 def _rate(episodes: Episodes) -> dict[str, Any]:
     """Mean success over tasks, its interval, and that of every training seed."""
     flags = {task: list(solved.values()) for task, solved in episodes.items() if solved}
+    missing = [short(task) for task in episodes if task not in flags]
     if not flags:
-        return {"success": None, "low": None, "high": None, "episodes": 0, "by_seed": {}}
-    if len(episodes) == 1:
+        return {"success": None, "low": None, "high": None, "episodes": 0, "missing_tasks": missing, "by_seed": {}}
+    seeds = sorted({seed for solved in episodes.values() for seed, _ in solved})
+    if len(episodes) == len(seeds) == 1:
         (only,) = flags.values()
         low, high = wilson(sum(only), len(only))
     else:
-        low, high = mean_interval(flags)
+        low, high = mean_interval(episodes)
     by_seed = {}
-    for seed in sorted({seed for solved in episodes.values() for seed, _ in solved}):
+    for seed in seeds:
         of_seed = [[done for (s, _), done in solved.items() if s == seed] for solved in episodes.values()]
         by_seed[str(seed)] = _mean([_mean(each) for each in of_seed if each])
     return {
@@ -107,7 +120,7 @@ def _rate(episodes: Episodes) -> dict[str, Any]:
         "low": low,
         "high": high,
         "episodes": sum(map(len, flags.values())),
-        "missing_tasks": [short(task) for task in episodes if task not in flags],
+        "missing_tasks": missing,
         "by_seed": by_seed,
     }
 
@@ -131,24 +144,32 @@ def _change(found: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     return {**found, "rise": found["perplexity"] / base["perplexity"] - 1 if known else None}
 
 
-def _training(stages: Stages, name: str) -> dict[str, Any] | None:
+def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
     """What a training took, and its curve."""
     done = stages.done(f"{name}/training")
     if done is None:
         return None
-    path = Path(done["adapter"]).parent / "metrics.jsonl"
+    rates = stages.done(RATES)
+    where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
+    path = out / "arms" / where / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    seconds, collecting = done["seconds"], 0.0
+    if name.startswith("sft"):  # its demonstrations were collected before its training
+        collected = demonstrations(done["settings"])
+        stages.done(collected)
+        collecting = stages.seconds.get(collected, 0.0)
+        seconds = {**seconds, "total": seconds["total"] + collecting, "collect": collecting}
     return {
         "steps": done["steps"],
         "cut_off": done["cut_off"],
         "learning_rate": done["settings"]["learning_rate"],
-        "seconds": done["seconds"],
+        "seconds": seconds,
         "rows": sum(row["rows"] for row in rows),
         "tokens": round(sum(row["rows"] * row["rows/prompt_tokens"] + row["tokens/learned"] for row in rows)),
         "curve": [
             {
                 "step": row["step"],
-                "seconds": row["seconds"]["total"],
+                "seconds": row["seconds"]["total"] + collecting,
                 "loss": row["loss"],
                 "success": row.get("episodes/success"),
             }
@@ -172,12 +193,12 @@ def _snapshots(
 
 
 def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
-    """SDFT, and each of its ablations, beside the other trained arms, on the same episodes of the same seeds."""
+    """Every kind of SDFT beside the arms that are none, and beside `sdft`, on the same episodes of the same seeds."""
     found = []
-    for first in (name for name in episodes if name.partition("+")[0] == "sdft"):
-        for other in (name for name in episodes if name != first and name != "demonstrated"):
-            if first != "sdft" and other != "sdft":
-                continue
+    of_sdft = [name for name in episodes if name.partition("+")[0] in ("sdft", "sdft-ungated")]
+    others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
+    for first in of_sdft:
+        for other in [*others, *(["sdft"] if first != "sdft" and "sdft" in of_sdft else [])]:
             for group, tasks in (("trained", settings.training.tasks), ("unseen", settings.unseen_tasks)):
                 pairs = [
                     (number, int(solved) - int(beside))
@@ -220,6 +241,7 @@ def _sequences(settings: LearnSettings, out: Path, stages: Stages, base: Mapping
             for when, turn in (("between", "first"), ("after", "second")):
                 turns[when] = at(f"{folder.name}/seed-{seed}/{turn}", seed)
             between, after = turns["between"]["first"]["success"], turns["after"]["first"]["success"]
-            kept = after / between if between and after is not None else None
+            whole = not any(turns[when]["first"]["missing_tasks"] for when in ("between", "after"))
+            kept = after / between if whole and between else None
             found[folder.name].append({"seed": seed, "kept": kept, **turns})
     return found

@@ -49,15 +49,12 @@ class Measures:
         missing = [task for task in tasks if self.stages.done(f"{name}/{which}/{short(task)}") is None]
         if not missing:
             return
-        chosen = self.settings
-        first, count = (
-            (chosen.first_validation_seed, chosen.validation_seeds) if validation else (chosen.first_seed, chosen.seeds)
-        )
+        seeds = self.settings.validation_range if validation else self.settings.test_range
         with progress(f"{name}: {which}", len(missing)) as update:
             for number, task in enumerate(missing, 1):
                 self.stages.once(
                     f"{name}/{which}/{short(task)}",
-                    lambda task=task: self._episodes(adapter, task, range(first, first + count), demonstrate),  # type: ignore[misc]
+                    lambda task=task: self._episodes(adapter, task, seeds, demonstrate),  # type: ignore[misc]
                 )
                 update(number)
 
@@ -95,10 +92,10 @@ class Measures:
 
     def model(self, adapter: Path | None) -> TransformersPolicy:
         """The model with an adapter in force; None for the base model."""
-        from agents.policies.transformers import TransformersPolicy
+        from sdft.loading import load_policy
 
         if self._policy is None:
-            self._policy = TransformersPolicy(self.settings.training.model)
+            self._policy = load_policy(self.settings.training)
         if self._policy.adapter != adapter:
             self._policy.set_adapter(adapter)
         return self._policy

@@ -10,6 +10,7 @@ from typing import Any
 from browser_env.episode import write_atomically
 from scripts.benchmark.formats import NONE
 from scripts.benchmark.markdown import table
+from scripts.learn.arms import UNTRAINED
 from scripts.learn.curves import draw
 from scripts.learn.figures import figures
 from scripts.learn.settings import LearnSettings, short
@@ -36,9 +37,12 @@ def markdown(found: dict[str, Any]) -> str:
         "",
         f"{training['model']}; {len(training['tasks'])} trained and {len(settings['unseen_tasks'])} unseen tasks; "
         f"{settings['seeds']} evaluation seeds a task from {settings['first_seed']} on, greedy, at most "
-        f"{settings['evaluation_steps']} steps. Success with its 95% interval (episodes drawn anew within tasks and "
-        "training seeds); the spread is the least and greatest mean of a training seed. Perplexity is that of general "
-        "text, with its rise over the base model.",
+        f"{settings['evaluation_steps']} steps. Success with its 95% interval (training seeds, if there are "
+        "several, and evaluation seeds drawn anew; of how two or three training seeds differ that knows little); the "
+        "spread is the least and greatest mean of a training seed. Perplexity is that of general text, with its rise "
+        "over the base model. Minutes are those of a training (*: one was ended by the limit on minutes), SFT's with "
+        "those of collecting its demonstrations, but without the choice of its learning rate; the limit is on "
+        "training alone.",
         *table(ARM_HEADS, arm_rows(found)),
         "## By task",
         *table(("task", *found["arms"]), _task_rows(found)),
@@ -47,7 +51,8 @@ def markdown(found: dict[str, Any]) -> str:
         lines += [
             "## Differences",
             "",
-            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs.",
+            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs. With "
+            "one training seed a difference says nothing about other trainings.",
             *table(("arms", "tasks", "pairs", "difference", "95% interval", "p"), _difference_rows(found)),
         ]
     if found["sft_learning_rates"]:
@@ -70,7 +75,7 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 name,
-                ", ".join(map(str, arm["seeds"])) if arm["training"] else NONE,
+                _seeds(name, arm),
                 _rate(arm["trained"]),
                 f"{min(by_seed):.2f} to {max(by_seed):.2f}" if len(by_seed) > 1 else NONE,
                 _rate(arm["unseen"]),
@@ -85,6 +90,14 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def _seeds(name: str, arm: dict[str, Any]) -> str:
+    """The training seeds that count, and those that are not finished; an untrained arm has none."""
+    if name in UNTRAINED:
+        return "unfinished" if arm["unfinished"] else NONE
+    counted, unfinished = (", ".join(map(str, arm[which])) for which in ("seeds", "unfinished"))
+    return "; ".join(part for part in (counted, unfinished and f"unfinished: {unfinished}") if part)
 
 
 def _task_rows(found: dict[str, Any]) -> list[list[str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,23 +9,22 @@ from typing import Any
 from scripts.console import console, progress, quiet_libraries
 from scripts.learn.arms import SEQUENCES, UNTRAINED, Arm
 from scripts.learn.measure import Measures
-from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, LearnSettings, short
+from scripts.learn.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, demonstrations, short
 from scripts.stages import Stages
 from sdft.settings import GRPOSettings, TrainSettings
 
 SFT = Arm("sft")
 
-RATES = "sft-learning-rates"
-"""Stages by which SFT's learning rate is chosen."""
 
-
-def check(arm: Arm, settings: LearnSettings) -> None:
-    """Make sure that an arm can be done.
+def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
+    """Make sure that an arm can be done with these training seeds.
 
     Raises:
         ValueError: it can't.
     """
-    if shared := [name for name in arm.changes if name in EQUAL_FOR_ALL]:
+    kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
+    of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
+    if shared := [name for name in arm.changes if name in of_all]:
         raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
     if arm.kind in SEQUENCES and not settings.first_group:
         raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
@@ -38,10 +35,14 @@ def check(arm: Arm, settings: LearnSettings) -> None:
             "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
             "e.g. --set skip_right=true."
         )
-    if arm.kind == "grpo":
-        settings.training_for(0, {**_grpo(settings), **arm.changes}, GRPOSettings)
-    else:
-        settings.training_for(0, arm.changes, TrainSettings)
+    settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.changes}, kind)
+    if arm.kind in UNTRAINED:
+        return
+    groups = (settings.first_group, settings.second_group) if arm.kind in SEQUENCES else (settings.training.tasks,)
+    for tasks in groups:
+        # By the trainings with seed 0 the learning rate of SFT is chosen.
+        for seed in {*seeds, 0} if arm.is_sft else seeds:
+            settings.check_training_seed(seed, tasks)
 
 
 class Comparison:
@@ -172,7 +173,7 @@ class Comparison:
         """Return the file with the demonstrations of these settings' episodes, collected once."""
         from sdft.sft import collect
 
-        name = f"demonstrations/{fingerprint(settings)}"
+        name = demonstrations(settings.model_dump(mode="json"))
         path = self.out / f"{name}.jsonl"
         self.stages.once(name, lambda: {"rows": collect(settings, self.measures.model(None), path)})
         return path
@@ -183,18 +184,6 @@ class Comparison:
 
 def _grpo(settings: LearnSettings) -> dict[str, Any]:
     return {"learning_rate": settings.grpo_learning_rate, "group_size": settings.group_size}
-
-
-def fingerprint(settings: TrainSettings) -> str:
-    """A name for the demonstrations of a training run: everything in the settings that they depend on."""
-    said = settings.model_dump(
-        mode="json",
-        include={
-            "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
-            "max_episode_steps", "max_prompt_tokens", "actions",
-        },
-    )  # fmt: skip
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def mean_success(results: Iterable[dict[str, Any]]) -> float:

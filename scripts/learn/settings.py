@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +31,9 @@ UNSEEN = (
 
 SEEDS_BETWEEN = 100_000
 """Between the first training episodes of one training seed and the next."""
+
+RATES = "sft-learning-rates"
+"""Stages by which SFT's learning rate is chosen."""
 
 ALL_GATES_OFF: dict[str, Any] = {"skip_right": False, "min_divergence": 0.0, "min_confidence": 0.0}
 """The settings of a training run without gates."""
@@ -63,8 +68,8 @@ class LearnSettings(BaseModel):
     """Gymnasium ids of tasks of the same kinds that no arm trains on."""
     first_group: tuple[str, ...]
     """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
-    first_seed: int = 2_000_000
-    """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
+    first_seed: int = 3_000_000
+    """First evaluation seed; none of these is ever trained on."""
     seeds: int = Field(default=10, ge=1)
     """Evaluation seeds a task."""
     first_validation_seed: int = 1_500_000
@@ -92,7 +97,46 @@ class LearnSettings(BaseModel):
             raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError("first_group is some of the trained tasks, but not all")
+        if self.training.contexts != ("oracle",) or self.training.demonstrations:
+            raise ValueError(
+                "contexts and demonstrations are what SDFT alone is told: give them to an arm with a label, sdft:told"
+            )
+        if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
+        if _overlap(self.test_range, self.validation_range):
+            raise ValueError(
+                f"the seeds of validation ({_told(self.validation_range)}) are among those of testing "
+                f"({_told(self.test_range)}): set first_validation_seed elsewhere"
+            )
         return self
+
+    @property
+    def test_range(self) -> range:
+        """The evaluation seeds of a task."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def validation_range(self) -> range:
+        """The validation seeds of a task."""
+        return range(self.first_validation_seed, self.first_validation_seed + self.validation_seeds)
+
+    def check_training_seed(self, seed: int, tasks: Sequence[str]) -> None:
+        """Make sure that a training on these tasks has no episode that models are judged by.
+
+        Raises:
+            ValueError: it has.
+        """
+        count = -(-self.training.steps * self.training.episodes_per_step // len(tasks))
+        trained = range(seed * SEEDS_BETWEEN, seed * SEEDS_BETWEEN + count)
+        for name, which, judged in (
+            ("validation", "first_validation_seed", self.validation_range),
+            ("testing", "first_seed", self.test_range),
+        ):
+            if _overlap(trained, judged):
+                raise ValueError(
+                    f"The episodes of training seed {seed} ({_told(trained)}) are among those of {name} "
+                    f"({_told(judged)}): choose other training seeds, or begin a comparison with another {which}."
+                )
 
     @property
     def second_group(self) -> tuple[str, ...]:
@@ -108,6 +152,30 @@ class LearnSettings(BaseModel):
         """Return the training settings of a training seed, with the changes that make the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
         return kind(**{**self.training.model_dump(), **own, **changes})
+
+
+def demonstrations(training: Mapping[str, Any]) -> str:
+    """The stage that collects the demonstrations of a training, named by everything in its settings they depend on.
+
+    Args:
+        training: the settings as JSON.
+    """
+    said = {
+        name: training[name]
+        for name in (
+            "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
+            "max_episode_steps", "max_prompt_tokens", "actions",
+        )
+    }  # fmt: skip
+    return f"demonstrations/{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _told(seeds: range) -> str:
+    return f"{seeds.start} to {seeds.stop - 1}"
 
 
 def default_settings(**training: Any) -> LearnSettings:

@@ -10,12 +10,15 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from scripts.benchmark.formats import NONE
 from scripts.cli import app
-from scripts.learn.arms import Arm, read_arms
+from scripts.learn.arms import Arm, note, read_arms
 from scripts.learn.figures import figures
-from scripts.learn.run import Comparison
-from scripts.learn.settings import default_settings, prepare_folder
+from scripts.learn.report import arm_rows, markdown
+from scripts.learn.run import Comparison, check
+from scripts.learn.settings import default_settings, demonstrations, prepare_folder
 from sdft.questions import questions
+from sdft.settings import TrainSettings
 
 TASKS = ("click-test-2", "click-option")
 
@@ -87,9 +90,10 @@ def test_an_arm_that_was_killed_ends_like_an_unbroken_one(tiny_folder, tmp_path,
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(*command(tiny_folder, whole, arm))
     start = [sys.executable, "-m", "scripts.cli", *command(tiny_folder, cut, arm)]
-    for sign in ("metrics.jsonl", "adapter_model.safetensors", "test/click-option.json"):
+    # The second moment is after a whole checkpoint, not one that is still being made in a folder beside it.
+    for sign in ("arms/**/metrics.jsonl", "arms/**/checkpoints/checkpoint-1", "stages/**/test/click-option.json"):
         process = subprocess.Popen(start, start_new_session=True)
-        while process.poll() is None and not any(sign in str(path) for path in cut.rglob("*")):
+        while process.poll() is None and not any(cut.glob(sign)):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -143,6 +147,19 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
+        (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) are among those of testing"),
+        (["--arms", "sft", "--seeds", "15"], "training seed 15 (1500000 to 1500071) are among those of validation"),
+        (
+            ["--arms", "sequence-sft", "--seeds", "1", "--set", "first_seed=100240"],
+            "training seed 1 (100000 to 100249)",
+        ),
+        (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) are among those of testing"),
+        (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
+        (
+            ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
+            "contexts and demonstrations are what SDFT alone is told",
+        ),
+        (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
         (["--out", "/dev/null/x"], "can't be a folder to write into"),
         (["--report-only"], "There is no comparison in"),
     ],
@@ -153,6 +170,41 @@ def test_wrong_arguments_are_explained(tmp_path, arguments, says):
     assert result.exit_code == 2
     assert says in " ".join(result.output.replace("│", " ").split())
     assert not out.exists()
+
+
+def test_an_arm_of_sdft_may_be_told_something_else():
+    told = Arm("sdft", "told", {"contexts": ["feedback", "oracle"]})
+    check(told, default_settings(), [0, 1])
+    check(Arm("grpo", "ten", {"group_size": 10}), default_settings(), [0])
+
+
+def test_what_an_arm_is_about_can_be_corrected_until_it_has_begun(tmp_path):
+    note(Arm("sdft", "x", {"learning_rate": 0.1}), tmp_path)
+    right = Arm("sdft", "x", {"learning_rate": 0.01})
+    note(right, tmp_path)
+    (tmp_path / "arms" / right.folder / "seed-0" / "checkpoints" / "checkpoint-10").mkdir(parents=True)
+    note(right, tmp_path)
+    with pytest.raises(ValueError, match=r"was begun with --set \{'learning_rate': 0.01\}"):
+        note(Arm("sdft", "x", {"learning_rate": 0.1}), tmp_path)
+
+
+def test_an_arm_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
+    run_arms = []
+
+    def run_arm(self, arm, seed):
+        run_arms.append((arm.name, seed))
+        if arm.name == "sft":
+            raise ValueError("[red] There is nothing.")
+
+    monkeypatch.setattr(Comparison, "run", run_arm)
+    out = tmp_path / "learn"
+    arguments = ["bench", "learn", "--out", str(out), "--arms", "base,sft,sdft", "--seeds", "0,1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert run_arms == [("base", 0), ("sft", 0), ("sdft", 0), ("sft", 1), ("sdft", 1)]
+    assert "sft, training seed 0 failed: [red] There is nothing." in result.output
+    assert "Not done: sft, training seed 0, sft, training seed 1." in result.output
+    assert (out / "report.md").exists()
 
 
 def test_a_report_is_of_the_settings_that_are_there(tmp_path):
@@ -179,40 +231,120 @@ def test_arms_are_read_from_the_command_line():
             read_arms(text, changes)
 
 
+def short_tasks(settings):
+    return [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.tasks]
+
+
+def write_stage(out, name, result, seconds=1.0):
+    path = out / "stages" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"result": result, "seconds": seconds}))
+
+
+def write_episodes(out, name, tasks, solved):
+    """The tests of some tasks; None stands for an episode that the infrastructure failed."""
+    for task in tasks:
+        episodes = [{"seed": i, "solved": s, "judged": s is not None} for i, s in enumerate(solved)]
+        write_stage(out, f"{name}/test/{task}", {"episodes": episodes})
+
+
+def write_measured(out, name, tasks, solved, perplexity=20.0):
+    """All that is measured of an adapter or of the base model."""
+    write_episodes(out, name, tasks, solved)
+    write_stage(out, f"{name}/perplexity", {"perplexity": perplexity})
+    write_stage(out, f"{name}/questions", {"accuracy": 0.5, "probability": 0.5, "right": [True, False]})
+
+
 def test_a_folder_of_stages_gives_these_figures(tmp_path):
     settings = default_settings().model_copy(update={"unseen_tasks": ()})
-    tasks = [task.removeprefix("MiniWoB/").removesuffix("-v0") for task in settings.training.tasks]
-
-    def write(name, result):
-        path = tmp_path / "stages" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"result": result, "seconds": 1.0}))
-
-    def episodes(name, solved):
-        for task in tasks:
-            write(
-                f"{name}/test/{task}",
-                {"episodes": [{"seed": i, "solved": s, "judged": s is not None} for i, s in enumerate(solved)]},
-            )
-
-    episodes("base", [True, False, False, False])
-    episodes("sdft/seed-0", [True, True, True, False])
-    episodes("sdft/seed-1", [True, True, True, None])
-    episodes("sft/seed-0", [True, True, False, False])
-    for name, value in (("base", 20.0), ("sdft/seed-0", 21.0), ("sft/seed-0", 25.0)):
-        write(f"{name}/perplexity", {"perplexity": value})
+    tasks = short_tasks(settings)
+    write_measured(tmp_path, "base", tasks, [True, False, False, False])
+    write_measured(tmp_path, "sdft/seed-0", tasks, [True, True, True, False], 21.0)
+    write_measured(tmp_path, "sdft/seed-1", tasks, [True, True, True, None], 22.0)
+    write_measured(tmp_path, "sft/seed-0", tasks, [True, True, False, False], 25.0)
     found = figures(settings, tmp_path)
     sdft = found["arms"]["sdft"]["trained"]
     assert sdft["by_seed"] == {"0": 0.75, "1": 1.0}
     assert sdft["episodes"] == 7 * len(tasks)
     assert sdft["success"] == pytest.approx(6 / 7)
     assert sdft["low"] < 6 / 7 < sdft["high"] <= 1
-    assert [kept["rise"] for kept in found["arms"]["sdft"]["retention"]] == [pytest.approx(0.05), None]
+    assert [kept["rise"] for kept in found["arms"]["sdft"]["retention"]] == [pytest.approx(0.05), pytest.approx(0.1)]
     pairs = {(one["other"], one["tasks"]): one for one in found["differences"]}
     assert pairs["sft", "trained"]["difference"] == pytest.approx(0.25)
     assert pairs["sft", "trained"]["pairs"] == 4 * len(tasks)
     # Seed 1 stands beside the base, too: its three judged episodes, of which the base solves one.
     assert pairs["base", "trained"]["difference"] == pytest.approx((2 + 2) / 7)
+
+
+def write_training(out, name, changes, where=None):
+    """A training of two steps, with its metrics in the folder that it has now, wherever it was made."""
+    trained = default_settings().training_for(0, changes, TrainSettings).model_dump(mode="json")
+    summary = {"steps": 2, "cut_off": False, "seconds": {"total": 60.0, "learn": 50.0}, "settings": trained}
+    write_stage(out, f"{name}/training", {**summary, "adapter": "elsewhere/adapter"})
+    folder = out / "arms" / (where or name)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {
+            "step": step,
+            "rows": 3,
+            "rows/prompt_tokens": 10,
+            "tokens/learned": 6,
+            "loss": 1.0,
+            "seconds": {"total": 30.0},
+        }
+        for step in (1, 2)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return trained
+
+
+def test_metrics_are_found_from_the_folder_of_the_comparison(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    for name in ("sft/seed-0", "sdft/seed-0"):
+        write_measured(tmp_path, name, short_tasks(settings), [True, False])
+    write_stage(tmp_path, "sft-learning-rates", {"best": 0.001, "success": {"0.001": 0.5}})
+    trained = write_training(tmp_path, "sft/seed-0", {"learning_rate": 0.001}, where="sft-learning-rates/0.001")
+    write_training(tmp_path, "sdft/seed-0", {})
+    write_stage(tmp_path, demonstrations(trained), {"rows": 6}, seconds=30.0)
+    sft, sdft = (figures(settings, tmp_path)["arms"][name]["training"][0] for name in ("sft", "sdft"))
+    assert (sft["rows"], sdft["rows"]) == (6, 6)
+    # Collecting its demonstrations is part of SFT's time.
+    assert (sft["seconds"]["total"], sft["curve"][0]["seconds"], sdft["seconds"]["total"]) == (90.0, 60.0, 60.0)
+
+
+def test_every_kind_of_sdft_stands_beside_the_others_once(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    for name in ("base", "sft/seed-0", "sdft/seed-0", "sdft+reverse/seed-0", "sdft-ungated+fast/seed-0"):
+        write_measured(tmp_path, name, short_tasks(settings), [True, False])
+    pairs = [(one["first"], one["other"]) for one in figures(settings, tmp_path)["differences"]]
+    kinds = ("sdft", "sdft+reverse", "sdft-ungated+fast")
+    assert sorted(pairs) == sorted(
+        [*((kind, other) for kind in kinds for other in ("base", "sft")), *((kind, "sdft") for kind in kinds[1:])]
+    )
+
+
+def test_a_training_seed_counts_once_all_of_it_is_measured(tmp_path):
+    settings = default_settings()
+    tasks = short_tasks(settings)
+    write_measured(tmp_path, "base", tasks, [True, False])
+    write_measured(tmp_path, "sdft/seed-0", tasks, [True, False])
+    write_episodes(tmp_path, "sdft/seed-1", tasks[:3], [True, True])
+    write_episodes(tmp_path, "demonstrated", tasks[:3], [True, True])
+    (tmp_path / "stages" / "sft" / "seed-0").mkdir(parents=True)  # made when its training begins
+    write_measured(tmp_path, "sequence-sdft/seed-0/first", tasks, [True, True])
+    write_episodes(tmp_path, "sequence-sdft/seed-0/second", tasks[:3], [True, True])
+    found = figures(settings, tmp_path)
+    sdft = found["arms"]["sdft"]
+    assert (sdft["seeds"], sdft["unfinished"], len(sdft["retention"])) == ([0], [1], 1)
+    assert (sdft["trained"]["success"], sdft["trained"]["by_seed"]) == (0.5, {"0": 0.5})
+    assert {row[0]: row[1] for row in arm_rows(found)} == {
+        "base": NONE, "demonstrated": "unfinished", "sft": "unfinished: 0", "sdft": "0; unfinished: 1",
+    }  # fmt: skip
+    assert found["arms"]["sft"]["trained"]["success"] is None
+    assert {one["other"] for one in found["differences"]} == {"base"}
+    (sequence,) = found["sequences"]["sequence-sdft"]
+    assert sequence["kept"] is None
+    assert markdown({**found, "curves": []})
 
 
 def test_the_questions_are_well_formed():

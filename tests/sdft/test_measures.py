@@ -19,12 +19,46 @@ def test_wilson_agrees_with_the_published_example():
     assert wilson(0, 0) == (0.0, 1.0)
 
 
+def of_one_training(solved):
+    return {(0, page): done for page, done in enumerate(solved)}
+
+
 def test_the_mean_interval_is_as_wide_as_it_should_be():
-    low, high = mean_interval({"a": [True] * 20 + [False] * 20, "b": [True] * 20 + [False] * 20})
+    half_right = of_one_training([True] * 20 + [False] * 20)
+    low, high = mean_interval({"a": half_right, "b": half_right})
     half = 1.96 * math.sqrt(0.25 / 40 / 2)
     assert low == pytest.approx(0.5 - half, abs=0.02)
     assert high == pytest.approx(0.5 + half, abs=0.02)
-    assert mean_interval({"a": [True] * 5}) == (1.0, 1.0)
+    assert mean_interval({"a": {}}) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("solved", [True, False])
+def test_tasks_without_an_exception_are_not_certain(solved):
+    def interval(tasks, pages):
+        return mean_interval({str(task): of_one_training([solved] * pages) for task in range(tasks)})
+
+    few, many = interval(2, 5), interval(5, 40)
+    assert 1.0 * solved in few
+    assert 1.0 * solved in many
+    assert 0.0 < many[1] - many[0] < 0.05 < few[1] - few[0] < 0.5
+
+
+def test_training_seeds_on_the_same_pages_are_no_more_pages():
+    pages = [True] * 5 + [False] * 5
+    one = mean_interval({"a": of_one_training(pages)})
+    three = mean_interval({"a": {(seed, page): done for seed in range(3) for page, done in enumerate(pages)}})
+    assert three == pytest.approx(one, abs=0.02)
+
+
+def test_how_training_seeds_differ_is_in_the_interval():
+    tasks = {str(task): {(seed, page): page < 5 + 4 * seed for seed in (0, 1) for page in range(10)} for task in (0, 1)}
+    low, high = mean_interval(tasks)
+    assert low < 0.5
+    assert high > 0.9
+    tasks["0"] = {key: done for key, done in tasks["0"].items() if key[0] == 0}  # the other's were not judged
+    tasks["1"] = {key: done for key, done in tasks["1"].items() if key[0] == 1}
+    low, high = mean_interval(tasks)
+    assert low < 0.7 < high
 
 
 def test_infrastructure_failures_stand_beside_the_score():

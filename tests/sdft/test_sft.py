@@ -10,7 +10,7 @@ from peft import get_peft_model_state_dict
 from agents.adapters.identity import WrongBase
 from agents.policies.transformers import TransformersPolicy
 from sdft.adapter import trainable
-from sdft.sft import Demonstrator, collect, train_sft
+from sdft.sft import Demonstrator, batches_of, collect, train_sft
 from sdft.train import make_agent, training_jobs
 
 
@@ -110,8 +110,18 @@ def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, t
 
 
 def test_every_demonstration_is_learned_from_once(tiny_policy, settings, few, tmp_path):
-    train_sft(settings.model_copy(update={"steps": 2}), tmp_path / "run", rows=few, policy=tiny_policy)
-    assert sum(line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")) == len(read(few))
+    # Five rows in four steps: batches of one size, two, would be used up after three.
+    train_sft(settings.model_copy(update={"steps": 4}), tmp_path / "run", rows=few, policy=tiny_policy)
+    assert [line["rows"] for line in read(tmp_path / "run" / "metrics.jsonl")] == [1, 1, 1, 2]
+    assert len(read(few)) == 5
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(100, 80), (1436, 80), (7, 7), (3, 5)])
+def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
+    batches = batches_of(rows, steps)
+    assert [row for batch in batches for row in batch] == list(range(rows))
+    assert len(batches) == min(rows, steps)
+    assert max(map(len, batches)) - min(map(len, batches)) <= 1
 
 
 @pytest.mark.parametrize("only", ["rollout_workers", "evaluate_every"])
