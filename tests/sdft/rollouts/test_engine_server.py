@@ -125,7 +125,7 @@ def test_another_run_on_the_same_server_samples_from_its_own_weights(server, eng
     for seed in (0, 1):
         engine = engine_of(url, tmp_path / "adapters")
         engine.use(0, save(weights_of(seed)))
-        sampled.append(tokens(engine.complete(asked)))
+        sampled.append([reply.logprobs for reply in engine.complete(asked)])
     assert sampled[0] != sampled[1]
     assert len({name for _, name in told}) == 2
 
