@@ -101,7 +101,7 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
 
 def _note(logs: dict[str, float]) -> str:
     """Say in a few words how a step went."""
-    note = f"divergence {logs['loss']:.3f}"
+    note = f"loss {logs['loss']:.3f}"
     return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
 
 
