@@ -132,7 +132,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
         with progress("Training", settings.training.steps) as update:
             summary = train(
                 settings.training, out / "training", policy=policy, resume=True,
-                progress=lambda step, logs: update(step, note=f"divergence {logs['loss']:.3f}"),
+                progress=lambda step, logs: update(step, note=f"loss {logs['loss']:.3f}"),
             )  # fmt: skip
         del summary["model"]
         return summary
