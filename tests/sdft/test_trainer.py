@@ -121,7 +121,7 @@ def test_the_objective_is_the_masked_divergence_on_completion_tokens(
         return loss
 
     # One step of training on rows that are known.
-    monkeypatch.setattr(module, "samples_of", lambda *_: rows)
+    monkeypatch.setattr(module, "samples_of", lambda *_, **options: rows)
     monkeypatch.setattr(module, "choose", lambda *_: rows)
     monkeypatch.setattr(module.EpisodeSDFTTrainer, "compute_loss", watched)
     chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0, **changes})

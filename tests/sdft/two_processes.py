@@ -37,12 +37,12 @@ def main(out: Path) -> None:
     wrote: list[Path] = []
     save_adapter = sdft.train.save_adapter
 
-    def watched(results: Any, *more: Any) -> Any:
+    def watched(results: Any, *more: Any, **options: Any) -> Any:
         jobs.append([(result.job.env_id, result.job.seed) for result in results])
         if not is_first() and len(jobs) == 2:
             for result in results:
                 result.trainable = False
-        found = samples_of(results, *more)
+        found = samples_of(results, *more, **options)
         rows.append(len(found))
         return found
 
