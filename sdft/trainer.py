@@ -125,6 +125,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._teacher_page = teacher_page
         self._gates = gates
         self._least_first_divergence = least_first_divergence
+        """None once teacher and student have been compared."""
         super().__init__(args=args, **options)
         self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
@@ -137,8 +138,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
         self._failed = 0
-        self._to_compare = True
-        """Is it still to be found out how far the teacher is from the student, before anything is learned?"""
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -328,7 +327,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             NothingToTeach: it is not.
         """
         least = self._least_first_divergence
-        if not self._to_compare or least is None:
+        if least is None:
             return
         with torch.no_grad():
             teacher = torch.log_softmax(logits.teacher_logits, -1)
@@ -338,7 +337,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         tokens = self._over_all(float(logits.loss_mask.sum()))
         if tokens == 0:  # nothing was told about this batch
             return
-        self._to_compare = False
+        self._least_first_divergence = None
         mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
         if mean < least:
