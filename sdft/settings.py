@@ -21,6 +21,11 @@ CHANGEABLE = (
 """Settings that may be others when a run goes on: they say nothing about what is learned."""
 
 
+def overlap(one: range, other: range) -> bool:
+    """Have two ranges of seeds any in common?"""
+    return one.start < other.stop and other.start < one.stop
+
+
 class TrainSettings(BaseModel):
     """What a training run does. Frozen, and saved beside the adapter."""
 
@@ -191,6 +196,12 @@ class TrainSettings(BaseModel):
     start_from: Path | None = None
     """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
 
+    @property
+    def episode_seeds(self) -> range:
+        """Seeds of the training episodes of a task."""
+        count = -(-self.steps * self.episodes_per_step // max(1, len(self.tasks)))
+        return range(self.first_episode_seed, self.first_episode_seed + count)
+
     @model_validator(mode="after")
     def _something_to_learn(self) -> TrainSettings:
         if not self.tasks and not self.demonstrations:
@@ -201,13 +212,12 @@ class TrainSettings(BaseModel):
 
     @model_validator(mode="after")
     def _heldout_is_held_out(self) -> TrainSettings:
-        seeds = -(-self.steps * self.episodes_per_step // max(1, len(self.tasks)))
-        trained = range(self.first_episode_seed, self.first_episode_seed + seeds)
-        first, last = self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds - 1
-        if self.evaluate_every and trained and first < trained.stop and last >= trained.start:
+        trained = self.episode_seeds
+        judged = range(self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds)
+        if self.evaluate_every and overlap(trained, judged):
             raise ValueError(
-                f"the seeds of evaluation ({first} to {last}) are among those of training ({trained.start} to "
-                f"{trained.stop - 1}): set first_evaluation_seed elsewhere"
+                f"the seeds of evaluation ({judged.start} to {judged.stop - 1}) are among those of "
+                f"training ({trained.start} to {trained.stop - 1}): set first_evaluation_seed elsewhere"
             )
         return self
 

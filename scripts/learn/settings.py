@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from browser_env.episode import write_atomically
-from sdft.settings import SDFT_ONLY, TrainSettings
+from sdft.settings import SDFT_ONLY, TrainSettings, overlap
 
 T = TypeVar("T", bound=TrainSettings)
 
@@ -103,7 +103,7 @@ class LearnSettings(BaseModel):
             )
         if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
             raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
-        if _overlap(self.test_range, self.validation_range):
+        if overlap(self.test_range, self.validation_range):
             raise ValueError(
                 f"the seeds of validation ({_told(self.validation_range)}) are among those of testing "
                 f"({_told(self.test_range)}): set first_validation_seed elsewhere"
@@ -126,13 +126,12 @@ class LearnSettings(BaseModel):
         Raises:
             ValueError: it has.
         """
-        count = -(-self.training.steps * self.training.episodes_per_step // len(tasks))
-        trained = range(seed * SEEDS_BETWEEN, seed * SEEDS_BETWEEN + count)
+        trained = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
         for name, which, judged in (
             ("validation", "first_validation_seed", self.validation_range),
             ("testing", "first_seed", self.test_range),
         ):
-            if _overlap(trained, judged):
+            if overlap(trained, judged):
                 raise ValueError(
                     f"The episodes of training seed {seed} ({_told(trained)}) are among those of {name} "
                     f"({_told(judged)}): choose other training seeds, or begin a comparison with another {which}."
@@ -168,10 +167,6 @@ def demonstrations(training: Mapping[str, Any]) -> str:
         )
     }  # fmt: skip
     return f"demonstrations/{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]}"
-
-
-def _overlap(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 def _told(seeds: range) -> str:
