@@ -79,8 +79,15 @@ def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
     return [*range(start, len(lines)), *range(start - 1, -1, -1)]
 
 
-def render(lines: Sequence[PageLine], order: Sequence[int], number: int) -> str:
-    """The `number` most important lines in the page's order, with a note wherever some are left out."""
+def render(lines: Sequence[PageLine], order: Sequence[int], number: int, *, handles: bool = True) -> str:
+    """The `number` most important lines in the page's order, with a note wherever some are left out.
+
+    Args:
+        lines: of the page.
+        order: their indices, the most important first.
+        number: how many to show.
+        handles: show the elements' handles; without them no line says how its element is acted on.
+    """
     kept = set(order[:number])
     parts: list[str] = []
     gap: list[PageLine] = []
@@ -94,7 +101,7 @@ def render(lines: Sequence[PageLine], order: Sequence[int], number: int) -> str:
     for index, line in enumerate(lines):
         if index in kept:
             close()
-            parts.append(line.text)
+            parts.append(line.text if handles else line.text.removesuffix(line.handle).rstrip())
         else:
             gap.append(line)
     close()

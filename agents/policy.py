@@ -29,8 +29,10 @@ class Message:
     text: str
     images: tuple[Any, ...] = ()
     """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
-    head: int | None = field(default=None, compare=False)
-    """Characters of `text` before what happened so far and the page; None: all of them."""
+    goal_only: str | None = field(default=None, compare=False)
+    """The part of `text` before what happened so far and the page; None: all of it."""
+    plain: str | None = field(default=None, compare=False)
+    """`text` without what was done so far and without the actions behind the page's elements; None: the same."""
 
 
 Conversation: TypeAlias = Sequence[Message]

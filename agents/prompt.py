@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from agents.compact import compact
 from agents.constraint import DEFAULT_KINDS, is_editable, offered
@@ -199,21 +199,27 @@ def demonstration(action: Any) -> str:
     return DEMONSTRATION.format(action=compact(action))
 
 
-def with_told(messages: Conversation, told: str, *, page: bool = True) -> tuple[Message, ...]:
+Sight: TypeAlias = Literal["all", "page", "goal"]
+"""What a teacher sees besides what it is told: all that the student sees; that without what was done before and without
+the actions behind the page's elements; or the goal and the instructions only."""
+
+
+def with_told(messages: Conversation, told: str, *, sight: Sight = "all") -> tuple[Message, ...]:
     """Return the conversation with a text at the end of the user's last message: what only a teacher is told.
 
     Args:
         messages: what the student sees.
         told: the text.
-        page: whether the teacher sees what happened so far and the page as text, too.
+        sight: what else the teacher sees.
 
     Raises:
         ValueError: there is no user message.
     """
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":
-            text = messages[index].text if page else messages[index].text[: messages[index].head]
-            taught = replace(messages[index], text=f"{text}\n\n{told}")
+            message = messages[index]
+            less = {"all": None, "page": message.plain, "goal": message.goal_only}[sight]
+            taught = replace(message, text=f"{message.text if less is None else less}\n\n{told}")
             return (*messages[:index], taught, *messages[index + 1 :])
     raise ValueError("The conversation has no user message to put the demonstration in.")
 
@@ -235,12 +241,14 @@ class _Draft:
 
     def messages(self, number: int) -> tuple[Message, ...]:
         """The conversation with the `number` most important lines of the page."""
-        head = "\n".join(self.first)
-        text = "\n".join([head, *(aside for _, aside in self.asides)])
+        goal_only = "\n".join(self.first)
+        text = "\n".join([goal_only, *(aside for _, aside in self.asides)])
+        plain = "\n".join([goal_only, *(aside for kind, aside in self.asides if kind != "history")])
         if self.lines is not None:
             text = f"{text}\n\nPage:\n{render(self.lines, self.order, number)}"
+            plain = f"{plain}\n\nPage:\n{render(self.lines, self.order, number, handles=False)}"
         turns = [turn for example in self.examples for turn in example.turns()]
-        return (*turns, Message("user", text, self.images, len(head)))
+        return (*turns, Message("user", text, self.images, goal_only, plain))
 
 
 def _fit(

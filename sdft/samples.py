@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.constraint import token_masks
-from agents.prompt import with_told
+from agents.prompt import Sight, with_told
 from browser_env import Outcome
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
@@ -51,7 +51,7 @@ def samples_of(
     lessons: Lessons | None = None,
     batch: int = 0,
     *,
-    teacher_page: bool = True,
+    teacher_sees: Sight = "all",
 ) -> list[Sample]:
     """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
@@ -60,7 +60,7 @@ def samples_of(
         policy: whose tokenizer writes the teacher's prompts.
         lessons: what the teacher is told; by default the oracle's actions.
         batch: number of the batch, from 0.
-        teacher_page: as in `TrainSettings`.
+        teacher_sees: as in `TrainSettings`.
     """
     lessons = lessons or Lessons((Oracle(),))
     heard = [result for result in results if learnable(result)]
@@ -71,7 +71,8 @@ def samples_of(
             if lesson is None or not completion.token_ids:
                 continue
             messages = step.decision.messages
-            taught = policy.prompt(with_told(messages, lesson.text, page=teacher_page or lesson.action is None))
+            sight = "all" if lesson.action is None else teacher_sees
+            taught = policy.prompt(with_told(messages, lesson.text, sight=sight))
             rows.append(
                 Sample(
                     env_id=result.job.env_id,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agents.llm_agent import Vision
+from agents.prompt import Sight
 from agents.vision import MAX_IMAGE_SIDE
 from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
@@ -95,9 +96,10 @@ class TrainSettings(BaseModel):
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
-    teacher_page: bool = True
-    """Show the teacher what the student sees of what happened so far and of the page where it is told an action. False
-    leaves it the goal and the demonstration, and nothing that leads it astray."""
+    teacher_sees: Sight = "all"
+    """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
+    what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
+    the page. Where it is told no action it sees all."""
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)

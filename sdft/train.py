@@ -106,7 +106,7 @@ def train(
             lead=settings.lead,
             lessons=lessons,
             mean_over=settings.mean_over,
-            teacher_page=settings.teacher_page,
+            teacher_sees=settings.teacher_sees,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=None if last else settings.least_first_divergence,

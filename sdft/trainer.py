@@ -32,6 +32,7 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from agents.llm_agent import LLMAgent
 from agents.policies.transformers import TransformersPolicy
+from agents.prompt import Sight
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
@@ -83,7 +84,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
         mean_over: whether rows or tokens count the same in the loss.
-        teacher_page: as in `TrainSettings`.
+        teacher_sees: as in `TrainSettings`.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
         least_first_divergence: nats a token between teacher and student before the first step, below which it stops;
@@ -105,7 +106,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lessons: Lessons | None = None,
         args: SDFTConfig,
         mean_over: Literal["rows", "tokens"] = "rows",
-        teacher_page: bool = True,
+        teacher_sees: Sight = "all",
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
         least_first_divergence: float | None = 0.0,
@@ -122,7 +123,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._lessons = lessons or Lessons((Oracle(),))
         self._mean_over = mean_over
         self._teacher_temperature = teacher_temperature
-        self._teacher_page = teacher_page
+        self._teacher_sees = teacher_sees
         self._gates = gates
         self._least_first_divergence = least_first_divergence
         """None once teacher and student have been compared."""
@@ -167,7 +168,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         results = episodes.results
         self._count_failed(results)
         samples = samples_of(
-            results, self.policy, self._lessons, self.state.global_step, teacher_page=self._teacher_page
+            results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
         )
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]

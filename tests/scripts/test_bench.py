@@ -1,4 +1,6 @@
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -125,6 +127,7 @@ def test_bench_vector_wants_numbers():
 def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
     command = [sys.executable, "-m", "scripts.cli", "bench", "vector", "--envs", "2", "--seconds", "60"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    below = []
     try:
         end = time.monotonic() + 60
         while len(below := descendants(process.pid)) < 6 and time.monotonic() < end:  # until the browser is there
@@ -135,6 +138,9 @@ def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
         assert all(ended(pid) for pid in below)
     finally:
         process.kill()
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.slow

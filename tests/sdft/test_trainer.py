@@ -34,21 +34,24 @@ def test_a_row_is_exactly_what_the_student_saw_and_sampled(episodes, tiny_policy
         assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
 
 
-def test_a_teacher_without_the_page_is_left_the_goal_and_the_demonstration(episodes, tiny_policy):
-    rows = samples_of(episodes, tiny_policy, teacher_page=False)
+@pytest.mark.parametrize("sight", ["page", "goal"])
+def test_a_teacher_is_not_shown_what_leads_it_astray(sight, episodes, tiny_policy):
+    rows = samples_of(episodes, tiny_policy, teacher_sees=sight)
     whole = samples_of(episodes, tiny_policy)
     assert len(rows) == len(whole)
     for row, other in zip(rows, whole, strict=True):
-        told = tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
+        told, page = tiny_policy.tokenizer.decode(row.teacher_prompt_ids).split("Correct action:")[0], sight == "page"
         assert "Goal: " in told
-        assert "Correct action:" in told
-        assert "Page:" not in told
+        assert ("Page:" in told) == page
         assert "Done so far" not in told
+        assert '{"click":' not in told
         assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
         assert (row.prompt_ids, row.completion_ids) == (other.prompt_ids, other.completion_ids)
-    assert any("Done so far" in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in whole)
-    silent = samples_of(episodes, tiny_policy, Lessons((Feedback(),)), teacher_page=False)
-    assert all("Page:" in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in silent)
+    shown = [tiny_policy.tokenizer.decode(row.teacher_prompt_ids).split("Correct action:")[0] for row in whole]
+    assert any("Done so far" in text for text in shown)
+    assert all('{"click":' in text for text in shown)
+    silent = samples_of(episodes, tiny_policy, Lessons((Feedback(),)), teacher_sees=sight)
+    assert all('{"click":' in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in silent)
 
 
 def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_policy):
