@@ -45,7 +45,7 @@ _EXPENDABLE = ("events", "tabs", "history", "chat", "advice", "error")
 """What goes, in this order, where even no page is too much."""
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
-"""What turns a student's prompt into the teacher's. The wording decides how well the teacher does."""
+"""What turns a student's prompt into the teacher's."""
 
 _DONE = "Done so far: "
 
@@ -190,13 +190,17 @@ def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None
     return tuple(messages) if privileged is None else with_told(messages, demonstration(privileged["action"]))
 
 
-def demonstration(action: Any) -> str:
-    """Return the text that tells an action, in any form, as the correct one.
+def demonstration(action: Any, wording: str = DEMONSTRATION) -> str:
+    """Return the text that tells an action as the correct one.
+
+    Args:
+        action: in any form.
+        wording: with `{action}` in it.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
     """
-    return DEMONSTRATION.format(action=compact(action))
+    return wording.replace("{action}", compact(action))
 
 
 Sight: TypeAlias = Literal["all", "page", "goal"]

@@ -252,14 +252,22 @@ def contexts(
     task: Annotated[list[str] | None, typer.Option(help="A MiniWoB++ task with an oracle; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(help="Episodes of each task.", min=1)] = 4,
     seed: Annotated[int, typer.Option(help="The first of them.")] = 1_000_000,
+    lead: Annotated[float, typer.Option(help="How likely the oracle is to take each next step at first.")] = 0.0,
+    wording: Annotated[
+        list[str] | None, typer.Option(help="Another way to tell the oracle's action, {action}; may be repeated.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure how much likelier the right action becomes with each thing that a teacher can be told."""
+    """Measure how much likelier the right action becomes with each thing that a teacher can be told and shown."""
     from scripts.bench_contexts import TASKS, measure, show
     from scripts.console import quiet_libraries
 
+    if not 0 <= lead < 1:
+        raise typer.BadParameter("--lead is a probability: from 0 to less than 1.")
+    if unsaid := [text for text in wording or () if "{action}" not in text]:
+        raise typer.BadParameter(f"--wording {unsaid[0]!r}: the action stands for {{action}}, which is not in it.")
     quiet_libraries()
-    _tell(measure(model, task or TASKS, seeds, seed), show, as_json)
+    _tell(measure(model, task or TASKS, seeds, seed, lead=lead, wordings=wording or ()), show, as_json)
 
 
 @app.command("train")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from agents.compact import compact
-from agents.prompt import with_told
+from agents.prompt import Sight, with_told
 from scripts.console import progress
 
 if TYPE_CHECKING:
     from agents.policies.transformers import TransformersPolicy
     from agents.policy import Completion
-    from sdft.contexts.context import Told
+    from sdft.contexts.context import Context, Told
     from sdft.contexts.recording import Recording
     from sdft.rollouts import Job, Step
 
@@ -26,11 +27,30 @@ TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-u
 STEPS = 4
 """Step limit of the student's episodes."""
 
-Scores: TypeAlias = tuple[float, ...] | None
-"""The probabilities of the oracle's action and of the student's; None where it can't say the oracle's."""
+
+@dataclass(frozen=True)
+class _Scores:
+    """What a teacher makes of a state."""
+
+    right: float
+    """The probability of the oracle's action."""
+    likeliest: bool
+    """Whether it is what greedy decoding writes."""
+    wrong: float
+    """The probability of what the student did."""
 
 
-def measure(model: str, tasks: Sequence[str], seeds: int, seed: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Arm:
+    """What a teacher is told, and what else it sees."""
+
+    contexts: tuple[Context, ...]
+    sight: Sight = "all"
+
+
+def measure(
+    model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
+) -> dict[str, Any]:
     """Let the model act, as in training, and score the oracle's action at every state with each context told.
 
     The demonstrations are the oracle's episodes of the same tasks and seeds; what the student did before it came to a
@@ -41,12 +61,15 @@ def measure(model: str, tasks: Sequence[str], seeds: int, seed: int) -> dict[str
         tasks: names of MiniWoB++ tasks with an oracle.
         seeds: episodes of each task.
         seed: the first of them; of the student's sampling, too.
+        lead: how likely the oracle is to take an episode's first step, and each further one after its own.
+        wordings: other ways to tell the oracle's action, with `{action}` in them.
 
     Returns:
         `contexts`, by name: `states`, `told` (at how many of them something was), `named` (at how many an action),
         `agrees` (with the oracle's), and over the states at which something was told, `right` and `wrong`: mean
         probability of the oracle's action, and of what the student did where that was another, each `without` and
-        `with` the context; `model`.
+        `with` the context; `likeliest`: at what share of them greedy decoding writes the oracle's action, likewise;
+        `model`.
     """
     import torch
 
@@ -64,30 +87,41 @@ def measure(model: str, tasks: Sequence[str], seeds: int, seed: int) -> dict[str
     make_lm_head_contiguous(policy.model)
     jobs = [Job(task, number) for task in settings.tasks for number in range(seed, seed + seeds)]
     with Rollouts(8, max_episode_steps=STEPS) as rollouts:
-        results = rollouts.run(make_agent(policy, settings, sampling=True), jobs)
+        results = rollouts.run(make_agent(policy, settings, sampling=True), jobs, lead=lead)
     shown = Demonstrations((_oracle_episode(job) for job in jobs), settings.actions)
     arms = {
-        "oracle": (Oracle(),), "oracle with its reason": (Oracle(reason=True),), "demonstration": (shown,),
-        "hindsight": (Hindsight((), settings.actions),), "feedback": (Feedback(),), "feedback, oracle":
-        (Feedback(), Oracle()),
-    }  # fmt: skip
-    lessons = {name: Lessons(contexts).of(results) for name, contexts in arms.items()}
+        "oracle": _Arm((Oracle(),)),
+        "oracle, page only": _Arm((Oracle(),), "page"),
+        "oracle, goal only": _Arm((Oracle(),), "goal"),
+        "oracle with its reason": _Arm((Oracle(reason=True),)),
+        "demonstration": _Arm((shown,)),
+        "hindsight": _Arm((Hindsight((), settings.actions),)),
+        "feedback": _Arm((Feedback(),)),
+        "feedback, oracle": _Arm((Feedback(), Oracle())),
+    }
+    for wording in wordings:
+        oracle = Oracle()
+        oracle.wording = wording
+        arms[f'oracle, "{wording}"'] = _Arm((oracle,))
+    lessons = {name: Lessons(arm.contexts).of(results) for name, arm in arms.items()}
     states = [
         (episode, number, step)
         for episode, result in enumerate(results)
         for number, step in enumerate(result.steps)
-        if step.privileged is not None
+        if step.privileged is not None and step.decision.completion.token_ids
     ]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in arms}
     with progress("States", len(states)) as update, policy.reading(), torch.no_grad():
         for done, (episode, number, step) in enumerate(states, 1):
             plain = _scores(policy, step, None)
-            scored: dict[str, Scores] = {}  # several contexts often tell the same
-            for name in rows if plain is not None else ():
+            if plain is None:
+                continue
+            scored: dict[tuple[str, Sight], _Scores | None] = {}  # several contexts often tell the same
+            for name, arm in arms.items():
                 told = lessons[name][episode][number]
-                if told is not None and told.text not in scored:
-                    scored[told.text] = _scores(policy, step, told.text)
-                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text]))
+                if told is not None and (told.text, arm.sight) not in scored:
+                    scored[told.text, arm.sight] = _scores(policy, step, told.text, arm.sight)
+                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text, arm.sight]))
             update(done)
     return {"model": model, "contexts": {name: _summary(found) for name, found in rows.items()}}
 
@@ -113,7 +147,7 @@ def _oracle_episode(job: Job) -> Recording:
     return Recording(job.env_id, goal, job.seed, tuple(steps))
 
 
-def _row(step: Step, told: Told | None, plain: Scores, taught: Scores) -> dict[str, Any]:
+def _row(step: Step, told: Told | None, plain: _Scores, taught: _Scores | None) -> dict[str, Any]:
     right = _right(step)
     return {
         "told": told is not None,
@@ -130,20 +164,24 @@ def _right(step: Step) -> str:
     return compact(step.privileged["action"])
 
 
-def _scores(policy: TransformersPolicy, step: Step, told: str | None) -> Scores:
+def _scores(policy: TransformersPolicy, step: Step, told: str | None, sight: Sight = "all") -> _Scores | None:
+    """None where the student can't say the oracle's action."""
     completion = step.decision.completion
-    messages = step.decision.messages if told is None else with_told(step.decision.messages, told)
+    messages = step.decision.messages if told is None else with_told(step.decision.messages, told, sight=sight)
     prompt = policy.encode(messages) + completion.prefill_token_ids
     prefill = policy.tokenizer.decode(completion.prefill_token_ids)
     try:
         right = policy.tokenizer.encode(_right(step).removeprefix(prefill), add_special_tokens=False)
-        return tuple(_probability(policy, prompt, reply, completion) for reply in (right, completion.token_ids))
+        probability, likeliest = _probability(policy, prompt, right, completion)
     except ValueError:
         return None
+    return _Scores(probability, likeliest, _probability(policy, prompt, completion.token_ids, completion)[0])
 
 
-def _probability(policy: TransformersPolicy, prompt: list[int], reply: list[int], completion: Completion) -> float:
-    """The probability of a reply under the grammar that the student sampled under."""
+def _probability(
+    policy: TransformersPolicy, prompt: list[int], reply: list[int], completion: Completion
+) -> tuple[float, bool]:
+    """The probability of a reply under the grammar that the student sampled under, and whether it is the greedy one."""
     import torch
 
     from agents.constraint import token_masks
@@ -155,7 +193,9 @@ def _probability(policy: TransformersPolicy, prompt: list[int], reply: list[int]
     ids = torch.tensor([prompt + reply])
     logits = policy.model(input_ids=ids, logits_to_keep=len(reply) + 1).logits[0, :-1].float()
     logprobs = torch.log_softmax(logits.masked_fill(~torch.from_numpy(allowed), -torch.inf), -1)
-    return math.exp(float(logprobs.gather(1, torch.tensor(reply)[:, None]).sum()))
+    chosen = torch.tensor(reply)
+    probability = math.exp(float(logprobs.gather(1, chosen[:, None]).sum()))
+    return probability, bool((logprobs.argmax(-1) == chosen).all())
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -166,8 +206,9 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "told": len(told),
         "named": sum(row["named"] for row in told),
         "agrees": sum(row["agrees"] for row in told),
-        "right": {when: _mean([row[when][0] for row in told]) for when in ("without", "with")},
-        "wrong": {when: _mean([row[when][1] for row in erred]) for when in ("without", "with")},
+        "right": {when: _mean([row[when].right for row in told]) for when in ("without", "with")},
+        "likeliest": {when: _mean([row[when].likeliest for row in told]) for when in ("without", "with")},
+        "wrong": {when: _mean([row[when].wrong for row in erred]) for when in ("without", "with")},
         "erred": len(erred),
     }
 
@@ -180,13 +221,14 @@ def show(figures: dict[str, Any]) -> None:
     """Print the table."""
     table = Table(title=f"{figures['model']}: mean probability without and with each context")
     for column in (
-        "context", "told at", "named an action", "the oracle's", "right action", "student's, where wrong",
+        "context", "told at", "named an action", "the oracle's", "right action", "likeliest",
+        "student's, where wrong",
     ):  # fmt: skip
         table.add_column(column, justify="left" if column == "context" else "right")
     for name, row in figures["contexts"].items():
         table.add_row(
             name, f"{row['told']} of {row['states']}", str(row["named"]), str(row["agrees"]),
-            *(_change(row[what]) for what in ("right", "wrong")),
+            *(_change(row[what]) for what in ("right", "likeliest", "wrong")),
         )  # fmt: skip
     Console().print(table)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agents.llm_agent import Vision
-from agents.prompt import Sight
+from agents.prompt import DEMONSTRATION, Sight
 from agents.vision import MAX_IMAGE_SIDE
 from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
@@ -100,6 +100,8 @@ class TrainSettings(BaseModel):
     """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
     what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
     the page. Where it is told no action it sees all."""
+    teacher_wording: str = DEMONSTRATION
+    """How the teacher is told an action, which stands for `{action}`."""
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)
@@ -211,6 +213,13 @@ class TrainSettings(BaseModel):
         if ("demonstration" in self.contexts) != bool(self.demonstrations):
             raise ValueError('demonstrations and the context "demonstration" need each other')
         return self
+
+    @field_validator("teacher_wording")
+    @classmethod
+    def _tells_the_action(cls, wording: str) -> str:
+        if "{action}" not in wording:
+            raise ValueError("the action stands for {action}, which is not in it")
+        return wording
 
     @model_validator(mode="after")
     def _heldout_is_held_out(self) -> TrainSettings:

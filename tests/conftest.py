@@ -16,7 +16,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-MODELS = ("tests/agents", "tests/sdft", "tests/scripts/test_demo", "tests/scripts/test_run_and_train")
+MODELS = (
+    "tests/agents",
+    "tests/sdft",
+    "tests/scripts/test_demo",
+    "tests/scripts/test_run_and_train",
+    "tests/scripts/test_bench_contexts",
+)
 """Tests that run a model: two processes doing so at once are several times slower than one after the other."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agents.compact import compact
-from agents.prompt import demonstration
+from agents.prompt import DEMONSTRATION, demonstration
 
 if TYPE_CHECKING:
     from sdft.rollouts import Result
@@ -23,13 +23,18 @@ class Told:
     """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
 
 
-def told_action(action: Any, reason: str = "") -> Told:
-    """Tell an action, in any form, as the correct one, after its reason if there is one.
+def told_action(action: Any, reason: str = "", wording: str = DEMONSTRATION) -> Told:
+    """Tell an action as the correct one, after its reason if there is one.
+
+    Args:
+        action: in any form.
+        reason: why it is.
+        wording: with `{action}` in it.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
     """
-    text = demonstration(action)
+    text = demonstration(action, wording)
     return Told(f"{reason}\n{text}" if reason else text, compact(action))
 
 
@@ -38,6 +43,8 @@ class Context:
 
     name: ClassVar[str]
     """As in `TrainSettings.contexts`."""
+    wording: str = DEMONSTRATION
+    """How an action is told."""
 
     def can_speak(self, env_id: str) -> bool:
         """Can there ever be something to tell about a step of this task?"""

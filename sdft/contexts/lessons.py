@@ -100,6 +100,8 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
         "feedback": Feedback,
     }  # fmt: skip
     contexts: list[Context] = [makers[name]() for name in settings.contexts]
+    for context in contexts:
+        context.wording = settings.teacher_wording
     for task in settings.tasks:
         if not any(context.can_speak(task) for context in contexts):
             raise ValueError(

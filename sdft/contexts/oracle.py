@@ -30,4 +30,6 @@ class Oracle(Context):
     def tell(self, result: Result, index: int) -> Told | None:
         """Tell the action."""
         view = result.steps[index].privileged
-        return None if view is None else told_action(view["action"], view["reason"] if self._reason else "")
+        if view is None:
+            return None
+        return told_action(view["action"], view["reason"] if self._reason else "", self.wording)

@@ -60,7 +60,7 @@ class Demonstrations(Context):
         ids = {getattr(best.action, name, None) for name in ("id", "from_", "to")}
         if not {id for id in ids if isinstance(id, int)} <= result.steps[index].decision.visible_ids:
             return None
-        return told_action(best.action)
+        return told_action(best.action, wording=self.wording)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""

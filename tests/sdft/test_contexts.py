@@ -237,6 +237,18 @@ def test_contexts_combine_to_one_text_with_one_action_at_its_end(shown):
     assert alone.action is None
 
 
+def test_an_action_is_told_in_the_words_of_the_settings(login):
+    result = played("MiniWoB/click-test-v0", oracle)
+    settings = TrainSettings(tasks=("MiniWoB/click-test-v0", LOGIN), contexts=("oracle", "demonstration"),
+                             demonstrations=(str(login),), teacher_wording="Now {action}, {action}!")  # fmt: skip
+    lessons = make_lessons(settings)
+    ((told,),) = lessons.of([result])
+    assert told.text == f"Now {told.action}, {told.action}!"
+    assert {context.wording for context in lessons.contexts} == {settings.teacher_wording}
+    with pytest.raises(ValidationError, match="which is not in it"):
+        TrainSettings(tasks=(LOGIN,), teacher_wording="Do it")
+
+
 def test_settings_that_make_no_sense(login):
     for wrong, why in [
         ({}, "there is nothing to learn"),
