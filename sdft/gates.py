@@ -19,9 +19,6 @@ class Gates:
     """Leave out rows whose mean KL(teacher || student) in nats a token is below this: there is nothing to learn."""
     min_confidence: float = 0.0
     """Leave out tokens for which the teacher's likeliest choice has less probability than this: it does not know."""
-    until_wrong: bool = False
-    """Leave out what a reply says after its first token that is not the demonstration's: the teacher can't go on from
-    there as it would have begun, and what is wrong has been said."""
 
 
 def passed(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
     from agents.policies.transformers import TransformersPolicy
-    from agents.policy import Completion
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,6 @@ class Sample:
     grammar: str | None
     right: bool | None
     """Did the student do what the teacher was told? None where it was told no action."""
-    followed: int
-    """Completion tokens up to the first that leaves what the teacher was told, that one included; all of them where
-    none does, or no action was told."""
     seen: Seen = field(default_factory=Seen)
     """What a vision-language model is given besides the tokens."""
     version: int = 0
@@ -87,23 +83,11 @@ def samples_of(
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=None if lesson.action is None else completion.text == lesson.action,
-                    followed=_followed(completion, lesson.action, policy.tokenizer),
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
                 )
             )
     return rows
-
-
-def _followed(completion: Completion, action: str | None, tokenizer: Any) -> int:
-    ids = completion.token_ids
-    if action is None or completion.text == action:
-        return len(ids)
-    for length in range(1, len(ids)):
-        said = tokenizer.decode(completion.prefill_token_ids + ids[:length]).rstrip("\ufffd")  # half a character
-        if not action.startswith(said):
-            return length
-    return len(ids)
 
 
 def learnable(result: Result) -> bool:
@@ -126,7 +110,7 @@ def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> li
 
 def idle(pad_id: int) -> Sample:
     """Return a row without a loss, to go through the motions with where there is nothing to learn from."""
-    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None, followed=1)
+    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None)
 
 
 def collate(
@@ -137,8 +121,7 @@ def collate(
     Returns:
         `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
         `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
-        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right` (B,); `followed` (B, C), 1 for
-        tokens up to the first wrong one.
+        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right` (B,).
     """
     import torch
 
@@ -147,13 +130,11 @@ def collate(
     completion = torch.full(shape, pad_id, dtype=torch.long)
     mask = torch.zeros(shape, dtype=torch.long)
     logprobs = torch.zeros(shape)
-    followed = torch.zeros(shape, dtype=torch.long)
     allowed = torch.ones((*shape, vocabulary), dtype=torch.bool)
     for row, sample in enumerate(samples):
         length = len(sample.completion_ids)
         completion[row, :length] = torch.tensor(sample.completion_ids)
         mask[row, :length] = 1
-        followed[row, : sample.followed] = 1
         logprobs[row, :length] = torch.tensor(sample.logprobs)
         if sample.grammar is not None:
             masks = token_masks(
@@ -177,7 +158,6 @@ def collate(
         "allowed": allowed,
         "old_per_token_logps": logprobs,
         "right": torch.tensor([bool(sample.right) for sample in samples]),
-        "followed": followed,
     }
 
 

@@ -127,8 +127,6 @@ class TrainSettings(BaseModel):
     """Learn nothing from rows with less divergence (nats a token) between teacher and student."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
     """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
-    until_wrong: bool = False
-    """Learn nothing from what follows the first token of a reply that is not the demonstration's."""
     least_first_divergence: float = Field(default=1e-3, ge=0)
     """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
     there is nothing to teach."""

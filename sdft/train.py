@@ -108,7 +108,7 @@ def train(
             mean_over=settings.mean_over,
             teacher_sees=settings.teacher_sees,
             teacher_temperature=settings.teacher_temperature,
-            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence, settings.until_wrong),
+            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
             least_first_divergence=None if last else settings.least_first_divergence,
             **learner,
             processing_class=policy.tokenizer if policy.processor is None else policy.processor,

@@ -241,9 +241,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         """TRL's loss, over the tokens at which there was a choice (`choices`)."""
         mask = inputs["completion_mask"]
         mask = mask * (torch.arange(mask.size(1), device=mask.device) >= self.num_loss_tokens_to_skip).long()
-        if self._gates.until_wrong:
-            self.note({"gate/after_wrong": int((mask * (1 - inputs["followed"])).sum())})
-            mask = mask * inputs["followed"]
         inputs = at_tokens(inputs, *choices(mask, inputs["allowed"]))
         loss: torch.Tensor = super().compute_loss(model, inputs, *args, **kwargs)
         return loss
