@@ -96,7 +96,7 @@ class TrainSettings(BaseModel):
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
-    teacher_sees: Sight = "all"
+    teacher_sees: Sight = "page"
     """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
     what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
     the page. Where it is told no action it sees all."""
