@@ -169,7 +169,7 @@ def build(
         number = _fit(draft, history, max_tokens, count, count_text or _texts(count))
     kept = {lines[index].element_id for index in draft.order[:number]}
     return Prompt(
-        draft.messages(number),
+        draft.whole(number),
         drawn | {item for item in kept if item is not None},
         len(lines) - number,
         len(examples) - len(draft.examples),
@@ -245,14 +245,20 @@ class _Draft:
 
     def messages(self, number: int) -> tuple[Message, ...]:
         """The conversation with the `number` most important lines of the page."""
-        goal_only = "\n".join(self.first)
-        text = "\n".join([goal_only, *(aside for _, aside in self.asides)])
-        plain = "\n".join([goal_only, *(aside for kind, aside in self.asides if kind != "history")])
-        if self.lines is not None:
-            text = f"{text}\n\nPage:\n{render(self.lines, self.order, number)}"
-            plain = f"{plain}\n\nPage:\n{render(self.lines, self.order, number, handles=False)}"
         turns = [turn for example in self.examples for turn in example.turns()]
-        return (*turns, Message("user", text, self.images, goal_only, plain))
+        return (*turns, Message("user", self._text(number), self.images))
+
+    def whole(self, number: int) -> tuple[Message, ...]:
+        """The same, and what a teacher may be shown of it."""
+        *turns, last = self.messages(number)
+        return (*turns, replace(last, goal_only="\n".join(self.first), plain=self._text(number, plain=True)))
+
+    def _text(self, number: int, *, plain: bool = False) -> str:
+        asides = (aside for kind, aside in self.asides if not (plain and kind == "history"))
+        text = "\n".join([*self.first, *asides])
+        if self.lines is None:
+            return text
+        return f"{text}\n\nPage:\n{render(self.lines, self.order, number, handles=not plain)}"
 
 
 def _fit(

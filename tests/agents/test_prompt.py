@@ -44,6 +44,26 @@ def test_prompts_stay_as_they_were(
     assert made == golden
 
 
+@pytest.mark.parametrize("spare", [100, -10])
+def test_what_a_teacher_may_be_shown_has_neither_history_nor_handles(
+    spare: int, observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    page = observation(
+        "Go.",
+        [element(4, "link", "Eget"), element(9, "textbox", "A", value="x"), element(10, "link", "far " * 20)],
+        dom='[4] link "Eget"\n  {"click":4} in a text\n[9] textbox "A" value="x"\n[10] link "' + "far " * 20 + '"',
+    )
+    said: Any = {"history": ['{"click":4}'], "error": "Nothing happened."}
+    room = words(build(page, **said).messages) + spare
+    (message,) = build(page, **said, max_tokens=room, count=words).messages
+    assert message.text.startswith(f'{message.goal_only}\nDone so far: {{"click":4}}\nThe last action failed: ')
+    assert ("left out)" in message.text) == (spare < 0)
+    assert message.plain == message.text.replace('Done so far: {"click":4}\n', "").replace(
+        ' {"click":4}\n', "\n"
+    ).replace(' {"fill":9}', "").removesuffix(' {"click":10}')
+    assert '"\n  {"click":4} in a text\n' in message.plain
+
+
 def test_the_id_stands_behind_the_label(
     observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:
