@@ -112,6 +112,9 @@ class TrainSettings(BaseModel):
     mean_over: Literal["rows", "tokens"] = "rows"
     """What counts the same in the loss: rows, as in TRL's trainer, or tokens. By rows, which element an action is about
     counts less the more the action types."""
+    under_grammar: bool = False
+    """Compare teacher and student over the tokens that the grammar allowed only, not over the whole vocabulary. Then
+    nothing is learned of the form of a reply, and far less of its content in the same time."""
     support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
     """Over which tokens the divergence is taken: all, the student's `top_k` likeliest, or the sampled one (an estimate,
     of the reverse divergence only)."""
@@ -239,6 +242,14 @@ class TrainSettings(BaseModel):
     def _sampled_is_reverse(self) -> TrainSettings:
         if self.support == "sampled" and self.divergence != 1:
             raise ValueError('support="sampled" estimates the reverse divergence: set divergence=1')
+        return self
+
+    @model_validator(mode="after")
+    def _importance_is_of_what_was_sampled(self) -> TrainSettings:
+        if self.importance_clip is not None and not self.under_grammar:
+            raise ValueError(
+                "importance_clip compares with the samples, drawn under the grammar: set under_grammar=true"
+            )
         return self
 
     @model_validator(mode="after")

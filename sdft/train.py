@@ -107,6 +107,7 @@ def train(
             lead=settings.lead,
             lessons=lessons,
             mean_over=settings.mean_over,
+            under_grammar=settings.under_grammar,
             teacher_sees=settings.teacher_sees,
             teacher_temperature=settings.teacher_temperature,
             gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),

@@ -85,6 +85,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
         mean_over: whether rows or tokens count the same in the loss.
+        under_grammar: as in `TrainSettings`.
         teacher_sees: as in `TrainSettings`.
         teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
         gates: which rows and tokens are learned from.
@@ -108,6 +109,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         lessons: Lessons | None = None,
         args: SDFTConfig,
         mean_over: Literal["rows", "tokens"] = "rows",
+        under_grammar: bool = False,
         teacher_sees: Sight = "all",
         teacher_temperature: float = 1.0,
         gates: Gates = Gates(),  # noqa: B008  (frozen)
@@ -125,6 +127,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._repeats = repeats
         self._lessons = lessons or Lessons((Oracle(),))
         self._mean_over = mean_over
+        self._under_grammar = under_grammar
         self._teacher_temperature = teacher_temperature
         self._teacher_sees = teacher_sees
         self._gates = gates
@@ -183,6 +186,8 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             eos_token_ids=sorted(self.policy.eos_token_ids),
             pad_id=pad_id,
         )
+        if not self._under_grammar:
+            batch["allowed"].fill_(True)
         if not samples:
             batch["completion_mask"].zero_()
         learned = rows if samples else []
