@@ -8,7 +8,8 @@ What differs from TRL's trainer, and why:
 - rows come from episodes, tokens verbatim; nothing is re-tokenised;
 - the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
 - the teacher's adapter starts as a copy of the student's (`sdft.teacher`);
-- student and teacher are scored under the mask that the student sampled under; forced tokens so weigh nothing;
+- with `under_grammar`, student and teacher are scored under the mask that the student sampled under; forced tokens so
+  weigh nothing;
 - the output layer sees contiguous input (`agents.policies.transformers.make_lm_head_contiguous`);
 - a vision-language model is given the images that it sampled from (`sdft.images`);
 - of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
@@ -22,6 +23,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -179,6 +181,8 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         samples = [sample for sample in samples if self._repeats or not sample.repeated]
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
+        if not self._under_grammar:
+            rows = [replace(row, grammar=None) for row in rows]
         batch: dict[str, Any] = collate(
             rows,
             self._tokenizer,
@@ -186,8 +190,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             eos_token_ids=sorted(self.policy.eos_token_ids),
             pad_id=pad_id,
         )
-        if not self._under_grammar:
-            batch["allowed"].fill_(True)
         if not samples:
             batch["completion_mask"].zero_()
         learned = rows if samples else []

@@ -71,8 +71,8 @@ def test_rows_are_drawn_evenly_over_tasks():
     assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
 
 
-def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, skipped):
-    """KL over the allowed tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
+def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, skipped, *, under_grammar):
+    """KL over all or the allowed tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
 
     The teacher is sharpened by `temperature`; the first `skipped` tokens of a row are not learned from.
     """
@@ -90,6 +90,7 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
                 eos_token_ids=eos,
             )
         )
+        allowed |= not under_grammar
 
         def logprobs(prompt, sharpened=1.0, row=row, allowed=allowed):
             ids = torch.tensor([prompt + row.completion_ids])
@@ -107,8 +108,10 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
     return float(torch.stack(means).mean())
 
 
-@pytest.mark.parametrize("changes", [{}, {"divergence": 1.0}, {"skip_tokens": 2}])
-def test_the_objective_is_the_masked_divergence_on_completion_tokens(
+@pytest.mark.parametrize(
+    "changes", [{}, {"under_grammar": True}, {"divergence": 1.0, "under_grammar": True}, {"skip_tokens": 2}]
+)
+def test_the_objective_is_the_divergence_on_completion_tokens(
     tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
 ):
     import sdft.trainer as module
@@ -131,7 +134,7 @@ def test_the_objective_is_the_masked_divergence_on_completion_tokens(
     model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
     expected = reference_divergence(
         model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
-        chosen.teacher_temperature, chosen.divergence, chosen.skip_tokens,
+        chosen.teacher_temperature, chosen.divergence, chosen.skip_tokens, under_grammar=chosen.under_grammar,
     )  # fmt: skip
     assert losses == [pytest.approx(expected, rel=1e-4)]
     assert expected > 1e-6
