@@ -39,8 +39,6 @@ class Sample:
     grammar: str | None
     right: bool | None
     """Did the student do what the teacher was told? None where it was told no action."""
-    repeated: bool = False
-    """Was the teacher told the same action at an earlier step of the episode?"""
     seen: Seen = field(default_factory=Seen)
     """What a vision-language model is given besides the tokens."""
     version: int = 0
@@ -68,7 +66,6 @@ def samples_of(
     heard = [result for result in results if learnable(result)]
     rows = []
     for result, told in zip(heard, lessons.of(heard, batch), strict=True):
-        before: set[str] = set()
         for step, lesson in zip(result.steps, told, strict=True):
             completion = step.decision.completion
             if lesson is None or not completion.token_ids:
@@ -86,13 +83,10 @@ def samples_of(
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=None if lesson.action is None else completion.text == lesson.action,
-                    repeated=lesson.action in before,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
                 )
             )
-            if lesson.action is not None:
-                before.add(lesson.action)
     return rows
 
 

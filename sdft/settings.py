@@ -68,9 +68,6 @@ class TrainSettings(BaseModel):
     """Episodes that make one batch."""
     max_rows: int = Field(default=10, ge=1)
     """Most steps of those episodes that are learned from at once."""
-    repeats: bool = True
-    """Learn from a step although the teacher was told the same action at an earlier step of the episode. A beginner
-    who is stuck does the same again and again; without repeats that is learned from once."""
     lead: float = Field(default=0.0, ge=0, lt=1)
     """Probability with which the oracle takes an episode's first step, and each further one after its own: the student
     goes on from there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned

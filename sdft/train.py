@@ -103,7 +103,6 @@ def train(
             agent_of=lambda policy: make_agent(policy, settings, sampling=True),
             rollouts=rollouts,
             max_rows=share(settings.max_rows, "max_rows"),
-            repeats=settings.repeats,
             lead=settings.lead,
             lessons=lessons,
             mean_over=settings.mean_over,

@@ -83,7 +83,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
-        repeats: as in `TrainSettings`.
         lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
         mean_over: whether rows or tokens count the same in the loss.
@@ -106,7 +105,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         rollouts: Rollouts,
         generator: Generator | None = None,
         max_rows: int,
-        repeats: bool = True,
         lead: float = 0.0,
         lessons: Lessons | None = None,
         args: SDFTConfig,
@@ -126,7 +124,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
                              "num_generations to 1.")  # fmt: skip
         self._max_rows = max_rows
-        self._repeats = repeats
         self._lessons = lessons or Lessons((Oracle(),))
         self._mean_over = mean_over
         self._under_grammar = under_grammar
@@ -178,7 +175,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         samples = samples_of(
             results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
         )
-        samples = [sample for sample in samples if self._repeats or not sample.repeated]
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         if not self._under_grammar:
