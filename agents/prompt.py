@@ -203,6 +203,17 @@ def demonstration(action: Any, wording: str = DEMONSTRATION) -> str:
     return wording.replace("{action}", compact(action))
 
 
+def check_wording(wording: str) -> str:
+    """Return the wording of a demonstration.
+
+    Raises:
+        ValueError: it does not tell the action.
+    """
+    if "{action}" not in wording:
+        raise ValueError(f"{wording!r}: the action stands for {{action}}, which is not in it")
+    return wording
+
+
 Sight: TypeAlias = Literal["all", "page", "goal"]
 """What a teacher sees besides what it is told: all that the student sees; that without what was done before and without
 the actions behind the page's elements; or the goal and the instructions only."""

@@ -259,15 +259,18 @@ def contexts(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure how much likelier the right action becomes with each thing that a teacher can be told and shown."""
+    from agents.prompt import check_wording
     from scripts.bench_contexts import TASKS, measure, show
     from scripts.console import quiet_libraries
 
     if not 0 <= lead < 1:
         raise typer.BadParameter("--lead is a probability: from 0 to less than 1.")
-    if unsaid := [text for text in wording or () if "{action}" not in text]:
-        raise typer.BadParameter(f"--wording {unsaid[0]!r}: the action stands for {{action}}, which is not in it.")
+    try:
+        wordings = [check_wording(text) for text in wording or ()]
+    except ValueError as error:
+        raise typer.BadParameter(f"--wording {error}.") from None
     quiet_libraries()
-    _tell(measure(model, task or TASKS, seeds, seed, lead=lead, wordings=wording or ()), show, as_json)
+    _tell(measure(model, task or TASKS, seeds, seed, lead=lead, wordings=wordings), show, as_json)
 
 
 @app.command("train")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agents.llm_agent import Vision
-from agents.prompt import DEMONSTRATION, Sight
+from agents.prompt import DEMONSTRATION, Sight, check_wording
 from agents.vision import MAX_IMAGE_SIDE
 from sdft.contexts.enrich import EnrichSettings
 from sdft.rollouts.layout import Resources
@@ -220,9 +220,7 @@ class TrainSettings(BaseModel):
     @field_validator("teacher_wording")
     @classmethod
     def _tells_the_action(cls, wording: str) -> str:
-        if "{action}" not in wording:
-            raise ValueError("the action stands for {action}, which is not in it")
-        return wording
+        return check_wording(wording)
 
     @model_validator(mode="after")
     def _heldout_is_held_out(self) -> TrainSettings:
