@@ -107,7 +107,7 @@ def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
 
     return TrainSettings(
         model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in TASKS), steps=max(1, steps),
-        rollout_contexts=contexts, importance_clip=2.0, under_grammar=True,
+        rollout_contexts=contexts, importance_clip=2.0,
     )  # fmt: skip
 
 

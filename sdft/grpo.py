@@ -30,9 +30,9 @@ from sdft.rollouts import Job, Result, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, samples_of
+from sdft.scoring import FORBIDDEN
 from sdft.settings import GRPOSettings
 from sdft.train import make_agent, shared_arguments, training_jobs
-from sdft.trainer import FORBIDDEN
 
 
 def train_grpo(

@@ -25,6 +25,9 @@ from sdft.lora import make_lean
 PACKED = "selfsurf_packed"
 """Name of the attention, with transformers, that knows packed rows."""
 
+FORBIDDEN = -1e9
+"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -241,6 +244,30 @@ def at_tokens(batch: dict[str, Any], at: torch.Tensor, weights: torch.Tensor) ->
         `columns`, where the logits about each token stand, counted from the end of prompt and completion.
     """
     rows = torch.arange(len(at), device=at.device)[:, None]
-    taken = {name: batch[name][rows, at] for name in ("completion_ids", "allowed", "old_per_token_logps")}
+    by_token = ("completion_ids", "allowed", "drawn_under", "old_per_token_logps")
+    taken = {name: batch[name][rows, at] for name in by_token if name in batch}
     tokens = batch["completion_ids"]
     return {**batch, **taken, "tokens": tokens, "weights": weights, "columns": at - tokens.size(1) - 1}
+
+
+@torch.no_grad()
+def as_if_over_all(
+    logits: torch.Tensor, ids: torch.Tensor, drawn_under: torch.Tensor, old_per_token_logps: torch.Tensor
+) -> torch.Tensor:
+    """Return the sampler's log-probabilities, moved so that an importance ratio needs no grammar.
+
+    Tokens were drawn under a grammar, so how much likelier the student has become to draw them is
+    `exp(logp(token | grammar) - old)`. A trainer that takes its own log-probabilities over the whole vocabulary
+    computes that ratio from what this returns.
+
+    Args:
+        logits: (B, K, V), the student's now, with the temperature that it samples at.
+        ids: (B, K), the sampled tokens.
+        drawn_under: (B, K, V), the tokens that the grammar allowed.
+        old_per_token_logps: (B, K), log-probabilities when they were drawn, under the grammar.
+
+    Returns:
+        (B, K), in nats.
+    """
+    share = logits.masked_fill(~drawn_under, FORBIDDEN).logsumexp(-1) - logits.logsumexp(-1)
+    return old_per_token_logps + share

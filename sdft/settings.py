@@ -240,14 +240,6 @@ class TrainSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _importance_is_of_what_was_sampled(self) -> TrainSettings:
-        if self.importance_clip is not None and not self.under_grammar:
-            raise ValueError(
-                "importance_clip compares with the samples, drawn under the grammar: set under_grammar=true"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _ahead_needs_workers(self) -> TrainSettings:
         if self.rollout_workers == 0 and (self.ahead or self.rollout_engine):
             raise ValueError("ahead and rollout_engine need workers: set rollout_workers=1 or more")

@@ -47,11 +47,8 @@ from sdft.rollouts import Generator, Job, LocalGenerator, Result, RolloutError, 
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, learnable, samples_of
-from sdft.scoring import at_tokens, choices, make_ready, packed_logits, plain_logits
+from sdft.scoring import FORBIDDEN, as_if_over_all, at_tokens, choices, make_ready, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
-
-FORBIDDEN = -1e9
-"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
 
 MOST_FAILED = 3
 """Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
@@ -177,7 +174,8 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         )
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
-        if not self._under_grammar:
+        weighed = self.args.distillation_is_clip is not None
+        if not self._under_grammar and not weighed:
             rows = [replace(row, grammar=None) for row in rows]
         batch: dict[str, Any] = collate(
             rows,
@@ -186,6 +184,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             eos_token_ids=sorted(self.policy.eos_token_ids),
             pad_id=pad_id,
         )
+        if not self._under_grammar and weighed:
+            batch["drawn_under"] = batch["allowed"]
+            batch["allowed"] = torch.ones_like(batch["allowed"])
         if not samples:
             batch["completion_mask"].zero_()
         learned = rows if samples else []
@@ -297,6 +298,11 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
 
     def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
         logits: DistillationLogits = distillation_logits
+        if "drawn_under" in inputs:
+            old = as_if_over_all(
+                logits.student_logits, logits.completion_ids, inputs["drawn_under"], inputs["old_per_token_logps"]
+            )
+            inputs = {**inputs, "old_per_token_logps": old}
         self._check_first_divergence(logits)
         mask, left_out = passed(
             self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"],

@@ -255,7 +255,6 @@ def test_settings_that_make_no_sense(login):
         ({"tasks": (LOGIN,), "contexts": ()}, "at least 1 item"),
         ({"tasks": (LOGIN,), "contexts": ("demonstration",)}, "need each other"),
         ({"tasks": (LOGIN,), "demonstrations": (str(login),)}, "need each other"),
-        ({"tasks": (LOGIN,), "importance_clip": 2.0}, "set under_grammar=true"),
     ]:
         with pytest.raises(ValidationError, match=why):
             TrainSettings(**wrong)

@@ -10,9 +10,10 @@ from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
 from sdft.gates import Gates, passed
 from sdft.rollouts import Rollouts
+from sdft.scoring import FORBIDDEN
 from sdft.settings import TrainSettings
 from sdft.train import _arguments, make_agent
-from sdft.trainer import FORBIDDEN, EpisodeSDFTTrainer, NothingToTeach
+from sdft.trainer import EpisodeSDFTTrainer, NothingToTeach
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30
 
@@ -63,9 +64,10 @@ def kl(p, q):
         return np.where(np.isneginf(p), 0, np.exp(p) * (p - q)).sum(-1)
 
 
-def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=None, mean_over="rows"):
-    """The loss, with nothing of TRL's in it."""
-    student, teacher, ids, allowed, mask, old = case
+def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=None, mean_over="rows", over_all=False):
+    """The loss, with nothing of TRL's in it; `over_all`: that of all tokens, whatever those sampled from."""
+    student, teacher, ids, drawn_under, mask, old = case
+    allowed = drawn_under | over_all
     s = log_softmax(np.where(allowed, student, -np.inf))
     t = log_softmax(np.where(allowed, teacher, -np.inf))
     if support == "top":
@@ -83,7 +85,7 @@ def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=No
             mixture = np.log((1 - alpha) * np.exp(s) + alpha * np.exp(t))
         losses = (1 - alpha) * kl(s, mixture) + alpha * kl(t, mixture)
     if clip is not None:
-        now = np.take_along_axis(log_softmax(np.where(allowed, student, -np.inf)), ids[..., None], -1)[..., 0]
+        now = np.take_along_axis(log_softmax(np.where(drawn_under, student, -np.inf)), ids[..., None], -1)[..., 0]
         losses = losses * np.minimum(np.exp(np.clip(now - old, -20, 20)), clip)
     mask = mask if rows is None else mask[rows]
     losses = losses if rows is None else losses[rows]
@@ -92,8 +94,9 @@ def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=No
     return ((losses * mask).sum(-1) / mask.sum(-1)).mean()
 
 
-def loss_of(trainer, case, right=None):
-    student, teacher, ids, allowed, mask, old = (torch.from_numpy(np.asarray(one)) for one in case)
+def loss_of(trainer, case, right=None, over_all=False):
+    student, teacher, ids, drawn_under, mask, old = (torch.from_numpy(np.asarray(one)) for one in case)
+    allowed = drawn_under | over_all
     logits = DistillationLogits(
         completion_ids=ids,
         loss_mask=mask,
@@ -102,6 +105,7 @@ def loss_of(trainer, case, right=None):
     )
     right = torch.zeros(ROWS, dtype=torch.bool) if right is None else torch.tensor(right)
     inputs = {"old_per_token_logps": old, "right": right, "allowed": allowed}
+    inputs |= {"drawn_under": drawn_under} if over_all else {}
     return float(trainer._compute_self_distillation_loss(trainer.model, inputs, logits))
 
 
@@ -116,6 +120,14 @@ def test_the_loss_is_the_reference_number_for_number(trainer_of, case, support, 
     expected = reference(case, alpha, support, clip=clip)
     assert loss_of(trainer, case) == pytest.approx(expected, rel=1e-5)
     assert abs(expected) > 0.01
+
+
+@pytest.mark.parametrize("mean_over", ["rows", "tokens"])
+def test_samples_are_weighed_under_the_grammar_that_they_were_drawn_under(trainer_of, case, mean_over):
+    trainer = trainer_of(importance_clip=1.5, mean_over=mean_over, gates=Gates(skip_right=True))
+    expected = reference(case, clip=1.5, over_all=True, rows=[1, 3], mean_over=mean_over)
+    assert loss_of(trainer, case, [True, False, True, False], over_all=True) == pytest.approx(expected, rel=1e-5)
+    assert abs(expected / reference(case, over_all=True, rows=[1, 3], mean_over=mean_over) - 1) > 0.01
 
 
 @pytest.mark.parametrize("support", ["vocabulary", "top"])

@@ -109,8 +109,12 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"under_grammar": True}, {"divergence": 1.0, "under_grammar": True}, {"skip_tokens": 2}]
-)
+    "changes",
+    [
+        {}, {"under_grammar": True}, {"divergence": 1.0, "under_grammar": True}, {"skip_tokens": 2},
+        {"importance_clip": 2.0},  # fresh samples, of which none is weighed
+    ],
+)  # fmt: skip
 def test_the_objective_is_the_divergence_on_completion_tokens(
     tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
 ):
