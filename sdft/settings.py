@@ -35,7 +35,8 @@ class TrainSettings(BaseModel):
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
     dtype: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of the base model; that of its files by default. The adapter's weights are float32."""
+    """Precision of the base model; by default that of its files, or float32 on a CPU that has no arithmetic for it. The
+    adapter's weights are float32."""
     quantization: Literal["none", "nf4"] = "none"
     """`nf4` holds the base model's linear layers in 4 bits: less memory, not less time."""
     gradient_checkpointing: bool = False

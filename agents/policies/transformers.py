@@ -72,7 +72,7 @@ class TransformersPolicy:
             weights the packing is fixed, see `keep_trainable`.)
         tokenizer: needed with a model in memory, of a vision-language model its processor; else loaded with the model.
         adapter: folder of a PEFT LoRA adapter.
-        dtype: `"auto"` (that of the checkpoint), `bf16`, `fp16` or `fp32`, or a torch dtype.
+        dtype: `"auto"` (as `transformers_loading.load` says), `bf16`, `fp16` or `fp32`, or a torch dtype.
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: of the policy's own random stream, used by calls without a seed.

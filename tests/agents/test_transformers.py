@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from agents.constraint import KINDS, grammar, token_masks
 from agents.parse import parse
+from agents.policies import transformers_loading
 from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
 from agents.policy import Completion, Message
 from browser_env.observation import Observation
@@ -199,6 +201,47 @@ def small(tokenizer: Any) -> Any:
         num_attention_heads=4, num_key_value_heads=2, eos_token_id=2, pad_token_id=2, attention_dropout=0.5,
     )  # fmt: skip
     return LlamaForCausalLM(config)
+
+
+def test_a_small_model_is_widened_where_the_processor_has_no_arithmetic_for_it(
+    small: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.bfloat16().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+
+    def loaded(**options: Any) -> torch.dtype:
+        model = transformers_loading.load(tmp_path, device="cpu", **options).model
+        assert model.config.dtype == model.dtype
+        kinds = {parameter.dtype for parameter in model.parameters()}
+        assert kinds == {model.dtype}
+        return model.dtype
+
+    for native, narrow in [(True, torch.bfloat16), (False, torch.float32)]:
+        monkeypatch.setattr(transformers_loading, "natively", lambda device, dtype, native=native: native)
+        assert loaded() == narrow
+        assert loaded(dtype="bf16") == torch.bfloat16
+        assert loaded(dtype="fp32") == torch.float32
+    monkeypatch.setattr(transformers_loading, "WIDENED", small.num_parameters() - 1)
+    assert loaded() == torch.bfloat16
+
+
+def test_what_a_device_has_arithmetic_for() -> None:
+    natively = transformers_loading.natively
+    assert natively(torch.device("cpu"), torch.float32)
+    assert natively(torch.device("cuda"), torch.float16)
+    narrow, wide = (_seconds_to_multiply(dtype) for dtype in (torch.bfloat16, torch.float32))
+    assert natively(torch.device("cpu"), torch.bfloat16) or narrow > 1.5 * wide
+
+
+def _seconds_to_multiply(dtype: torch.dtype) -> float:
+    one, other = (torch.ones(512, 512, dtype=dtype) for _ in range(2))
+    one @ other
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        one @ other
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def adapter(small: Any, folder: Path, seed: int) -> Path:
