@@ -93,8 +93,10 @@ class TrainSettings(BaseModel):
     """Modules that get an adapter: all linear layers."""
     lora_vision: bool = False
     """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
-    teacher: Literal["ema", "base", "live"] = "ema"
-    """Whose weights teach: an average of the student's, the frozen model's, or the student's own."""
+    teacher: Literal["auto", "ema", "base", "live"] = "auto"
+    """Whose weights teach: an average of the student's, the frozen model's, or the student's own. `auto` is the
+    average, but the frozen model in a run that goes on from an adapter (`start_from`): what has learned one kind of
+    task does that even when it is told to do another, and so can't teach it."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
     teacher_sees: Sight = "page"
@@ -203,6 +205,13 @@ class TrainSettings(BaseModel):
     as if all steps were made."""
     start_from: Path | None = None
     """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
+
+    @property
+    def teacher_weights(self) -> Literal["ema", "base", "live"]:
+        """Whose weights teach in this run."""
+        if self.teacher != "auto":
+            return self.teacher
+        return "ema" if self.start_from is None else "base"
 
     @property
     def episode_seeds(self) -> range:

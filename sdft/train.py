@@ -149,7 +149,7 @@ def _arguments(settings: TrainSettings, checkpoints: Path) -> SDFTConfig:
         max_prompt_length=None,
         max_completion_length=settings.max_new_tokens,
         num_generations=1,
-        teacher_model_kind=settings.teacher,
+        teacher_model_kind=settings.teacher_weights,
         teacher_update_rate=settings.teacher_rate,
         teacher_sync_steps=1,
         distillation_mode=_MODES[settings.support],

@@ -358,6 +358,7 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             raise NothingToTeach(
                 f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
                 f"least {least:g} are wanted): there is nothing to learn. The demonstration is "
-                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, the teacher "
-                "follows it too slowly (teacher_rate). least_first_divergence=0 trains all the same."
+                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, an average "
+                'of its weights (teacher="ema") does what it has learned before, whatever it is told: the untrained '
+                'model (teacher="base") may not. least_first_divergence=0 trains all the same.'
             )

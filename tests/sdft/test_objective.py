@@ -185,3 +185,10 @@ def test_a_teacher_that_is_no_different_ends_the_training_before_it_begins(train
 def test_sampled_tokens_estimate_the_reverse_divergence_only():
     with pytest.raises(ValidationError, match="set divergence=1"):
         TrainSettings(tasks=("MiniWoB/click-test-v0",), support="sampled")
+
+
+def test_who_has_learned_something_else_already_does_not_teach(tmp_path):
+    first = TrainSettings(tasks=("MiniWoB/click-link-v0",))
+    on = first.model_copy(update={"start_from": tmp_path})
+    for settings, kind in [(first, "ema"), (on, "base"), (on.model_copy(update={"teacher": "ema"}), "ema")]:
+        assert settings.teacher_weights == _arguments(settings, tmp_path).teacher_model_kind == kind
