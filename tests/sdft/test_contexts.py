@@ -287,15 +287,17 @@ def test_a_task_without_oracle_is_learned_from_what_came_of_the_actions(tiny_pol
 def test_from_a_folder_of_episodes_to_an_adapter(tiny_policy, login, tmp_path):
     tiny_policy.model.save_pretrained(tmp_path / "tiny")
     tiny_policy.tokenizer.save_pretrained(tmp_path / "tiny")
-    small = [f"--set={name}" for name in ("episodes_per_step=2", "lora_rank=2", "max_episode_steps=1")]
+    small = [f"--set={name}" for name in ("episodes_per_step=2", "lora_rank=2", "max_episode_steps=1", "evaluate_every=1",
+                                          "evaluate_seeds=1", "max_perplexity_rise=1e9")]  # fmt: skip
     trained = run("train", "--demonstrations", login, "--model", tmp_path / "tiny", "--steps", 1, "--out",
                   tmp_path / "out", *small, "--json")  # fmt: skip
     assert trained.exit_code == 0, trained.output
     settings = json.loads(trained.stdout)["settings"]
     assert settings["contexts"] == ["demonstration"]
     assert training_jobs(TrainSettings(**settings)) == [Job(LOGIN, 3)] * 2
-    (line,) = [json.loads(line) for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()]
+    before, line = (json.loads(line) for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines())
     assert line["told/demonstration"] == line["rows"] == 2
+    assert list(before["evaluation/tasks"]) == list(line["evaluation/tasks"]) == [LOGIN]
     assert (tmp_path / "out/adapter/adapter_model.safetensors").exists()
     refused = run("train", "--demonstrations", tmp_path / "tiny", "--out", tmp_path / "other")
     assert refused.exit_code == 1

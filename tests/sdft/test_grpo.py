@@ -67,6 +67,13 @@ def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grp
     assert sorted(computed) == pytest.approx(sorted(sampled), abs=1e-3)  # TRL shuffles rows
 
 
+def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_path):
+    chosen = grpo_settings.model_copy(update={"steps": 1, "tasks": ("MiniWoB/count-sides-v0",)})
+    train_grpo(chosen, tmp_path / "run", policy=tiny_policy)
+    (line,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert line["rows"] > 0
+
+
 @pytest.mark.slow
 def test_a_run_that_was_cut_off_ends_like_an_unbroken_one(tiny_policy, grpo_settings, tmp_path, tokenizer):
     from agents.policies.transformers import TransformersPolicy

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import pytest
 import torch
@@ -84,11 +85,17 @@ def test_the_loss_is_on_the_action_alone(tiny_policy, settings, few, tmp_path):
 
 def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"minutes": 1e-6})
+    again = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
     summary = train_sft(chosen, tmp_path / "run", rows=few, policy=tiny_policy)
     assert summary["cut_off"]
     assert summary["steps"] == 1
+    weights = (tmp_path / "run" / "adapter" / "adapter_model.safetensors").read_bytes()
+    # Killed before it was done, it has no more time when it goes on.
+    shutil.rmtree(tmp_path / "run" / "adapter")
+    summary = train_sft(chosen, tmp_path / "run", rows=few, policy=again, resume=True)
+    assert (summary["cut_off"], summary["steps"]) == (True, 1)
     assert len(read(tmp_path / "run" / "metrics.jsonl")) == 1
-    assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").exists()
+    assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").read_bytes() == weights
 
 
 def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, tmp_path, monkeypatch):
