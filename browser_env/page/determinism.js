@@ -12,7 +12,11 @@
   let resume = null;
   channel.port1.onmessage = () => { const go = resume; resume = null; go?.(); };
   const nextTask = () => new Promise((go) => { resume = go; channel.port2.postMessage(0); });
-  const nextPaint = () => new Promise((go) => { nativeFrame(() => go()); nativeTimeout(go, 50); });
+  // A hidden document is never painted: not waited for longer than `most` milliseconds.
+  const nextPaint = (most = 50) => new Promise((go) => {
+    nativeFrame(() => go());
+    nativeTimeout(go, document.hidden ? 50 : most);
+  });
 
   const EPOCH = NativeDate.UTC(2026, 0, 1, 12);
   let start = 0; // milliseconds of the episode at which this document began
@@ -82,26 +86,32 @@
         (Number(c) ^ (Math.floor(random() * 16) >> (Number(c) / 4))).toString(16)));
   }
 
-  // CSS animations and transitions are held, and moved by hand.
+  // CSS animations and transitions are held, and moved by hand. Returns whether events come of it.
   const held = new Map();
   const animate = (ms) => {
+    let events = false;
     for (const animation of document.getAnimations()) {
       if (animation.timeline !== document.timeline) continue;
       if (!held.has(animation)) {
         if (animation.playState !== 'running') continue;
         animation.pause();
         held.set(animation, 0);
+        events = true;
       }
+      const round = animation.effect?.getComputedTiming().currentIteration;
       const at = held.get(animation) + ms * animation.playbackRate;
       held.set(animation, at);
       const end = animation.effect ? animation.effect.getComputedTiming().endTime : 0;
       if (at >= end || at < 0) {
         held.delete(animation);
         animation.finish();
+        events = true;
       } else {
         animation.currentTime = at;
+        events ||= animation.effect?.getComputedTiming().currentIteration !== round;
       }
     }
+    return events;
   };
 
   // A caret blinks by the real clock: it is shown all the time, or not at all where that can't be had.
@@ -144,7 +154,12 @@
     // Two frames of the real clock: what an action has started, such as a navigation, shows by then.
     async rest() { await nextPaint(); await nextPaint(); },
     async slice(end) {
-      animate(Math.max(0, end - now));
+      const ms = Math.max(0, end - now);
+      await runUntil(end - 1e-6); // what is due at the end itself, such as a frame, comes after the animations
+      now = Math.max(now, end);
+      // The browser tells of their beginnings and ends with its next real frame. It is waited for, so that this is
+      // always at the same time of the episode.
+      if (animate(ms)) await nextPaint(1000);
       await runUntil(end);
     },
     // Move this document and the same-origin documents in it to `end`, a frame at a time.
@@ -160,7 +175,7 @@
         for (const each of clocks) await each.slice(at);
         if (at >= end) break;
       }
-      await nextPaint(); // so that the ends of animations are told to the page
+      await nextPaint();
     },
   };
   Object.defineProperty(window, key, {value: clock, enumerable: false});

@@ -1,5 +1,6 @@
 """`deterministic=True`: the same seed and actions give the same observations, screenshots included."""
 
+import itertools
 import time
 
 import gymnasium
@@ -67,6 +68,25 @@ def test_clocks_random_numbers_and_animations_repeat(open_page):
     assert "2026" in texts[0]
     assert first[-1]["title"].startswith("faded at")
     assert episode(env, 6)[0]["page_text"] != texts[0]
+
+
+EVENTS = """<style>@keyframes go { to { opacity: 0.5 } } #box { animation: go .2s 3 }</style>
+<button onclick="fade.style.opacity = 0; tell({type: 'click'})">Go</button>
+<div id=fade style="transition: opacity .5s">Fading</div><div id=box>Blinking</div><p id=told></p><script>
+const tell = (e) => told.textContent += ` ${e.type}:${Math.round(performance.now())}`;
+for (const name of ['transitionend', 'animationiteration', 'animationend']) addEventListener(name, tell);
+</script>"""
+
+
+def test_a_page_is_told_of_an_animations_end_when_it_ends(open_page):
+    """Not when the browser next paints, which it does by the real clock."""
+    env, _ = open_page(EVENTS, options={"deterministic": True})
+    seen = episode(env, 5, actions=({"action": "click", "id": 1}, {"action": "wait", "ms": 1500}))[-1]
+    told = [(name, int(at)) for name, _, at in (word.partition(":") for word in seen["page_text"].split()) if at]
+    rounds = [at for name, at in told if name.startswith("animation")]
+    assert len(rounds) == 3
+    assert all(later - sooner in range(183, 218) for sooner, later in itertools.pairwise(rounds)), told
+    assert dict(told)["transitionend"] - dict(told)["click"] in range(500, 535), told
 
 
 @pytest.mark.slow

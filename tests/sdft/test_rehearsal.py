@@ -87,15 +87,22 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
 
 @pytest.mark.parametrize("way", [train, train_sft, train_grpo])
 def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, way):
-    (tmp_path / "rehearsal.json").write_text(json.dumps(torch.randint(0, 100, (4, 9)).tolist()))
-    changes = {"steps": 2, "warmup_steps": 0, "rehearsal": 1.0, "learning_rate": 0.01}
-    chosen = settings.model_copy(update=changes)
+    """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
+    chosen = settings.model_copy(update={"steps": 1, "rehearsal": 1.0})
     if way is train_grpo:
         chosen = GRPOSettings(**{**chosen.model_dump(), "episodes_per_step": 4, "group_size": 2})
-    way(chosen, tmp_path, policy=tiny_policy)
-    first, second = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert first["rehearsal/divergence"] == pytest.approx(0.0, abs=1e-6)
-    assert second["rehearsal/divergence"] > 0
+    went = []
+    for start_from in (None, tmp_path / "other"):
+        policy, folder = copied(tiny_policy), tmp_path / str(start_from is None)
+        folder.mkdir()
+        (folder / "rehearsal.json").write_text(json.dumps(torch.randint(0, 100, (4, 9)).tolist()))
+        if start_from is not None:
+            config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+            get_peft_model(copied(tiny_policy).model, config).save_pretrained(start_from)
+        way(chosen.model_copy(update={"start_from": start_from, "teacher": "ema"}), folder, policy=policy)
+        went.append(json.loads((folder / "metrics.jsonl").read_text())["rehearsal/divergence"])
+    assert went[0] == pytest.approx(0.0, abs=1e-6)
+    assert went[1] > 1e-3
 
 
 def test_it_holds_the_student_back(tiny_policy, settings, tmp_path, monkeypatch):
