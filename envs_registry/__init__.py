@@ -35,7 +35,7 @@ def task_of(env_id: str, **options: Any) -> browser_env.Task:
     Raises:
         ValueError: the id is not one of a task.
     """
-    if env_id.startswith(f"{OPEN}?"):
+    if is_open(env_id):
         fields = dict(parse_qsl(env_id.removeprefix(f"{OPEN}?"), keep_blank_values=True))
         if fields.keys() != {"start_url", "goal"}:
             raise ValueError(f"{env_id!r} needs both: {OPEN}?start_url=...&goal=..., written as in a URL.")
@@ -44,6 +44,11 @@ def task_of(env_id: str, **options: Any) -> browser_env.Task:
     if space == "MiniWoB" and rest.endswith("-v0"):
         return MiniWobTask(rest.removesuffix("-v0"), **options)
     raise ValueError(f"{env_id!r} is not the id of a task; `selfsurf envs` lists them.")
+
+
+def is_open(env_id: str) -> bool:
+    """Is a task open-ended: told by its start page and goal alone, and judged by nobody?"""
+    return env_id.startswith(f"{OPEN}?")
 
 
 def open_id(start_url: str, goal: str) -> str:

@@ -23,13 +23,14 @@ from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.context import Context, Told
 from sdft.contexts.lessons import Lessons
+from sdft.idling import Idling, LeaveAlone
 from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.running import run_training
-from sdft.samples import Sample, choose, collate, samples_of
+from sdft.samples import Sample, choose, collate, idle, samples_of
 from sdft.scoring import FORBIDDEN
 from sdft.settings import GRPOSettings
 from sdft.train import make_agent, shared_arguments, training_jobs
@@ -70,7 +71,7 @@ def train_grpo(
         return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
+class EpisodeGRPOTrainer(Idling, Rehearsing, WholeCheckpoints, GRPOTrainer):
     """GRPO from episodes.
 
     Args:
@@ -93,6 +94,7 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         make_lean(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer, reuse=reuse(rollouts.most))
         self.agent = make_agent(self.policy, settings, sampling=True)
+        self.add_callback(LeaveAlone(self))
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -105,10 +107,11 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         self.policy.forget()  # the weights are others than in the last batch
         self.agent.reseed(int(rng.integers(2**31)))
         results = self._rollouts.run(self.agent, [Job(row["env_id"], row["seed"]) for row in inputs])
+        self.learned = self.count_failed(results)
         gains = advantages(results, self._settings.group_size)
         rows, weights = self._rows(results, gains, rng)
         batch = collate(
-            rows,
+            rows or [idle(self._tokenizer.pad_token_id)],
             self._tokenizer,
             vocabulary=self.model.get_output_embeddings().weight.shape[0],
             eos_token_ids=sorted(self.policy.eos_token_ids),
@@ -117,8 +120,10 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         self._note(results, gains, rows)
         kept = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "allowed")
         made = {key: batch[key].to(self.accelerator.device) for key in kept}
-        made["advantages"] = torch.tensor(weights, device=self.accelerator.device)
-        made["num_items_in_batch"] = made["completion_mask"].sum()
+        if not rows:
+            made["completion_mask"].zero_()
+        made["advantages"] = torch.tensor(weights or [0.0], device=self.accelerator.device)
+        made["num_items_in_batch"] = made["completion_mask"].sum().clamp(min=1)
         self.seconds["rollout"] += time.perf_counter() - start
         return made
 
@@ -129,12 +134,6 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         found: list[tuple[Sample, float]] = []
         for result, gain in zip(results, gains, strict=True):
             found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((_Untold(),)))]
-        if not found:
-            outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
-            raise RuntimeError(
-                f"No step of this batch can be learned from: the environment failed ({'; '.join(outcomes)}). When "
-                "that is mended, the same run with resume=True goes on from the last checkpoint."
-            )
         telling = [pair for pair in found if pair[1]] or found
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self._settings.max_rows, rng)
@@ -148,7 +147,7 @@ class EpisodeGRPOTrainer(Rehearsing, WholeCheckpoints, GRPOTrainer):
         metrics["episodes/with_advantage"].append(sum(bool(gain) for gain in gains))
         metrics["reward"].append(sum(result.reward for result in judged) / max(len(judged), 1))
         metrics["rows"].append(len(rows))
-        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows])))
+        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows] or [0])))
         metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
 from browser_env import Outcome
+from envs_registry import is_open
 from sdft.contexts.recording import load_recordings
 from sdft.retention import drift, perplexity
 from sdft.rollouts import Job
@@ -61,6 +62,38 @@ def success(solved: Solved) -> float | None:
     return sum(rates) / len(rates) if rates else None
 
 
+def heldout_tasks(settings: TrainSettings) -> list[str]:
+    """Return the tasks that a run is evaluated on: those that are trained on and more, but none that nobody judges."""
+    trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
+    return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if not is_open(task)]
+
+
+def heldout_seeds(settings: TrainSettings) -> range:
+    """Return the seeds of each of them."""
+    return range(settings.first_evaluation_seed, settings.first_evaluation_seed + settings.evaluate_seeds)
+
+
+def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
+    """Make sure that a run can be evaluated, and that what it is evaluated on is not among its episodes.
+
+    Raises:
+        ValueError: it can't, or it is.
+    """
+    if not settings.evaluate_every:
+        return
+    tasks, seeds = heldout_tasks(settings), heldout_seeds(settings)
+    if not tasks:
+        raise ValueError(
+            "evaluate_every asks for success, and nobody judges open-ended tasks: leave it out, or name tasks that are "
+            "judged, --set 'evaluate_tasks=[\"MiniWoB/click-link-v0\"]'."
+        )
+    if both := sorted({job.seed for job in jobs if job.env_id in tasks and job.seed in seeds}):
+        raise ValueError(
+            f"The seeds of evaluation ({seeds.start} to {seeds.stop - 1}) are among those of training "
+            f"({', '.join(map(str, both[:5]))}): set first_evaluation_seed elsewhere."
+        )
+
+
 def evaluate_heldout(
     step: int, agent: LLMAgent, policy: TransformersPolicy, rollouts: Rollouts, settings: TrainSettings
 ) -> Evaluation:
@@ -76,10 +109,8 @@ def evaluate_heldout(
     general = perplexity(policy)["perplexity"]
     if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
         return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf)
-    first = settings.first_evaluation_seed
-    trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
-    tasks = list(dict.fromkeys((*trained, *settings.evaluate_tasks)))
-    jobs = [Job(task, seed) for task in tasks for seed in range(first, first + settings.evaluate_seeds)]
+    tasks = heldout_tasks(settings)
+    jobs = [Job(task, seed) for task in tasks for seed in heldout_seeds(settings)]
     results = rollouts.run(agent, jobs)
     solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
     for result in results:

@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +20,10 @@ import torch
 from transformers import TrainerCallback
 
 from browser_env.episode import write_atomically
+from envs_registry import is_open
 from sdft.processes import is_first
 from sdft.rollouts import Result
-from sdft.samples import Sample
+from sdft.samples import Sample, own_doing
 
 Progress = Callable[[int, dict[str, float]], None]
 
@@ -41,24 +43,21 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
         samples: their steps that can be learned from.
         rows: those of them that are.
     """
-    judged = [result for result in results if result.trainable]
+    judged = [result for result in results if result.trainable and not is_open(result.job.env_id)]
     own = [result for result in judged if not result.led]
     solved: dict[str, list[bool]] = {}
     for result in own:
         solved.setdefault(result.job.env_id, []).append(result.solved)
-    masked: dict[str, int] = {}
-    for result in results:
-        if not result.trainable:
-            masked[result.outcome] = masked.get(result.outcome, 0) + 1
+    masked = Counter(f"masked/{result.outcome}" for result in results if not own_doing(result))
     compared = [sample.right for sample in samples if sample.right is not None]
     sampled = sum(len(step.decision.completion.token_ids) for result in results for step in result.steps)
     return {
         **({"episodes/success": sum(result.solved for result in own) / len(own)} if own else {}),
         "episodes/led": len(judged) - len(own),
-        "episodes/masked": len(results) - len(judged),
-        "episodes/masked_share": (len(results) - len(judged)) / len(results),
+        "episodes/masked": masked.total(),
+        "episodes/masked_share": masked.total() / len(results),
         **{f"success/{task}": sum(flags) / len(flags) for task, flags in solved.items()},
-        **{f"masked/{outcome}": count for outcome, count in masked.items()},
+        **masked,
         **({"steps/right": sum(compared) / len(compared)} if compared else {}),
         "rows": len(rows),
         "rows/left_out": len(samples) - len(rows),

@@ -41,7 +41,7 @@ def run_training(
 
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; the
-            settings ask for what only SDFT does.
+            settings, or the model, ask for what only SDFT does.
     """
     for name in SDFT_ONLY:
         if getattr(settings, name):
@@ -51,6 +51,11 @@ def run_training(
     last = going_on_from(folder, resume=resume)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
+    if policy.sees_images and settings.vision != "none":
+        raise ValueError(
+            f"{policy.name} sees screenshots, which SDFT alone shows in training: compare without them, "
+            "--set 'vision=\"none\"'."
+        )
     base = identity(policy.name, policy.source, policy.model)
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(log, settings.minutes)
@@ -86,7 +91,7 @@ def go_on(trainer: Any, clock: Clock, last: Path | None) -> None:
         return
     trainer._load_from_checkpoint(str(last))
     activate(trainer.model, STUDENT)
-    clock.cut_off = True
+    clock.cut_off = int(last.name.removeprefix("checkpoint-")) < trainer.args.max_steps
 
 
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:

@@ -91,8 +91,13 @@ def samples_of(
 
 
 def learnable(result: Result) -> bool:
-    """Whether its steps are the student's own doing. An open-ended episode that it finished has no verdict, but is."""
-    return bool(result.steps) and (result.trainable or result.outcome == Outcome.STOPPED)
+    """Has it steps, and are they the student's own doing?"""
+    return bool(result.steps) and own_doing(result)
+
+
+def own_doing(result: Result) -> bool:
+    """Is the student to blame for how it ended? Also for an open-ended one that it finished, which has no verdict."""
+    return result.trainable or result.outcome == Outcome.STOPPED
 
 
 def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:

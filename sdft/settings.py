@@ -117,7 +117,7 @@ class TrainSettings(BaseModel):
     nothing is learned of the form of a reply, and far less of its content in the same time."""
     support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
     """Over which tokens the divergence is taken: all, the student's `top_k` likeliest, or the sampled one (an estimate,
-    of the reverse divergence only)."""
+    of the reverse divergence under the grammar only)."""
     top_k: int = Field(default=100, ge=1)
     """Tokens of the support `top`; the rest of the probability is one more token."""
     importance_clip: float | None = Field(default=None, gt=0)
@@ -130,7 +130,7 @@ class TrainSettings(BaseModel):
     skip_right: bool = False
     """Learn nothing from steps in which the student did what the demonstration says."""
     min_divergence: float = Field(default=0.0, ge=0)
-    """Learn nothing from rows with less divergence (nats a token) between teacher and student."""
+    """Learn nothing from rows with less divergence (nats a token) between the teacher, sharpened, and the student."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
     """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
     least_first_divergence: float = Field(default=1e-3, ge=0)
@@ -236,7 +236,7 @@ class TrainSettings(BaseModel):
     def _heldout_is_held_out(self) -> TrainSettings:
         trained = self.episode_seeds
         judged = range(self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds)
-        if self.evaluate_every and overlap(trained, judged):
+        if self.tasks and self.evaluate_every and overlap(trained, judged):
             raise ValueError(
                 f"the seeds of evaluation ({judged.start} to {judged.stop - 1}) are among those of "
                 f"training ({trained.start} to {trained.stop - 1}): set first_evaluation_seed elsewhere"
@@ -245,8 +245,11 @@ class TrainSettings(BaseModel):
 
     @model_validator(mode="after")
     def _sampled_is_reverse(self) -> TrainSettings:
-        if self.support == "sampled" and self.divergence != 1:
-            raise ValueError('support="sampled" estimates the reverse divergence: set divergence=1')
+        if self.support == "sampled" and (self.divergence != 1 or not self.under_grammar):
+            raise ValueError(
+                'support="sampled" estimates the reverse divergence over what tokens were sampled from: '
+                "set divergence=1 and under_grammar=true"
+            )
         return self
 
     @model_validator(mode="after")

@@ -30,6 +30,8 @@ from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
 from sdft.checkpoints import WholeCheckpoints
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.oracle import Oracle
 from sdft.loading import load_policy
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
@@ -87,6 +89,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     """
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
     jobs, size = training_jobs(settings), settings.episodes_per_step
+    lessons = Lessons((Oracle(settings.actions),))
     lines = []
     with Rollouts(size, max_episode_steps=settings.max_episode_steps) as rollouts:
         for step in range(settings.steps):
@@ -94,10 +97,13 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
             rng = np.random.default_rng([settings.seed, step])
             lines += [
                 json.dumps({"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids})
-                for row in choose(samples_of(results, policy), settings.max_rows, rng)
+                for row in choose(samples_of(results, policy, lessons), settings.max_rows, rng)
             ]
     if not lines:
-        raise RuntimeError("No oracle gave a demonstration: the tasks have none, or the environment failed.")
+        raise RuntimeError(
+            "No oracle gave a demonstration: the tasks have none, or only such as act in ways that the agent is not "
+            "offered (actions), or the environment failed."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "\n".join(lines) + "\n")
     return len(lines)

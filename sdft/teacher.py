@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -71,13 +71,20 @@ def teaching(model: Any) -> Iterator[None]:
 
 
 class FollowStudent(TrainerCallback):
-    """Updates the teacher after every `sync_steps` optimizer steps."""
+    """Updates the teacher after every `sync_steps` optimizer steps.
 
-    def __init__(self, rate: float, sync_steps: int) -> None:
+    Args:
+        rate: as in `move_teacher`.
+        sync_steps: steps between two updates.
+        learned: did the student learn anything in this step? If not, the teacher stays where it is.
+    """
+
+    def __init__(self, rate: float, sync_steps: int, learned: Callable[[], bool] = lambda: True) -> None:
         self.rate = rate
         self.sync_steps = sync_steps
+        self.learned = learned
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Move the teacher."""
-        if state.global_step % self.sync_steps == 0:
+        if state.global_step % self.sync_steps == 0 and self.learned():
             move_teacher(kwargs["model"], self.rate)

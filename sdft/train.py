@@ -21,6 +21,7 @@ from sdft.contexts.lessons import make_lessons
 from sdft.contexts.recording import load_recordings
 from sdft.gates import Gates
 from sdft.generating import generating
+from sdft.heldout import check_heldout
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
@@ -68,7 +69,8 @@ def train(
 
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
-            package of `report_to` is missing; nobody can teach one of the tasks.
+            package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
+            where nobody judges, or on episodes that are trained on.
     """
     folder = Path(out)
     checkpoints = folder / "checkpoints"
@@ -79,11 +81,12 @@ def train(
             check_alone(name)
     if "hindsight" in settings.contexts:
         check_alone('the context "hindsight"')
+    jobs = training_jobs(settings)
+    check_heldout(settings, jobs)
     lessons = make_lessons(settings, folder, batch=last or 0)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
-    jobs = training_jobs(settings)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(log, settings.minutes)
@@ -179,6 +182,7 @@ def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, An
         bf16=False,
         use_cpu=not torch.cuda.is_available() and not torch.backends.mps.is_available(),
         logging_steps=1,
+        logging_nan_inf_filter=False,
         save_steps=settings.checkpoint_every,
         save_total_limit=2,
         report_to=list(settings.report_to),

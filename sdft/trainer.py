@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal
@@ -39,19 +39,17 @@ from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
 from sdft.gates import Gates, passed
+from sdft.idling import MOST_FAILED, Idling, LeaveAlone
 from sdft.images import Seen, model_inputs
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.rehearsal import Rehearsing
-from sdft.rollouts import Generator, Job, LocalGenerator, Result, RolloutError, Rollouts
+from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
-from sdft.samples import choose, collate, idle, learnable, samples_of
+from sdft.samples import choose, collate, idle, samples_of
 from sdft.scoring import FORBIDDEN, as_if_over_all, at_tokens, choices, make_ready, packed_logits, plain_logits
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
-
-MOST_FAILED = 3
-"""Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
 
 _ACTIONS = 1
 """Tells the seeds of a step's actions from those of its choice of rows."""
@@ -71,7 +69,7 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
 
-class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
+class EpisodeSDFTTrainer(Idling, Rehearsing, WholeCheckpoints, SDFTTrainer):
     """SDFT from on-policy episodes.
 
     Args:
@@ -140,7 +138,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
             jobs_of=self._jobs_of,
             seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
-        self._failed = 0
+        self._untold = None if least_first_divergence is None or self._lessons.come_later else 0
+        """Batches so far about which nothing was told; None once something was, or where that is to be expected."""
+        self.add_callback(LeaveAlone(self))
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
 
@@ -154,7 +154,9 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         if kind == "ema":
             add_teacher(self.model)
-            self.add_callback(FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps))
+            self.add_callback(
+                FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps, lambda: self.learned)
+            )
         elif kind not in _TEACHERS:
             raise ValueError(f"teacher_model_kind is one of {', '.join(_TEACHERS)}, not {kind!r}.")
 
@@ -168,10 +170,12 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         with whole(self.model):
             episodes = self.pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
         results = episodes.results
-        self._count_failed(results)
+        heard = self.count_failed(results)
         samples = samples_of(
             results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
         )
+        if heard:
+            self._count_untold(len(samples))
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         weighed = self.args.distillation_is_clip is not None
@@ -200,19 +204,23 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
         return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
 
-    def _count_failed(self, results: Sequence[Result]) -> None:
-        """Count the batches in a row in which the environment failed in every episode. Such a one teaches nothing.
+    def _count_untold(self, told: int) -> None:
+        """Count the batches at a run's beginning about which nobody could tell anything.
 
         Raises:
-            RolloutError: there are too many of them.
+            NothingToTeach: there are too many of them.
         """
-        self._failed = 0 if self._over_all(sum(map(learnable, results))) else self._failed + 1
-        if self._failed == min(MOST_FAILED, self.state.max_steps):
-            outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
-            raise RolloutError(
-                f"No step of the last {self._failed} batches can be learned from: the environment failed "
-                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) goes on "
-                "from the last checkpoint."
+        if self._untold is None:
+            return
+        if self.over_all(told):
+            self._untold = None
+            return
+        self._untold += 1
+        if self._untold == min(MOST_FAILED, self.state.max_steps):
+            raise NothingToTeach(
+                f"Nothing could be told about any step of the first {self._untold} batches. The right actions may be "
+                'of kinds that the student is not offered (--set \'actions=["click","fill","select","press"]\' '
+                "offers more), or about elements that it is not shown (max_prompt_tokens)."
             )
 
     def _jobs_of(self, number: int) -> list[Job]:
@@ -221,10 +229,6 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         start = size * (number * self.accelerator.num_processes + self.accelerator.process_index)
         rows = [self.train_dataset[index % len(self.train_dataset)] for index in range(start, start + size)]
         return [Job(row["env_id"], row["seed"]) for row in rows]
-
-    def _over_all(self, number: float) -> float:
-        """The mean of a number over the processes. All of them must ask."""
-        return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Put columns into the next line of metrics."""
@@ -310,9 +314,10 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         )  # fmt: skip
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
+        self.learned = self.over_all(bool(mask.any())) > 0
         if not mask.any():
             # TRL would leave out a figure that the other processes wait for.
-            self._log_self_distillation_metric("train", self._over_all(0.0))
+            self._log_self_distillation_metric("train", self.over_all(0.0))
             return logits.student_logits.sum() * 0.0
         # A row without a loss is taken out: TRL's mean over rows would count it as one that is learned.
         kept = mask.any(-1)
@@ -344,17 +349,18 @@ class EpisodeSDFTTrainer(Rehearsing, WholeCheckpoints, SDFTTrainer):
         if least is None:
             return
         with torch.no_grad():
-            teacher = torch.log_softmax(logits.teacher_logits, -1)
+            # As it is: sharpened, even a teacher that knows nothing more differs from the student.
+            teacher = torch.log_softmax(logits.teacher_logits * self._teacher_temperature, -1)
             student = torch.log_softmax(logits.student_logits, -1)
             divergence = (teacher.exp() * (teacher - student)).sum(-1)
-            total = self._over_all(float((divergence * logits.loss_mask).sum()))
-        tokens = self._over_all(float(logits.loss_mask.sum()))
+            total = self.over_all(float((divergence * logits.loss_mask).sum()))
+        tokens = self.over_all(float(logits.loss_mask.sum()))
         if tokens == 0:  # nothing was told about this batch
             return
         self._least_first_divergence = None
         mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
-        if mean < least:
+        if 0 < least and mean < least:
             raise NothingToTeach(
                 f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
                 f"least {least:g} are wanted): there is nothing to learn. The demonstration is "

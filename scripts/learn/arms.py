@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 UNTRAINED = ("base", "demonstrated")
-"""The base model; the base model with the demonstration in its prompt, which is SDFT's teacher at the start."""
+"""The base model; the base model with the demonstration in its prompt, much as SDFT's teacher has it at the start."""
 
 TRAINED = ("sft", "sdft", "sdft-ungated", "grpo")
 """Adapters on all trained tasks."""

@@ -152,7 +152,8 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
     rates = stages.done(RATES)
     where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
     path = out / "arms" / where / "metrics.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    rows = [line for line in lines if "loss" in line]  # an evaluation before the first step has a line, too
     seconds, collecting = done["seconds"], 0.0
     if name.startswith("sft"):  # its demonstrations were collected before its training
         collected = demonstrations(done["settings"])

@@ -96,6 +96,11 @@ class Measures:
 
         if self._policy is None:
             self._policy = load_policy(self.settings.training)
+            if self._policy.sees_images and self.settings.training.vision != "none":
+                raise ValueError(
+                    "Not all ways to learn that are compared show a model screenshots: begin a comparison with "
+                    "--set 'vision=\"none\"'."
+                )
         if self._policy.adapter != adapter:
             self._policy.set_adapter(adapter)
         return self._policy

@@ -41,7 +41,7 @@ ALL_GATES_OFF: dict[str, Any] = {"skip_right": False, "min_divergence": 0.0, "mi
 
 EQUAL_FOR_ALL = (
     "model", "tasks", "steps", "episodes_per_step", "max_rows", "max_episode_steps", "minutes", "seed",
-    "first_episode_seed", "start_from", "max_prompt_tokens", "actions",
+    "first_episode_seed", "start_from", "max_prompt_tokens", "actions", "vision", "max_image_side",
 )  # fmt: skip
 """Settings that no ablation may change: what is learned from, for how long, and by what the agent is judged."""
 

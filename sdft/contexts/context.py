@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agents.compact import compact
 from agents.prompt import DEMONSTRATION, demonstration
+from browser_env.actions import Action
 
 if TYPE_CHECKING:
     from sdft.rollouts import Result
@@ -38,6 +39,12 @@ def told_action(action: Any, reason: str = "", wording: str = DEMONSTRATION) -> 
     return Told(f"{reason}\n{text}" if reason else text, compact(action))
 
 
+def could_give(action: Action, kinds: Collection[str] | None, visible_ids: Collection[int]) -> bool:
+    """Could a student have given this action: was its kind offered (None: all are), and its element shown?"""
+    ids = {getattr(action, name, None) for name in ("id", "from_", "to")}
+    return (kinds is None or action.name in kinds) and {id for id in ids if isinstance(id, int)} <= set(visible_ids)
+
+
 class Context:
     """A source of things to tell."""
 
@@ -45,6 +52,8 @@ class Context:
     """As in `TrainSettings.contexts`."""
     wording: str = DEMONSTRATION
     """How an action is told."""
+    comes_later: ClassVar[bool] = False
+    """May it be that there is nothing to tell at first, and something later?"""
 
     def can_speak(self, env_id: str) -> bool:
         """Can there ever be something to tell about a step of this task?"""

@@ -35,6 +35,11 @@ class Lessons:
         self._enricher = enricher
         self._counts: Counter[str] = Counter()
 
+    @property
+    def come_later(self) -> bool:
+        """May it be that there is nothing to tell at first, and something later?"""
+        return any(context.comes_later for context in self.contexts)
+
     def of(self, results: Sequence[Result], batch: int = 0) -> list[list[Told | None]]:
         """Return, for each episode, what is told about each step; None for a step about which nothing is.
 
@@ -91,7 +96,7 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
     """
     kinds = settings.actions
     makers = {
-        "oracle": lambda: Oracle(reason=settings.oracle_reason),
+        "oracle": lambda: Oracle(kinds, reason=settings.oracle_reason),
         "demonstration": lambda: Demonstrations(load_recordings(settings.demonstrations), kinds),
         "hindsight": lambda: Hindsight(
             load_recordings(settings.hindsight_episodes), kinds,

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from browser_env.actions import parse_action
 from envs_registry import task_of
-from sdft.contexts.context import Context, Told, told_action
+from sdft.contexts.context import Context, Told, could_give, told_action
 
 if TYPE_CHECKING:
     from sdft.rollouts import Result
 
 
 class Oracle(Context):
-    """The oracle's action at every step at which it has one.
+    """The oracle's action at every step at which it has one that the student could have given.
 
     Args:
+        kinds: the kinds of actions that the student is offered; None: all.
         reason: tell why, too.
     """
 
     name: ClassVar[str] = "oracle"
 
-    def __init__(self, *, reason: bool = False) -> None:
+    def __init__(self, kinds: Sequence[str] | None = None, *, reason: bool = False) -> None:
+        self._kinds = kinds
         self._reason = reason
 
     def can_speak(self, env_id: str) -> bool:
@@ -29,7 +33,11 @@ class Oracle(Context):
 
     def tell(self, result: Result, index: int) -> Told | None:
         """Tell the action."""
-        view = result.steps[index].privileged
+        step = result.steps[index]
+        view = step.privileged
         if view is None:
             return None
-        return told_action(view["action"], view["reason"] if self._reason else "", self.wording)
+        action = parse_action(view["action"])
+        if not could_give(action, self._kinds, step.decision.visible_ids):
+            return None
+        return told_action(action, view["reason"] if self._reason else "", self.wording)

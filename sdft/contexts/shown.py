@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from browser_env.actions import parse_action
 from browser_env.episode import write_atomically
-from envs_registry import OPEN, task_of
-from sdft.contexts.context import Context, Told, told_action
+from envs_registry import is_open, task_of
+from sdft.contexts.context import Context, Told, could_give, told_action
 from sdft.contexts.recording import Recording, Shown, advise, goal_of, recording_of_result
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Demonstrations(Context):
 
     def can_speak(self, env_id: str) -> bool:
         """Is there an episode of the task?"""
-        goal = task_of(env_id).goal if env_id.startswith(f"{OPEN}?") else None
+        goal = task_of(env_id).goal if is_open(env_id) else None
         goals = {known for environment, known in self._recordings if environment == _environment(env_id)}
         return bool(goals) if goal is None else goal in goals
 
@@ -55,10 +55,7 @@ class Demonstrations(Context):
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
         best = max((advice for advice in advices if advice), key=lambda advice: advice.likeness, default=None)
-        if best is None or best.action.name not in self._kinds:
-            return None
-        ids = {getattr(best.action, name, None) for name in ("id", "from_", "to")}
-        if not {id for id in ids if isinstance(id, int)} <= result.steps[index].decision.visible_ids:
+        if best is None or not could_give(best.action, self._kinds, result.steps[index].decision.visible_ids):
             return None
         return told_action(best.action, wording=self.wording)
 
@@ -78,6 +75,7 @@ class Hindsight(Demonstrations):
     """
 
     name: ClassVar[str] = "hindsight"
+    comes_later: ClassVar[bool] = True
 
     def __init__(
         self, recordings: Iterable[Recording], kinds: Sequence[str], *, path: Path | None = None, batch: int = 0

@@ -34,3 +34,12 @@ def connected(address: str | None = None) -> Iterator[None]:
     finally:
         if ours:
             ray.shutdown()
+
+
+def reason_of(error: BaseException) -> str:
+    """The line of Ray's report that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    raised = "  File " in str(error)  # then the exception comes last
+    return lines[-1] if raised else lines[0]

@@ -20,6 +20,7 @@ from sdft.rollouts.generator import Batch, RolloutError, Weights
 from sdft.rollouts.layout import Layout
 from sdft.rollouts.models import ModelMaker
 from sdft.rollouts.ray_browser import BrowserWorker, Setup
+from sdft.rollouts.ray_cluster import reason_of
 from sdft.rollouts.ray_policy import PolicyWorker
 
 STARTS = 3
@@ -139,7 +140,7 @@ class RayGenerator:
             abouts = ray.get([one.actor.about.remote() for one in self._policies], timeout=layout.start_timeout)
         except ray.exceptions.RayError as error:
             self._kill_policies()
-            raise RolloutError(f"The policy workers did not start: {_reason(error)}") from error
+            raise RolloutError(f"The policy workers did not start: {reason_of(error)}") from error
         self._about = ray.put(abouts[0])
         self._lock = threading.Condition()
         self._browsers: dict[int, _Browser] = {}
@@ -306,7 +307,7 @@ class RayGenerator:
             try:
                 pid = self._ray.get(reference, timeout=10)
             except errors.RayError as error:
-                self._replace(starting, _reason(error))
+                self._replace(starting, reason_of(error))
                 return
             with self._lock:
                 self._browsers[starting].ready, self._browsers[starting].deaths = None, 0
@@ -318,14 +319,14 @@ class RayGenerator:
         try:
             result = self._ray.get(reference, timeout=60)
         except errors.RayTaskError as error:
-            raise RolloutError(f"An episode could not be run: {_reason(error)}") from error
+            raise RolloutError(f"An episode could not be run: {reason_of(error)}") from error
         except errors.RayActorError as error:
-            self._replace(flight.browser, _reason(error))
+            self._replace(flight.browser, reason_of(error))
             return
         except errors.RayError as error:  # the result is lost with the node that kept it
             self._land(reference)
             with self._lock:
-                flight.ledger.lost(flight.ask, _reason(error))
+                flight.ledger.lost(flight.ask, reason_of(error))
             return
         self._land(reference)
         with self._lock:
@@ -424,12 +425,3 @@ class RayGenerator:
     def _kill_policies(self) -> None:
         for policy in self._policies:
             self._kill(policy.actor)
-
-
-def _reason(error: BaseException) -> str:
-    """The line of Ray's report that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    raised = "  File " in str(error)  # then the exception comes last
-    return lines[-1] if raised else lines[0]

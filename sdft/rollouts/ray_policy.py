@@ -16,6 +16,7 @@ from agents.policies.prompts import Prompts
 from agents.policies.request import row_seeds
 from agents.policy import Completion, Conversation, PolicyError
 from sdft.rollouts.models import About, Asked, ModelMaker, merged
+from sdft.rollouts.ray_cluster import reason_of
 
 PAUSE = 0.5
 """Seconds before a policy worker that is gone is asked again."""
@@ -213,7 +214,7 @@ class RemotePolicy:
 
         Raises:
             PolicyError: no policy worker has answered.
-            ValueError: the request itself can't be answered.
+            Exception: what the model itself raised, such as ValueError for a request that can't be answered.
         """
         options = {"prefill": prefill, "temperature": temperature, "max_new_tokens": max_new_tokens}
         rows: dict[str, list[Any] | None] = {
@@ -242,7 +243,8 @@ class RemotePolicy:
                 completions: list[Completion] = self._ray.get(reference, timeout=self._call_timeout)
                 return completions
             except errors.RayTaskError as error:
-                if isinstance(error.cause, (PolicyError, ValueError)):
+                # Weights that did not come in time, or a connection, may be there later; the model's own errors again.
+                if isinstance(error.cause, Exception) and not isinstance(error.cause, (OSError, errors.RayError)):
                     raise error.cause from None
                 why: Exception = error
             except errors.RayError as error:
@@ -250,6 +252,6 @@ class RemotePolicy:
                 if isinstance(error, errors.GetTimeoutError):
                     self._ray.cancel(reference)  # so that it is not made any more if it waits behind others
             if time.monotonic() > end:
-                raise PolicyError(f"No policy worker has answered: {str(why).splitlines()[0]}") from why
+                raise PolicyError(f"No policy worker has answered: {reason_of(why)}") from why
             number += 1
             time.sleep(PAUSE)

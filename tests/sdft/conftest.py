@@ -43,4 +43,5 @@ def settings():
     return TrainSettings(
         tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=4, episodes_per_step=3, max_rows=5,
         max_episode_steps=2, lora_rank=4, learning_rate=5e-3, warmup_steps=0, checkpoint_every=2, teacher_rate=0.1,
+        least_first_divergence=0.0,
     )  # fmt: skip

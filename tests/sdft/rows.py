@@ -21,7 +21,7 @@ def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **option
         asked, grammars=grammars, prefill='{"', **{"temperature": 1.0, "max_new_tokens": 12, "seed": 3, **options}
     )
     decisions = [
-        Decision(reply.text, reply, tuple(messages), frozenset(), "json")
+        Decision(reply.text, reply, tuple(messages), frozenset({1}), "json")
         for messages, reply in zip(asked, drawn, strict=True)
     ]
     return [

@@ -287,7 +287,7 @@ def test_a_task_without_oracle_is_learned_from_what_came_of_the_actions(tiny_pol
 def test_from_a_folder_of_episodes_to_an_adapter(tiny_policy, login, tmp_path):
     tiny_policy.model.save_pretrained(tmp_path / "tiny")
     tiny_policy.tokenizer.save_pretrained(tmp_path / "tiny")
-    small = [f"--set={name}" for name in ("episodes_per_step=2", "lora_rank=2", "max_episode_steps=1", "evaluate_every=1",
+    small = [f"--set={name}" for name in ("least_first_divergence=0", "episodes_per_step=2", "lora_rank=2", "max_episode_steps=1", "evaluate_every=1",
                                           "evaluate_seeds=1", "max_perplexity_rise=1e9")]  # fmt: skip
     trained = run("train", "--demonstrations", login, "--model", tmp_path / "tiny", "--steps", 1, "--out",
                   tmp_path / "out", *small, "--json")  # fmt: skip

@@ -1,20 +1,28 @@
 """GRPO on real episodes: groups, masks and the likelihoods that TRL's loss is given."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from browser_env import Outcome
+from agents.policies.transformers import TransformersPolicy
+from browser_env import EnvError, Outcome
+from browser_env.env import AsyncBrowserEnv
 from sdft.grpo import EpisodeGRPOTrainer, advantages, train_grpo
-from sdft.rollouts import Job, Result
+from sdft.rollouts import Job, Result, RolloutError
 from sdft.settings import GRPOSettings
 
 
 def result(reward, *, trainable=True):
     outcome = Outcome.SOLVED if reward == 1 else Outcome.FAILED
     return Result(Job("a", 0), str(outcome if trainable else Outcome.ENV_ERROR), trainable=trainable, reward=reward)
+
+
+def copied(policy):
+    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
 
 
 def test_advantages_are_the_groups_own():
@@ -74,10 +82,30 @@ def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_p
     assert line["rows"] > 0
 
 
+def test_a_batch_that_the_environment_failed_is_skipped(tiny_policy, grpo_settings, tmp_path, monkeypatch):
+    original, other = AsyncBrowserEnv.reset, copied(tiny_policy)
+
+    async def broken(self, *, seed=None, options=None):
+        if seed > 0:  # of the second batch
+            raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
+    chosen = grpo_settings.model_copy(update={"steps": 2, "snapshot_every": 1})
+    with pytest.raises(RolloutError, match="went away"):  # of one batch
+        train_grpo(
+            chosen.model_copy(update={"steps": 1, "first_episode_seed": 1}), tmp_path / "all", policy=tiny_policy
+        )
+    train_grpo(chosen, tmp_path / "run", policy=other)
+    first, second = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert first["rows"] > second["rows"] == 0
+    assert (second["episodes/masked"], second["loss"]) == (4, 0)
+    before, after = (load_file(tmp_path / f"run/snapshots/step-{step}/adapter_model.safetensors") for step in (1, 2))
+    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
+
+
 @pytest.mark.slow
 def test_a_run_that_was_cut_off_ends_like_an_unbroken_one(tiny_policy, grpo_settings, tmp_path, tokenizer):
-    from agents.policies.transformers import TransformersPolicy
-
     base = tmp_path / "base"
     tiny_policy.model.save_pretrained(base)
     tokenizer.save_pretrained(base)

@@ -294,6 +294,7 @@ def write_training(out, name, changes, where=None):
         }
         for step in (1, 2)
     ]
+    lines.insert(0, {"step": 0, "evaluation/success": 0.0, "seconds": {"total": 1.0}})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return trained
 

@@ -8,11 +8,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from envs_registry import open_id
 from sdft.metrics import MetricsLog, batch_figures, reporting
 from sdft.retention import drift, perplexity
 from sdft.rollouts import Job, Result
 from sdft.samples import Sample
 from sdft.train import train
+from sdft.trainer import EpisodeSDFTTrainer
+
+OPEN = open_id("https://example.org", "Look around.")
 
 
 def row(task="a", *, right=False, tokens=4):
@@ -32,15 +36,16 @@ def test_the_figures_of_a_batch_say_what_was_masked_and_why():
         Result(Job("a", 0), "solved", trainable=True),
         Result(Job("a", 1), "failed", trainable=True),
         Result(Job("b", 0), "env_error", trainable=False),
-        Result(Job("b", 1), "stopped", trainable=False),
+        Result(Job(OPEN, 1), "stopped", trainable=False),
+        Result(Job(OPEN, 2), "timeout", trainable=True),
     ]
     samples = [row(right=True), row(), row(tokens=6)]
     figures = batch_figures(results, samples, samples[1:])
     assert figures["episodes/success"] == 0.5
-    assert (figures["episodes/masked"], figures["episodes/masked_share"]) == (2, 0.5)
+    assert (figures["episodes/masked"], figures["episodes/masked_share"]) == (1, 0.2)
     assert {name: value for name, value in figures.items() if name.startswith(("masked/", "success/"))} == {
-        "masked/env_error": 1, "masked/stopped": 1, "success/a": 0.5,
-    }  # fmt: skip
+        "masked/env_error": 1, "success/a": 0.5,
+    }, "nobody judges an open-ended task, and what the student did there is learned from"  # fmt: skip
     assert (figures["rows"], figures["rows/left_out"], figures["tokens/learned"]) == (2, 1, 10)
     assert figures["steps/right"] == pytest.approx(1 / 3)
 
@@ -130,6 +135,15 @@ def test_a_run_says_all_of_it(tiny_policy, settings, tmp_path):
     assert first["tokens/generated_per_second"] > 0
     assert first["memory/peak_mb"] > 50
     assert second["seconds"]["total"] >= second["seconds"]["evaluate"] > 0
+
+
+def test_a_loss_that_is_no_number_is_not_told_as_zero(tiny_policy, settings, tmp_path, monkeypatch):
+    whole = EpisodeSDFTTrainer._compute_self_distillation_loss
+    broken = lambda self, *args: whole(self, *args) * math.nan  # noqa: E731
+    monkeypatch.setattr(EpisodeSDFTTrainer, "_compute_self_distillation_loss", broken)
+    train(settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
+    (line,) = lines(tmp_path / "run" / "metrics.jsonl")
+    assert line["loss"] is None
 
 
 def test_a_reporter_that_is_missing_is_named_before_anything_is_done(settings, tiny_policy, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ ROWS, WIDTH, VOCABULARY = 4, 6, 30
 
 @pytest.fixture
 def trainer_of(tiny_policy, settings, tmp_path):
-    def make(gates=None, least=0.0, **changes):
+    def make(gates=None, least=0.0, sharp=1.0, **changes):
         chosen = settings.model_copy(update=changes)
         return EpisodeSDFTTrainer(
             agent_of=lambda policy: make_agent(policy, chosen, sampling=True),
@@ -28,6 +28,7 @@ def trainer_of(tiny_policy, settings, tmp_path):
             max_rows=5,
             gates=gates or Gates(),
             least_first_divergence=least,
+            teacher_temperature=sharp,
             mean_over=chosen.mean_over,
             model=tiny_policy.model,
             processing_class=tiny_policy.tokenizer,
@@ -177,14 +178,18 @@ def test_a_teacher_that_is_no_different_ends_the_training_before_it_begins(train
     student, _, *rest = case
     with pytest.raises(NothingToTeach, match=r"differs from the student by .* nats a token only"):
         loss_of(trainer_of(least=1e-3), (student, student, *rest))
+    # Sharpened, it would seem to know more.
+    with pytest.raises(NothingToTeach):
+        loss_of(trainer_of(least=1e-3, sharp=0.5), (student, np.asarray(student) / 0.5, *rest))
     trainer = trainer_of(least=1e-3)
     loss_of(trainer, case)
     assert trainer._metrics["train"]["step0_divergence"][0] > 0.1
 
 
-def test_sampled_tokens_estimate_the_reverse_divergence_only():
-    with pytest.raises(ValidationError, match="set divergence=1"):
-        TrainSettings(tasks=("MiniWoB/click-test-v0",), support="sampled")
+@pytest.mark.parametrize("changes", [{}, {"divergence": 1.0}, {"under_grammar": True}])
+def test_sampled_tokens_estimate_the_reverse_divergence_under_the_grammar_only(changes):
+    with pytest.raises(ValidationError, match="set divergence=1 and under_grammar=true"):
+        TrainSettings(tasks=("MiniWoB/click-test-v0",), support="sampled", **changes)
 
 
 def test_who_has_learned_something_else_already_does_not_teach(tmp_path):

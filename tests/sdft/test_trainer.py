@@ -5,12 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from envs_registry import open_id
 from sdft.contexts.feedback import Feedback
 from sdft.contexts.lessons import Lessons
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
 from sdft.train import make_agent, train, training_jobs
+from sdft.trainer import NothingToTeach
 
 
 @pytest.fixture
@@ -224,8 +227,6 @@ def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, s
 def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path):
     from copy import deepcopy
 
-    from safetensors.torch import load_file
-
     from agents.policies.transformers import TransformersPolicy
 
     pristine = deepcopy(tiny_policy.model)
@@ -275,18 +276,43 @@ def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in
     def rows():
         return [json.loads(line)["rows"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
 
-    chosen = settings.model_copy(update={"episodes_per_step": 2})
+    chosen = settings.model_copy(update={"episodes_per_step": 2, "snapshot_every": 1})
     monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
     with pytest.raises(RolloutError, match=r"last 3 batches .*env_error The browser went away\.\).* --resume"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     first, *failed = rows()
     assert first > 0
     assert failed == [0, 0]
+    learned, after = [load_file(tmp_path / f"run/snapshots/step-{step}/adapter_model.safetensors") for step in (1, 2)]
+    assert any(bool(weight.any()) for name, weight in learned.items() if "lora_B" in name)
+    assert all(torch.equal(weight, after[name]) for name, weight in learned.items())
     monkeypatch.setattr(AsyncBrowserEnv, "reset", original)
     train(chosen, tmp_path / "run", policy=TransformersPolicy(pristine, tokenizer), resume=True)
     assert rows()[:2] == [first, 0]
     assert all(count > 0 for count in rows()[2:])
     assert len(rows()) == 4
+
+
+def test_an_oracle_is_silent_about_what_the_student_cannot_do(tiny_policy, settings, tmp_path):
+    """A slider is dragged: where that is not offered there is nothing to learn, and the run says so."""
+    chosen = settings.model_copy(update={"tasks": ("MiniWoB/use-slider-v0",), "steps": 2, "episodes_per_step": 1})
+    with pytest.raises(NothingToTeach, match="of kinds that the student is not offered"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    rows = [json.loads(line)["rows"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert rows == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"tasks": (open_id("https://example.org", "Look."),), "contexts": ("feedback",)}, "nobody judges open-ended"),
+        ({"first_evaluation_seed": 1}, "are among those of training"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_before_anything_is_done(tiny_policy, settings, tmp_path, changes, why):
+    with pytest.raises(ValueError, match=why):
+        train(settings.model_copy(update={"evaluate_every": 1, **changes}), tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
