@@ -249,7 +249,7 @@ def rollouts(
 @app.command("contexts")
 def contexts(
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
-    task: Annotated[list[str] | None, typer.Option(help="A MiniWoB++ task with an oracle; may be repeated.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="A task with an oracle, e.g. click-link; repeatable.")] = None,
     seeds: Annotated[int, typer.Option(help="Episodes of each task.", min=1)] = 4,
     seed: Annotated[int, typer.Option(help="The first of them.")] = 1_000_000,
     lead: Annotated[float, typer.Option(help="How likely the oracle is to take each next step at first.")] = 0.0,
@@ -260,8 +260,10 @@ def contexts(
 ) -> None:
     """Measure how much likelier the right action becomes with each thing that a teacher can be told and shown."""
     from agents.prompt import check_wording
+    from scripts.arguments import check_learnable
     from scripts.bench_contexts import TASKS, measure, show
     from scripts.console import quiet_libraries
+    from scripts.learn.settings import env_id, short
 
     if not 0 <= lead < 1:
         raise typer.BadParameter("--lead is a probability: from 0 to less than 1.")
@@ -270,7 +272,9 @@ def contexts(
     except ValueError as error:
         raise typer.BadParameter(f"--wording {error}.") from None
     quiet_libraries()
-    _tell(measure(model, task or TASKS, seeds, seed, lead=lead, wordings=wordings), show, as_json)
+    names = [short(one) for one in task or TASKS]
+    check_learnable([env_id(name) for name in names])
+    _tell(measure(model, names, seeds, seed, lead=lead, wordings=wordings), show, as_json)
 
 
 @app.command("train")

@@ -224,7 +224,7 @@ def show(figures: dict[str, Any]) -> None:
         "context", "told at", "named an action", "the oracle's", "right action", "likeliest",
         "student's, where wrong",
     ):  # fmt: skip
-        table.add_column(column, justify="left" if column == "context" else "right")
+        table.add_column(column, justify="left" if column == "context" else "right", overflow="fold")
     for name, row in figures["contexts"].items():
         table.add_row(
             name, f"{row['told']} of {row['states']}", str(row["named"]), str(row["agrees"]),

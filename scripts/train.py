@@ -24,7 +24,7 @@ def main(
         typer.Option(help="Folder of a recorded episode that reached its goal, or of many, to learn from."),
     ] = None,
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
-    steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 25,
+    steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 28,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Another setting, name=JSON value.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
@@ -53,8 +53,16 @@ def main(
     from sdft.checkpoint_files import last_step
     from sdft.processes import is_first
 
+    last = last_step(out)
+    if resume and last is not None:
+        from sdft.running import settle
+
+        try:
+            settle(settings, out, begun=True)
+        except ValueError as error:
+            console.print(str(error), style="red")
+            return 1
     if resume and is_first():
-        last = last_step(out)
         console.print(
             f"{out} holds no checkpoint yet: starting from the beginning."
             if last is None
@@ -71,6 +79,14 @@ def main(
     except (ValueError, RolloutError) as error:
         console.print(str(error), style="red")
         return 1
+    except KeyboardInterrupt:
+        last = last_step(out)
+        console.print(
+            "Interrupted before the first checkpoint: the same command begins again."
+            if last is None
+            else f"Interrupted. The same command with --resume goes on from step {last} of {steps}."
+        )
+        raise
     if not is_first():
         return 0
     del summary["model"]

@@ -25,6 +25,7 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     discard(made)
     made.mkdir(parents=True)
     model.save_pretrained(str(made), selected_adapters=[STUDENT])
+    (made / "README.md").unlink(missing_ok=True)  # PEFT's form of a model card, not filled in
     write_about(made, about)
     publish(made, folder)
     return folder

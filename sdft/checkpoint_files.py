@@ -9,8 +9,12 @@ import json
 import os
 import re
 import shutil
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 UNFINISHED = "unfinished"
 """Name of the folder in which a checkpoint is made, or removed."""
@@ -37,6 +41,30 @@ def trainer_state(folder: Path, step: int) -> dict[str, Any]:
     """Return what the trainer said of itself in a checkpoint."""
     state: dict[str, Any] = json.loads((checkpoint(folder, step) / "trainer_state.json").read_text(encoding="utf8"))
     return state
+
+
+def check_whole(folder: Path, before: Sequence[int]) -> None:
+    """Make sure that a checkpoint can be read.
+
+    Args:
+        folder: of the checkpoint.
+        before: the steps of which there are earlier ones.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    for path in sorted(folder.rglob("*")):
+        try:
+            if path.suffix == ".safetensors":
+                with safe_open(path, framework="numpy"):
+                    pass
+            elif path.suffix == ".json":
+                json.loads(path.read_text(encoding="utf8"))
+            elif path.suffix in (".pt", ".pth") and not zipfile.is_zipfile(path):
+                raise ValueError("its end is missing")
+        except (ValueError, SafetensorError, OSError) as error:
+            instead = f"step {max(before)}" if before else "the beginning"
+            raise ValueError(f"{path} is damaged ({error}). Remove {folder} to go on from {instead}.") from None
 
 
 def publish(made: Path, target: Path) -> None:

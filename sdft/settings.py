@@ -82,7 +82,7 @@ class TrainSettings(BaseModel):
     learning_rate: float = Field(default=1e-3, ge=0)
     """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0."""
     warmup_steps: int = Field(default=3, ge=0)
-    """Optimizer steps of linear warm-up."""
+    """Optimizer steps of linear warm-up, the first of them at rate 0; at most a quarter of all."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient norm at which gradients are clipped."""
     lora_rank: int = Field(default=16, ge=1)
@@ -224,7 +224,18 @@ class TrainSettings(BaseModel):
         if not self.tasks and not self.demonstrations:
             raise ValueError("there is nothing to learn: give tasks, or demonstrations")
         if ("demonstration" in self.contexts) != bool(self.demonstrations):
-            raise ValueError('demonstrations and the context "demonstration" need each other')
+            raise ValueError(
+                'demonstrations and the context "demonstration" need each other: contexts=["demonstration", ...] reads '
+                "them, others don't"
+            )
+        if self.hindsight_episodes and "hindsight" not in self.contexts:
+            raise ValueError(
+                'hindsight_episodes are for the context "hindsight": name it in contexts, or leave them out'
+            )
+        if self.evaluate_tasks and not self.evaluate_every:
+            raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
+        if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
+            raise ValueError(f"{', '.join(twice)}: named twice")
         return self
 
     @field_validator("teacher_wording")

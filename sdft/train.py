@@ -27,7 +27,7 @@ from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rehearsal import rehearsal_of
 from sdft.rollouts import Job, Rollouts
-from sdft.running import go_on, going_on_from, settle, summary_of
+from sdft.running import go_on, going_on_from, keep_recordings, settle, summary_of
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
 
@@ -85,6 +85,7 @@ def train(
     check_heldout(settings, jobs)
     lessons = make_lessons(settings, folder, batch=last or 0)
     settle(settings, folder, begun=last is not None)
+    keep_recordings(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     base = identity(policy.name, policy.source, policy.model)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
@@ -172,7 +173,7 @@ def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, An
         max_steps=settings.steps,
         gradient_accumulation_steps=1,
         learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
+        warmup_steps=min(settings.warmup_steps, settings.steps // 4),
         lr_scheduler_type="linear",
         max_grad_norm=settings.max_grad_norm,
         weight_decay=0.0,

@@ -360,7 +360,7 @@ class EpisodeSDFTTrainer(Idling, Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._least_first_divergence = None
         mean = total / tokens
         self._metrics["train"]["step0_divergence"].append(mean)
-        if 0 < least and mean < least:
+        if least > 0 and mean < least:
             raise NothingToTeach(
                 f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
                 f"least {least:g} are wanted): there is nothing to learn. The demonstration is "

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from browser_env.episode import write_atomically
 from sdft.settings import SDFT_ONLY, TrainSettings, overlap
@@ -96,7 +96,10 @@ class LearnSettings(BaseModel):
         if told := [name for name in SDFT_ONLY if getattr(self.training, name)]:
             raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
-            raise ValueError("first_group is some of the trained tasks, but not all")
+            raise ValueError(
+                f"the first group ({', '.join(map(short, self.first_group))}) has to be some of the trained tasks "
+                f"({', '.join(map(short, self.training.tasks))}), but not all: say so with --first"
+            )
         if self.training.contexts != ("oracle",) or self.training.demonstrations:
             raise ValueError(
                 "contexts and demonstrations are what SDFT alone is told: give them to an arm with a label, sdft:told"
@@ -195,7 +198,12 @@ def saved_settings(out: Path) -> LearnSettings | None:
     """
     path = out / "settings.json"
     if path.exists():
-        return LearnSettings.model_validate_json(path.read_text(encoding="utf8"))
+        try:
+            return LearnSettings.model_validate_json(path.read_text(encoding="utf8"))
+        except ValidationError:
+            raise ValueError(
+                f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
+            ) from None
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} holds something else; choose another folder with --out.")
     return None

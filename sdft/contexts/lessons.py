@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envs_registry import task_of
 from sdft.contexts.context import Context, Told
 from sdft.contexts.feedback import Feedback
 from sdft.contexts.oracle import Oracle
@@ -109,10 +111,11 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
         context.wording = settings.teacher_wording
     for task in settings.tasks:
         if not any(context.can_speak(task) for context in contexts):
+            told = [name for name in settings.contexts if name != "oracle"]
+            more = json.dumps([*told, "oracle"] if task_of(task).has_oracle else [*settings.contexts, "hindsight"])
             raise ValueError(
                 f"Nobody can teach {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
-                + ". Give --demonstrations with an episode of it, or the contexts hindsight or feedback, e.g. "
-                "--set contexts='[\"hindsight\"]'."
+                + f". Record an episode of it for --demonstrations, or name more contexts: --set contexts='{more}'."
             )  # fmt: skip
     if settings.enrich is None:
         return Lessons(contexts)

@@ -6,6 +6,8 @@ step it is, is read from the page (what is on it, what its fields hold) and from
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +73,8 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
     """
     found = []
     for folder in folders:
+        if not Path(folder).is_dir():
+            raise EpisodeError(f"There is no folder {Path(folder).resolve()}.")
         paths = sorted(path.parent for path in Path(folder).rglob("episode.json"))
         episodes = [Episode(path) for path in paths]
         solved = [recording_of(episode) for episode in episodes if episode.meta["outcome"] == Outcome.SOLVED]
@@ -84,6 +88,15 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
             )  # fmt: skip
         found += usable
     return found
+
+
+def fingerprint(recordings: Iterable[Recording]) -> str:
+    """Return the SHA-256 of what was shown, in its order: for which tasks and goals, on which pages, which actions."""
+    digest = hashlib.sha256()
+    for one in recordings:
+        steps = [[shown.observation["url"], shown.action.to_dict()] for shown in one.steps]
+        digest.update(json.dumps([one.env_id, one.goal, one.seed, steps], sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def recording_of(episode: Episode) -> Recording:

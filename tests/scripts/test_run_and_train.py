@@ -38,6 +38,24 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("checkpoints", "says"),
+    [((), "the same command begins again"), ((5, 10), "with --resume goes on from step 10 of 28")],
+)
+def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
+    import sdft.train
+
+    def train(settings, out, **_):
+        for step in checkpoints:
+            (out / "checkpoints" / f"checkpoint-{step}").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sdft.train, "train", train)
+    result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
+    assert result.exit_code == 130
+    assert says in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["run"], "either --task"),
@@ -53,6 +71,12 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),
         (["train", "MiniWoB/click-test-v0", "--out", "/dev/null/x"], "can't be a folder to write into"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"], "not a JSON value"),
+        (["train", *["MiniWoB/click-test-v0"] * 2], "MiniWoB/click-test-v0: named twice"),
+        (["train", "--demonstrations", "/nowhere"], "There is no folder /nowhere."),
+        (["train", "MiniWoB/click-test-v0", "--set", 'hindsight_episodes=["x"]'], 'for the context "hindsight"'),
+        (["train", "MiniWoB/click-test-v0", "--set", 'evaluate_tasks=["MiniWoB/click-link-v0"]'], "evaluate_every"),
+        (["bench", "contexts", "--task", "click-linq"], "no environment 'MiniWoB/click-linq-v0'"),
+        (["bench", "contexts", "--task", "MiniWoB/count-sides-v0"], "no oracle"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, says):

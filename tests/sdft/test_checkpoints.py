@@ -16,7 +16,7 @@ from agents.adapters.identity import read_about
 from agents.policies.transformers import TransformersPolicy
 from browser_env import EnvError
 from browser_env.env import AsyncBrowserEnv
-from sdft.checkpoint_files import checkpoint, discard, forget_old, last_step, publish, steps_saved
+from sdft.checkpoint_files import check_whole, checkpoint, discard, forget_old, last_step, publish, steps_saved
 from sdft.heldout import Evaluation, better, fault
 from sdft.retention import general_text
 from sdft.train import train
@@ -101,6 +101,32 @@ def test_a_folder_has_its_name_only_when_it_is_complete(tmp_path):
     discard(tmp_path / "checkpoint-2")
     assert steps_saved(tmp_path) == []
     assert last_step(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("adapter_model.safetensors", b"\x08\x00"), ("trainer_state.json", b'{"epoch'), ("optimizer.pt", b"PK\x03\x04")],
+)
+def test_a_checkpoint_that_is_damaged_is_named(tmp_path, name, content):
+    folder = checkpoint(tmp_path, 4)
+    folder_with(folder, **{"other.json": "{}"})
+    check_whole(folder, [2])
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"checkpoint-4/{name} is damaged .* Remove .*-4 to go on from step 2\."):
+        check_whole(folder, [2])
+    with pytest.raises(ValueError, match="to go on from the beginning"):
+        check_whole(folder, [])
+
+
+@pytest.mark.parametrize(
+    "there",
+    [{"settings.json": '{"training": {}}'}, {"episode.json": "{}"}, {"report.json": "{}", "settings.json": "{}"}],
+)
+def test_a_folder_of_something_else_is_left_alone(tiny_policy, settings, tmp_path, there):
+    run = folder_with(tmp_path / "run", **there)
+    with pytest.raises(ValueError, match="holds something else"):
+        train(settings, run, policy=tiny_policy)
+    assert {path.name: path.read_text() for path in run.iterdir()} == there
 
 
 def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path):

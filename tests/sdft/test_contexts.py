@@ -253,6 +253,7 @@ def test_settings_that_make_no_sense(login):
     for wrong, why in [
         ({}, "there is nothing to learn"),
         ({"tasks": (LOGIN,), "contexts": ()}, "at least 1 item"),
+        ({"tasks": (LOGIN,), "hindsight_episodes": (str(login),)}, "for the context"),
         ({"tasks": (LOGIN,), "contexts": ("demonstration",)}, "need each other"),
         ({"tasks": (LOGIN,), "demonstrations": (str(login),)}, "need each other"),
     ]:
@@ -299,6 +300,11 @@ def test_from_a_folder_of_episodes_to_an_adapter(tiny_policy, login, tmp_path):
     assert line["told/demonstration"] == line["rows"] == 2
     assert list(before["evaluation/tasks"]) == list(line["evaluation/tasks"]) == [LOGIN]
     assert (tmp_path / "out/adapter/adapter_model.safetensors").exists()
+    (tmp_path / "out/recordings.json").write_text('{"sha256": "of what was there when the run began"}')
+    others = run("train", "--demonstrations", login, "--model", tmp_path / "tiny", "--steps", 1, "--out",
+                 tmp_path / "out", *small, "--resume")  # fmt: skip
+    assert others.exit_code == 1
+    assert "are others than when the run" in " ".join(others.output.split())
     refused = run("train", "--demonstrations", tmp_path / "tiny", "--out", tmp_path / "other")
     assert refused.exit_code == 1
     assert "There is no solved episode" in refused.output

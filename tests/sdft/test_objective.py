@@ -192,6 +192,12 @@ def test_sampled_tokens_estimate_the_reverse_divergence_under_the_grammar_only(c
         TrainSettings(tasks=("MiniWoB/click-test-v0",), support="sampled", **changes)
 
 
+def test_a_short_run_does_not_spend_itself_on_warming_up(tmp_path):
+    task = ("MiniWoB/click-link-v0",)
+    rates = [_arguments(TrainSettings(tasks=task, steps=steps), tmp_path).warmup_steps for steps in (1, 8, 28)]
+    assert rates == [0, 2, 3]
+
+
 def test_who_has_learned_something_else_already_does_not_teach(tmp_path):
     first = TrainSettings(tasks=("MiniWoB/click-link-v0",))
     on = first.model_copy(update={"start_from": tmp_path})

@@ -279,6 +279,19 @@ def metrics(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_model_that_is_broken_is_not_the_environments_failure(cluster_of, generator_of, settings, weights_of):
+    """It would break again, so the run ends, with what the model said."""
+    cluster_of(1)
+    generator = generator_of(layout())
+    broken = {name: weight * float("nan") for name, weight in weights_of(0).items()}
+    generator.publish(0, lambda: broken)
+    generator.request(0, jobs_of(1), seed=1)
+    with pytest.raises(RolloutError, match="An episode could not be run: RuntimeError: probability tensor"):
+        generator.collect(0)
+
+
 def test_a_model_in_memory_is_refused(settings, tiny_policy, tmp_path):
     from sdft.train import train
 
