@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.checkpoints import WholeCheckpoints
-from sdft.contexts.context import Context, Told
 from sdft.contexts.lessons import Lessons
+from sdft.contexts.untold import Untold
 from sdft.idling import Idling, LeaveAlone
 from sdft.lora import make_lean
 from sdft.metrics import Progress
@@ -133,7 +133,7 @@ class EpisodeGRPOTrainer(Idling, Rehearsing, WholeCheckpoints, GRPOTrainer):
         """Steps to learn from and the advantage of each: of episodes with one, as far as there are such."""
         found: list[tuple[Sample, float]] = []
         for result, gain in zip(results, gains, strict=True):
-            found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((_Untold(),)))]
+            found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((Untold(),)))]
         telling = [pair for pair in found if pair[1]] or found
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self._settings.max_rows, rng)
@@ -186,16 +186,6 @@ def advantages(results: Sequence[Result], group_size: int) -> list[float]:
             told = spread > 0 and not np.isnan(reward)
             found.append(float((reward - judged.mean()) / (spread + 1e-4)) if told else 0.0)
     return found
-
-
-class _Untold(Context):
-    """Nothing is told, and every step is learned from."""
-
-    name: ClassVar[str] = "untold"
-
-    def tell(self, result: Result, index: int) -> Told:
-        """Tell nothing."""
-        return Told("")
 
 
 def _reward_of_episode(**_: Any) -> list[float]:

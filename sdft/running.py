@@ -19,6 +19,7 @@ from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_save
 from sdft.contexts.recording import fingerprint, load_recordings
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
+from sdft.practice import practice_of
 from sdft.processes import is_first
 from sdft.rehearsal import rehearsal_of
 from sdft.settings import CHANGEABLE, SDFT_ONLY, TrainSettings
@@ -62,8 +63,10 @@ def run_training(
     clock = Clock(log, settings.minutes)
     callbacks = [clock, log, *keepers(settings, folder, base)]
     rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
-    trainer = make({**student(policy, settings), "processing_class": policy.tokenizer, "callbacks": callbacks})
-    trainer.rehearsal = rehearsal
+    learner = student(policy, settings)
+    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
+    trainer = make({**learner, "processing_class": policy.tokenizer, "callbacks": callbacks})
+    trainer.rehearsal, trainer.practice = rehearsal, practice
     trainer.remove_callback(PrinterCallback)
     trainer.seconds.update(log.seconds)
     log.seconds = trainer.seconds

@@ -24,6 +24,7 @@ from sdft.generating import generating
 from sdft.heldout import check_heldout
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
+from sdft.practice import practice_of
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rehearsal import rehearsal_of
 from sdft.rollouts import Job, Rollouts
@@ -97,6 +98,7 @@ def train(
     }
     rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
     learner = student(policy, settings)
+    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
     with (
         reporting(settings.report_to, folder / "logs"),
         Rollouts(settings.episodes_per_step, most=settings.rollout_batch, **environment) as rollouts,
@@ -121,7 +123,7 @@ def train(
             train_dataset=dataset,
             callbacks=[clock, log, *keepers(settings, folder, base)],
         )
-        trainer.rehearsal = rehearsal
+        trainer.rehearsal, trainer.practice = rehearsal, practice
         trainer.remove_callback(PrinterCallback)
         trainer.seconds.update(log.seconds)
         log.seconds = trainer.seconds

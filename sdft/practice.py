@@ -1,0 +1,131 @@
+"""Practice: a run that goes on from an adapter keeps what that could do before.
+
+The adapter first plays episodes of the tasks that it was trained on. On its own steps in those that it solved, the
+student is kept close to it while it learns other tasks: as rehearsal does for what the untrained model knew
+(`sdft.rehearsal`), from the model's own episodes, without any data of the earlier run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.adapters.identity import read_about
+from agents.policies.transformers import TransformersPolicy
+from browser_env.episode import write_atomically
+from sdft.acting import make_agent
+from sdft.contexts.lessons import Lessons
+from sdft.contexts.untold import Untold
+from sdft.processes import is_first
+from sdft.rollouts import Job, Rollouts
+from sdft.samples import choose, samples_of
+from sdft.settings import TrainSettings
+
+EPISODES = 64
+"""Episodes that are played before the first step."""
+
+ROWS = 64
+"""Most steps of them that are practised on."""
+
+Row = tuple[list[int], list[int]]
+"""Prompt and reply, in tokens."""
+
+
+class Practice:
+    """Steps of an adapter's own, and how far the student is from it on them.
+
+    Args:
+        model: a PEFT model in which the adapter is in force, as it was before this run.
+        rows: the steps.
+        most: how many of them count in one optimizer step.
+        seed: of which do.
+        weight: of the divergence in the loss.
+    """
+
+    def __init__(self, model: Any, rows: Sequence[Row], most: int, seed: int, weight: float = 1.0) -> None:
+        self.weight = weight
+        self._rows = list(rows)
+        self._most = most
+        self._seed = seed
+        with torch.no_grad():
+            self._before = [_logprobs(model, row).cpu() for row in self._rows]
+
+    def divergence(self, model: Any, step: int) -> torch.Tensor:
+        """Return KL(adapter before || student) in nats a token on the steps' replies, with the student's gradient.
+
+        Args:
+            model: a PEFT model whose active adapter is the student.
+            step: optimizer steps so far.
+        """
+        rng = np.random.default_rng([self._seed, step, len(self._rows)])
+        apart = []
+        for index in rng.choice(len(self._rows), size=min(self._most, len(self._rows)), replace=False):
+            now = _logprobs(model, self._rows[index])
+            before = self._before[index].to(now.device)
+            apart.append(torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean())
+        return torch.stack(apart).mean()
+
+
+def _logprobs(model: Any, row: Row) -> torch.Tensor:
+    """Return the log-probabilities (K, V) at a reply's tokens."""
+    prompt, reply = row
+    ids = torch.tensor([prompt + reply], device=model.get_input_embeddings().weight.device)
+    logits = model(
+        input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=len(reply) + 1
+    ).logits[0, -len(reply) - 1 : -1]
+    return torch.log_softmax(logits.float(), -1)
+
+
+def practice_of(
+    settings: TrainSettings, policy: TransformersPolicy, model: Any, folder: Path, *, begun: bool
+) -> Practice | None:
+    """Return what a run practises, or None.
+
+    Args:
+        settings: of the run.
+        policy: of the base model.
+        model: with the adapter that the run goes on from in force.
+        folder: of the run; what was played is kept in it.
+        begun: is it gone on with?
+
+    Raises:
+        ValueError: there is nothing to practise on.
+    """
+    if not settings.practice or settings.start_from is None:
+        return None
+    if policy.sees_images and settings.vision != "none":
+        raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
+    path = folder / "practice.jsonl"
+    if begun and path.exists():
+        rows = [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
+    else:
+        rows = played(settings, TransformersPolicy(model, policy.tokenizer))
+        if is_first():
+            write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return Practice(model, rows, settings.practice_rows, settings.seed, settings.practice)
+
+
+def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
+    """Let an adapter play the tasks that it was trained on; return its steps in the episodes that it solved.
+
+    Raises:
+        ValueError: it does not say which those are, or solved none.
+    """
+    assert settings.start_from is not None
+    known = read_about(settings.start_from).get("settings", {})
+    tasks, first = known.get("tasks", ()), known.get("first_episode_seed", 0)
+    if not tasks:
+        raise ValueError(f"{settings.start_from} does not say which tasks it has learned: leave out practice.")
+    agent = make_agent(policy, settings, sampling=False)
+    with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
+        results = rollouts.run(agent, [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)])
+    samples = samples_of([result for result in results if result.solved], policy, Lessons((Untold(),)))
+    rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
+    if not rows:
+        raise ValueError(f"{settings.start_from} solved no episode of its tasks: there is nothing to practise on.")
+    return [(row.prompt_ids, row.completion_ids) for row in rows]
