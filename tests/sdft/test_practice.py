@@ -1,0 +1,97 @@
+"""A run that goes on from an adapter is kept close to what that did in the tasks that it had learned."""
+
+import copy
+import json
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from agents.policies.transformers import TransformersPolicy
+from sdft.adapter import save_adapter
+from sdft.practice import ROWS, Practice, played
+from sdft.sft import collect, train_sft
+from sdft.train import train
+
+EASY = "MiniWoB/click-test-v0"
+"""There is but one thing to click."""
+
+
+def copied(policy):
+    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
+
+
+def random_lora(policy):
+    torch.manual_seed(3)
+    config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    return get_peft_model(copied(policy).model, config)
+
+
+@pytest.fixture
+def earlier(tiny_policy, settings, tmp_path):
+    """An adapter of an earlier run, on an easy task."""
+    learned = settings.model_copy(update={"tasks": (EASY,), "first_episode_seed": 50}).model_dump(mode="json")
+    return save_adapter(random_lora(tiny_policy), tmp_path / "earlier", {"settings": learned})
+
+
+def test_the_divergence_is_that_from_the_adapter_as_it_was(tiny_policy):
+    model = random_lora(tiny_policy)
+    row = ([5, 6, 7, 8], [9, 10, 11])
+    practice = Practice(model, [row], most=4, seed=0)
+    assert float(practice.divergence(model, 0).detach()) == pytest.approx(0.0, abs=1e-6)
+    ids = torch.tensor([row[0] + row[1]])
+    before = torch.log_softmax(model(input_ids=ids).logits.detach().double(), -1)[0, 3:6]
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+    now = torch.log_softmax(model(input_ids=ids).logits.double(), -1)[0, 3:6]
+    divergence = practice.divergence(model, 1)
+    assert float(divergence.detach()) == pytest.approx(float((before.exp() * (before - now)).sum(-1).mean()), rel=1e-4)
+    divergence.backward()
+    assert all(weight.grad is not None for name, weight in model.named_parameters() if "lora_" in name)
+
+
+def test_it_plays_what_it_has_learned(tiny_policy, settings, earlier, tmp_path):
+    chosen = settings.model_copy(update={"start_from": earlier})
+    rows = played(chosen, tiny_policy)
+    assert len(rows) == ROWS  # of as many episodes, each solved by its only action
+    assert {tiny_policy.tokenizer.decode(reply, skip_special_tokens=True) for _, reply in rows} == {'click":1}'}
+    (earlier / "selfsurf.json").write_text("{}")
+    with pytest.raises(ValueError, match="does not say which tasks it has learned"):
+        played(chosen, tiny_policy)
+
+
+@pytest.mark.parametrize("way", [train, train_sft])
+def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, tmp_path, way):
+    chosen = settings.model_copy(update={"start_from": earlier, "steps": 6, "learning_rate": 0.02})
+    options = {}
+    if way is train_sft:
+        options = {"rows": tmp_path / "rows.jsonl"}
+        collect(chosen, tiny_policy, options["rows"])
+    apart = {}
+    for weight in (1e-6, 100.0):
+        run = tmp_path / str(weight)
+        way(chosen.model_copy(update={"practice": weight}), run, policy=copied(tiny_policy), **options)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert lines[0]["practice/divergence"] == pytest.approx(0.0, abs=1e-5)
+        apart[weight] = lines[-1]["practice/divergence"]
+    assert 0 < apart[100.0] < 0.5 * apart[1e-6]
+
+
+def test_what_was_played_is_kept_for_a_run_that_goes_on(tiny_policy, settings, earlier, tmp_path, monkeypatch):
+    class Cut(Exception):
+        pass
+
+    def cut(step, logs):
+        if step == 3:
+            raise Cut
+
+    chosen = settings.model_copy(update={"start_from": earlier, "practice": 1.0})
+    with pytest.raises(Cut):
+        train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
+    monkeypatch.setattr("sdft.practice.played", None)
+    train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert lines[2]["practice/divergence"] > 0
