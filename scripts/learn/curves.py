@@ -47,9 +47,7 @@ def _learning(figures: dict[str, Any], out: Path) -> Path | None:
             if level is not None:
                 axis.axhline(level, color="gray", linestyle=":", linewidth=1, label=f"{name}: {level:.2f}")
         axis.set_xlabel(label)
-    axes[0].set_ylabel(
-        f"success on trained tasks\n(thin: training, {WINDOW} batches; points: validation)"
-    )
+    axes[0].set_ylabel(f"success on trained tasks\n(thin: training, {WINDOW} batches; points: validation)")
     axes[0].set_ylim(-0.03, 1.03)
     axes[1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return _saved(figure, out / "learning.png")
