@@ -86,16 +86,15 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
 
 
 @pytest.mark.parametrize("way", [train, train_sft, train_grpo])
-def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, way):
+def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch, way):
     """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
+    monkeypatch.setattr("sdft.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))
     chosen = settings.model_copy(update={"steps": 1, "rehearsal": 1.0})
     if way is train_grpo:
         chosen = GRPOSettings(**{**chosen.model_dump(), "episodes_per_step": 4, "group_size": 2})
     went = []
     for start_from in (None, tmp_path / "other"):
         policy, folder = copied(tiny_policy), tmp_path / str(start_from is None)
-        folder.mkdir()
-        (folder / "rehearsal.json").write_text(json.dumps(torch.randint(0, 100, (4, 9)).tolist()))
         if start_from is not None:
             config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
             get_peft_model(copied(tiny_policy).model, config).save_pretrained(start_from)
