@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 
 from agents.policies.transformers import TransformersPolicy
 from sdft.adapter import save_adapter
-from sdft.practice import ROWS, Practice, played
+from sdft.practice import Practice, played
 from sdft.sft import collect, train_sft
 from sdft.train import train
 
@@ -28,8 +28,9 @@ def random_lora(policy):
 
 
 @pytest.fixture
-def earlier(tiny_policy, settings, tmp_path):
-    """An adapter of an earlier run, on an easy task."""
+def earlier(tiny_policy, settings, tmp_path, monkeypatch):
+    """An adapter of an earlier run, on an easy task, of which it plays a few episodes."""
+    monkeypatch.setattr("sdft.practice.EPISODES", 8)
     learned = settings.model_copy(update={"tasks": (EASY,), "first_episode_seed": 50}).model_dump(mode="json")
     return save_adapter(random_lora(tiny_policy), tmp_path / "earlier", {"settings": learned})
 
@@ -55,7 +56,7 @@ def test_the_divergence_is_that_from_the_adapter_as_it_was(tiny_policy):
 def test_it_plays_what_it_has_learned(tiny_policy, settings, earlier, tmp_path):
     chosen = settings.model_copy(update={"start_from": earlier})
     rows = played(chosen, tiny_policy)
-    assert len(rows) == ROWS  # of as many episodes, each solved by its only action
+    assert len(rows) == 8  # each solved by its only action
     assert {tiny_policy.tokenizer.decode(reply, skip_special_tokens=True) for _, reply in rows} == {'click":1}'}
     (earlier / "selfsurf.json").write_text("{}")
     with pytest.raises(ValueError, match="does not say which tasks it has learned"):
