@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from agents.policies.transformers import TransformersPolicy
+    from sdft.settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Seen:
     student: dict[str, torch.Tensor] = field(default_factory=dict)
     teacher: dict[str, torch.Tensor] = field(default_factory=dict)
     """The tensors of images are the student's own where the images are the same."""
+
+
+def shows_images(policy: TransformersPolicy, settings: TrainSettings) -> bool:
+    """Is the model one that sees, and is it shown anything?"""
+    return policy.sees_images and settings.vision != "none"
 
 
 def seen_of(policy: TransformersPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:

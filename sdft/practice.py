@@ -21,6 +21,7 @@ from browser_env.episode import write_atomically
 from sdft.acting import make_agent
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.untold import Untold
+from sdft.images import shows_images
 from sdft.processes import is_first
 from sdft.rollouts import Job, Rollouts
 from sdft.samples import choose, samples_of
@@ -98,7 +99,7 @@ def practice_of(
     """
     if not settings.practice or settings.start_from is None:
         return None
-    if policy.sees_images and settings.vision != "none":
+    if shows_images(policy, settings):
         raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
     path = folder / "practice.jsonl"
     if begun and path.exists():

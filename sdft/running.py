@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import PrinterCallback
 
-from agents.adapters.identity import identity
+from agents.adapters.identity import AdapterError, identity, read_json
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
 from browser_env.episode import write_atomically
@@ -17,6 +17,7 @@ from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
 from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from sdft.contexts.recording import fingerprint, load_recordings
+from sdft.images import shows_images
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
 from sdft.practice import practice_of
@@ -53,7 +54,7 @@ def run_training(
     last = going_on_from(folder, resume=resume)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
-    if policy.sees_images and settings.vision != "none":
+    if shows_images(policy, settings):
         raise ValueError(
             f"{policy.name} sees screenshots, which SDFT alone shows in training: compare without them, "
             "--set 'vision=\"none\"'."
@@ -109,12 +110,9 @@ def _read(path: Path) -> dict[str, Any]:
         ValueError: it holds none.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}): put it right, or choose another folder.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is no object; choose another folder.")
-    return found
+        return read_json(path)
+    except AdapterError as error:
+        raise ValueError(f"{error} Put it right, or choose another folder.") from None
 
 
 def go_on(trainer: Any, clock: Clock, last: Path | None) -> None:

@@ -22,6 +22,7 @@ from sdft.contexts.recording import load_recordings
 from sdft.gates import Gates
 from sdft.generating import generating
 from sdft.heldout import check_heldout
+from sdft.images import shows_images
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.practice import practice_of
@@ -94,7 +95,7 @@ def train(
     clock = Clock(log, settings.minutes)
     environment = {
         "max_episode_steps": settings.max_episode_steps,
-        "screenshot": policy.sees_images and settings.vision != "none",
+        "screenshot": shows_images(policy, settings),
     }
     rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
     learner = student(policy, settings)

@@ -92,11 +92,12 @@ class Measures:
 
     def model(self, adapter: Path | None) -> TransformersPolicy:
         """The model with an adapter in force; None for the base model."""
+        from sdft.images import shows_images
         from sdft.loading import load_policy
 
         if self._policy is None:
             self._policy = load_policy(self.settings.training)
-            if self._policy.sees_images and self.settings.training.vision != "none":
+            if shows_images(self._policy, self.settings.training):
                 raise ValueError(
                     "Not all ways to learn that are compared show a model screenshots: begin a comparison with "
                     "--set 'vision=\"none\"'."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from agents.llm_agent import Decision
@@ -12,6 +13,11 @@ from sdft.samples import Sample, collate
 
 TOLD = {"action": {"action": "click", "id": 1}, "reason": ""}
 GRAMMAR = 'start: "{\\"click\\":" ("1" | "2" | "31") "}"'
+
+
+def copied(policy: TransformersPolicy) -> TransformersPolicy:
+    """A policy with a model of its own, the same so far."""
+    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
 
 
 def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **options: Any) -> list[Result]:

@@ -1,6 +1,5 @@
 """GRPO on real episodes: groups, masks and the likelihoods that TRL's loss is given."""
 
-import copy
 import json
 
 import numpy as np
@@ -14,15 +13,12 @@ from browser_env.env import AsyncBrowserEnv
 from sdft.grpo import EpisodeGRPOTrainer, advantages, train_grpo
 from sdft.rollouts import Job, Result, RolloutError
 from sdft.settings import GRPOSettings
+from tests.sdft.rows import copied
 
 
 def result(reward, *, trainable=True):
     outcome = Outcome.SOLVED if reward == 1 else Outcome.FAILED
     return Result(Job("a", 0), str(outcome if trainable else Outcome.ENV_ERROR), trainable=trainable, reward=reward)
-
-
-def copied(policy):
-    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
 
 
 def test_advantages_are_the_groups_own():

@@ -1,24 +1,19 @@
 """A run that goes on from an adapter is kept close to what that did in the tasks that it had learned."""
 
-import copy
 import json
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agents.policies.transformers import TransformersPolicy
 from sdft.adapter import save_adapter
 from sdft.practice import Practice, played
 from sdft.sft import collect, train_sft
 from sdft.train import train
+from tests.sdft.rows import copied
 
 EASY = "MiniWoB/click-test-v0"
 """There is but one thing to click."""
-
-
-def copied(policy):
-    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
 
 
 def random_lora(policy):

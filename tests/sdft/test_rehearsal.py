@@ -1,21 +1,16 @@
 """The student is kept close to the untrained model on what that wrote itself."""
 
-import copy
 import json
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agents.policies.transformers import TransformersPolicy
 from sdft.grpo import GRPOSettings, train_grpo
 from sdft.rehearsal import Rehearsal, own_texts, rehearsal_of
 from sdft.sft import collect, train_sft
 from sdft.train import train
-
-
-def copied(policy):
-    return TransformersPolicy(copy.deepcopy(policy.model), policy.tokenizer)
+from tests.sdft.rows import copied
 
 
 def test_the_texts_are_the_models_own(tiny_policy):
