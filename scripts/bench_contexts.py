@@ -74,13 +74,13 @@ def measure(
     import torch
 
     from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
+    from sdft.acting import make_agent
     from sdft.contexts.feedback import Feedback
     from sdft.contexts.lessons import Lessons
     from sdft.contexts.oracle import Oracle
     from sdft.contexts.shown import Demonstrations, Hindsight
     from sdft.rollouts import Job, Rollouts
     from sdft.settings import TrainSettings
-    from sdft.train import make_agent
 
     settings = TrainSettings(model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in tasks), seed=seed)
     policy = TransformersPolicy(model)

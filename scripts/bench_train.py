@@ -97,9 +97,9 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
     import numpy as np
 
     import envs_registry  # noqa: F401  (registers the ids)
+    from sdft.acting import make_agent
     from sdft.rollouts import Job, Rollouts
     from sdft.samples import choose, samples_of
-    from sdft.train import make_agent
 
     def as_text(ids: list[int]) -> bool:
         return bool(policy.tokenizer.encode(policy.tokenizer.decode(ids)) == ids)
@@ -129,11 +129,11 @@ def _settings(rows: int) -> TrainSettings:
 
 def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
     """What both trainers are given alike."""
+    from sdft.arguments import sdft_arguments
     from sdft.loading import lora_config
-    from sdft.train import _arguments
 
     settings = _settings(rows)
-    arguments = _arguments(settings, folder)
+    arguments = sdft_arguments(settings, folder)
     arguments.save_strategy = "no"
     return {"args": arguments, "model": model, "peft_config": lora_config(model, settings)}
 
@@ -219,9 +219,9 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
     from datasets import Dataset
 
     from agents.policies.transformers import TransformersPolicy
+    from sdft.acting import make_agent
     from sdft.rollouts import Rollouts
     from sdft.samples import collate
-    from sdft.train import make_agent
     from sdft.trainer import EpisodeSDFTTrainer
 
     class Ours(EpisodeSDFTTrainer):

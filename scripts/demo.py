@@ -92,10 +92,11 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
     from agents.policies.transformers import TransformersPolicy
     from agents.record import versions
+    from sdft.acting import make_agent
     from sdft.evaluate import evaluate
     from sdft.retention import perplexity
     from sdft.rollouts import Rollouts
-    from sdft.train import make_agent, train
+    from sdft.train import train
 
     start = time.time()
     with stages.timed("load"):

@@ -55,7 +55,7 @@ def main(
 
     last = last_step(out)
     if resume and last is not None:
-        from sdft.running import settle
+        from sdft.run_folder import settle
 
         try:
             settle(settings, out, begun=True)

@@ -20,10 +20,13 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.policies.transformers import TransformersPolicy
+from sdft.acting import make_agent
+from sdft.arguments import shared_arguments
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.untold import Untold
 from sdft.idling import Idling, LeaveAlone
+from sdft.jobs import training_jobs
 from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
@@ -33,7 +36,6 @@ from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, idle, samples_of
 from sdft.scoring import FORBIDDEN
 from sdft.settings import GRPOSettings
-from sdft.train import make_agent, shared_arguments, training_jobs
 
 
 def train_grpo(

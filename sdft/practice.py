@@ -1,29 +1,34 @@
 """Practice: a run that goes on from an adapter keeps what that could do before.
 
-The adapter first plays episodes of the tasks that it was trained on. On its own steps in those that it solved, the
-student is kept close to it while it learns other tasks: as rehearsal does for what the untrained model knew
-(`sdft.rehearsal`), from the model's own episodes, without any data of the earlier run.
+The adapter first plays episodes of the tasks that it has learned and that the run does not train. On its own steps in
+those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
+knew (`sdft.rehearsal`), from the model's own episodes, without any data of the earlier runs.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 
 from agents.adapters.identity import read_about
 from agents.policies.transformers import TransformersPolicy
 from browser_env.episode import write_atomically
+from envs_registry import is_open
 from sdft.acting import make_agent
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.untold import Untold
 from sdft.images import shows_images
+from sdft.jobs import trained_tasks
 from sdft.processes import is_first
 from sdft.rollouts import Job, Rollouts
+from sdft.rollouts.generator import RolloutError
 from sdft.samples import choose, samples_of
 from sdft.settings import TrainSettings
 
@@ -82,6 +87,10 @@ def _logprobs(model: Any, row: Row) -> torch.Tensor:
     return torch.log_softmax(logits.float(), -1)
 
 
+class NothingToPractise(ValueError):
+    """An adapter knows no tasks besides the run's own, or can't do any. The message says which, and what to do."""
+
+
 def practice_of(
     settings: TrainSettings, policy: TransformersPolicy, model: Any, folder: Path, *, begun: bool
 ) -> Practice | None:
@@ -95,38 +104,70 @@ def practice_of(
         begun: is it gone on with?
 
     Raises:
-        ValueError: there is nothing to practise on.
+        NothingToPractise: and the settings ask for it.
+        ValueError: they do, and the student is shown screenshots.
     """
-    if not settings.practice or settings.start_from is None:
+    asked = settings.practice is not None
+    if settings.start_from is None or settings.practice == 0:
         return None
     if shows_images(policy, settings):
-        raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
+        if asked:
+            raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
+        return None
     path = folder / "practice.jsonl"
     if begun and path.exists():
         rows = [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
     else:
-        rows = played(settings, TransformersPolicy(model, policy.tokenizer))
+        try:
+            rows = played(settings, TransformersPolicy(model, policy.tokenizer))
+        except NothingToPractise as error:
+            if asked:
+                raise
+            if tasks_before(settings):
+                warnings.warn(f"{error} What it has learned may be forgotten.", stacklevel=2)
+            rows = []
         if is_first():
             write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
-    return Practice(model, rows, settings.practice_rows, settings.seed, settings.practice)
+    weight = 1.0 if settings.practice is None else settings.practice
+    return Practice(model, rows, settings.practice_rows, settings.seed, weight) if rows else None
+
+
+def learned_tasks(adapter: Path) -> list[str]:
+    """Return the tasks that an adapter was trained on, in all of its runs; none if it does not say."""
+    about = read_about(adapter)
+    return list(about.get("learned", about.get("settings", {}).get("tasks", ())))
+
+
+def tasks_before(settings: TrainSettings) -> list[str]:
+    """Return the tasks that the adapter which a run goes on from has learned and that the run does not train."""
+    if settings.start_from is None:
+        return []
+    now = trained_tasks(settings)
+    return [task for task in learned_tasks(settings.start_from) if task not in now]
 
 
 def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
-    """Let an adapter play the tasks that it was trained on; return its steps in the episodes that it solved.
+    """Let an adapter play the tasks that it has learned; return its steps in the episodes that it solved.
 
     Raises:
-        ValueError: it does not say which those are, or solved none.
+        NothingToPractise: there are none besides those of the run, or none that can be played and judged; or it solved
+            no episode.
+        RolloutError: the infrastructure failed all of them.
     """
-    assert settings.start_from is not None
-    known = read_about(settings.start_from).get("settings", {})
-    tasks, first = known.get("tasks", ()), known.get("first_episode_seed", 0)
+    before, of = tasks_before(settings), settings.start_from
+    if not before:
+        raise NothingToPractise(f"{of} names no tasks that it has learned besides this run's: leave out practice.")
+    tasks = [task for task in before if not is_open(task) and task in gymnasium.registry]
     if not tasks:
-        raise ValueError(f"{settings.start_from} does not say which tasks it has learned: leave out practice.")
+        raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
+    first = read_about(str(of)).get("settings", {}).get("first_episode_seed", 0)
     agent = make_agent(policy, settings, sampling=False)
     with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
         results = rollouts.run(agent, [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)])
+    if all(result.masked for result in results):
+        raise RolloutError(f"No episode to practise on could be run: {results[0].detail}")
     samples = samples_of([result for result in results if result.solved], policy, Lessons((Untold(),)))
     rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
     if not rows:
-        raise ValueError(f"{settings.start_from} solved no episode of its tasks: there is nothing to practise on.")
+        raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")
     return [(row.prompt_ids, row.completion_ids) for row in rows]

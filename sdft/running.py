@@ -1,34 +1,102 @@
-"""Runs a training by another way than SDFT, with the same model, adapter, files, limits and resuming."""
+"""What every way to train has in common: model, adapter, what is kept in mind, files, limits, resuming."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerCallback
 
-from agents.adapters.identity import AdapterError, identity, read_json
+from agents.adapters.identity import identity
 from agents.policies.transformers import TransformersPolicy
 from agents.record import versions
-from browser_env.episode import write_atomically
 from sdft.adapter import save_adapter, student
 from sdft.callbacks import Clock, keepers
-from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
-from sdft.contexts.recording import fingerprint, load_recordings
+from sdft.checkpoint_files import checkpoint
 from sdft.images import shows_images
+from sdft.jobs import trained_tasks
 from sdft.loading import load_policy
 from sdft.metrics import MetricsLog, Progress
-from sdft.practice import practice_of
-from sdft.processes import is_first
-from sdft.rehearsal import rehearsal_of
-from sdft.settings import CHANGEABLE, SDFT_ONLY, TrainSettings
+from sdft.practice import Practice, practice_of, tasks_before
+from sdft.rehearsal import Rehearsal, rehearsal_of
+from sdft.run_folder import going_on_from, settle
+from sdft.settings import SDFT_ONLY, TrainSettings
 from sdft.teacher import STUDENT, activate
 
 MakeTrainer = Callable[[dict[str, Any]], Any]
 """Makes the trainer from the options that every way shares: model, peft_config, processing_class and callbacks. Where
 its time goes is in the trainer's `seconds`."""
+
+
+@dataclass
+class Run:
+    """A training that begins or goes on."""
+
+    settings: TrainSettings
+    folder: Path
+    last: int | None
+    """Step of the checkpoint that it goes on from; None: it begins."""
+    policy: TransformersPolicy
+    base: dict[str, Any]
+    """Which model was not trained yet (`agents.adapters.identity`)."""
+    learner: dict[str, Any]
+    """The trainer's `model` and `peft_config`."""
+    log: MetricsLog
+    clock: Clock
+    rehearsal: Rehearsal | None
+    practice: Practice | None
+
+    @property
+    def callbacks(self) -> list[TrainerCallback]:
+        """What goes along with the training."""
+        return [self.clock, self.log, *keepers(self.settings, self.folder, self.base)]
+
+    def take(self, trainer: Any) -> None:
+        """Give a trainer what is kept in mind, and count its time on from that of earlier starts."""
+        trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
+        trainer.remove_callback(PrinterCallback)
+        trainer.seconds.update(self.log.seconds)
+        self.log.seconds = trainer.seconds
+
+    def go_on(self, trainer: Any) -> None:
+        """Train, from the beginning or from the checkpoint; a run whose time was up before that has ended there."""
+        if self.last is None:
+            trainer.train()
+            return
+        last = checkpoint(self.folder / "checkpoints", self.last)
+        if not self.clock.is_up():
+            trainer.train(resume_from_checkpoint=str(last))
+            return
+        trainer._load_from_checkpoint(str(last))
+        activate(trainer.model, STUDENT)
+        self.clock.cut_off = self.last < trainer.args.max_steps
+
+    def summary(self, trainer: Any) -> dict[str, Any]:
+        """Return what is said beside the adapter of a run that has ended."""
+        return {
+            **self.base,
+            "learned": [*tasks_before(self.settings), *trained_tasks(self.settings)],
+            "settings": self.settings.model_dump(mode="json"),
+            "versions": versions(),
+            "steps": max(trainer.state.global_step, self.last or 0),
+            "cut_off": self.clock.cut_off,
+            "seconds": self.log.all_seconds(1),
+        }
+
+
+def prepare(
+    settings: TrainSettings, folder: Path, policy: TransformersPolicy, last: int | None, progress: Progress | None
+) -> Run:
+    """Make everything ready for a run in a folder that may hold it, from step `last` on if that is given."""
+    base = identity(policy.name, policy.source, policy.model)
+    log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
+    clock = Clock(log, settings.minutes)
+    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
+    learner = student(policy, settings)
+    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
+    return Run(settings, folder, last, policy, base, learner, log, clock, rehearsal, practice)
 
 
 def run_training(
@@ -40,7 +108,7 @@ def run_training(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter with a trainer; arguments, files and what is returned are as with `sdft.train.train`.
+    """Train an adapter by another way than SDFT; arguments, files and what is returned are as with `sdft.train.train`.
 
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; the
@@ -50,7 +118,6 @@ def run_training(
         if getattr(settings, name):
             raise ValueError(f"{name} is for SDFT only; leave it out here.")
     folder = Path(out)
-    checkpoints = folder / "checkpoints"
     last = going_on_from(folder, resume=resume)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
@@ -59,118 +126,10 @@ def run_training(
             f"{policy.name} sees screenshots, which SDFT alone shows in training: compare without them, "
             "--set 'vision=\"none\"'."
         )
-    base = identity(policy.name, policy.source, policy.model)
-    log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
-    clock = Clock(log, settings.minutes)
-    callbacks = [clock, log, *keepers(settings, folder, base)]
-    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
-    learner = student(policy, settings)
-    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
-    trainer = make({**learner, "processing_class": policy.tokenizer, "callbacks": callbacks})
-    trainer.rehearsal, trainer.practice = rehearsal, practice
-    trainer.remove_callback(PrinterCallback)
-    trainer.seconds.update(log.seconds)
-    log.seconds = trainer.seconds
-    go_on(trainer, clock, None if last is None else checkpoint(checkpoints, last))
-    summary = summary_of(settings, base, trainer, clock, log, last)
+    run = prepare(settings, folder, policy, last, progress)
+    trainer = make({**run.learner, "processing_class": policy.tokenizer, "callbacks": run.callbacks})
+    run.take(trainer)
+    run.go_on(trainer)
+    summary = run.summary(trainer)
     save_adapter(trainer.model, folder / "adapter", summary)
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
-
-
-def going_on_from(folder: Path, *, resume: bool) -> int | None:
-    """Return the step after which the run in a folder goes on; None: from its start.
-
-    Raises:
-        ValueError: the folder holds another run, and `resume` is off; it holds what is no run; the last checkpoint is
-            damaged.
-    """
-    last = last_step(folder)
-    if last is None and (other := _something_else(folder)):
-        raise ValueError(f"{folder} holds something else ({other}); choose another folder.")
-    if last is not None and resume:
-        check_whole(checkpoint(folder / "checkpoints", last), steps_saved(folder / "checkpoints")[:-1])
-    if not resume and (last is not None or (folder / "adapter").exists()):
-        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
-    return last
-
-
-def _something_else(folder: Path) -> str:
-    """Name what is in a folder that no training run has put there; empty if there is nothing."""
-    for name in ("episode.json", "stages", "report.json"):
-        if (folder / name).exists():
-            return name
-    path = folder / "settings.json"
-    return path.name if path.exists() and not _read(path).keys() >= {"tasks", "steps", "lora_rank"} else ""
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file.
-
-    Raises:
-        ValueError: it holds none.
-    """
-    try:
-        return read_json(path)
-    except AdapterError as error:
-        raise ValueError(f"{error} Put it right, or choose another folder.") from None
-
-
-def go_on(trainer: Any, clock: Clock, last: Path | None) -> None:
-    """Train, from the beginning or from a checkpoint; a run whose time was up before that has ended there."""
-    if last is None or not clock.is_up():
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        return
-    trainer._load_from_checkpoint(str(last))
-    activate(trainer.model, STUDENT)
-    clock.cut_off = int(last.name.removeprefix("checkpoint-")) < trainer.args.max_steps
-
-
-def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
-
-    Raises:
-        ValueError: they are others.
-    """
-    if not is_first():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    path, new = folder / "settings.json", settings.model_dump(mode="json")
-    if begun and path.exists():
-        old = _read(path)
-        others = [name for name in new if name not in CHANGEABLE and new[name] != old.get(name, new[name])]
-        if others:
-            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
-            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
-    write_atomically(path, json.dumps(new, indent=1))
-
-
-def keep_recordings(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Note what episodes a run learns from; one that has begun must be gone on with by the same.
-
-    Raises:
-        ValueError: they are others.
-    """
-    named = (*settings.demonstrations, *settings.hindsight_episodes)
-    if not named or not is_first():
-        return
-    path, now = folder / "recordings.json", {"sha256": fingerprint(load_recordings(named))}
-    if begun and path.exists() and _read(path) != now:
-        raise ValueError(
-            f"The recorded episodes in {', '.join(named)} are others than when the run in {folder} began: put them "
-            "back (one that has come since belongs elsewhere), or begin another run in another folder."
-        )
-    write_atomically(path, json.dumps(now))
-
-
-def summary_of(
-    settings: TrainSettings, base: dict[str, Any], trainer: Any, clock: Clock, log: MetricsLog, last: int | None
-) -> dict[str, Any]:
-    """Return what is said beside the adapter of a run that has ended, which went on from step `last`."""
-    return {
-        **base,
-        "settings": settings.model_dump(mode="json"),
-        "versions": versions(),
-        "steps": max(trainer.state.global_step, last or 0),
-        "cut_off": clock.cut_off,
-        "seconds": log.all_seconds(1),
-    }

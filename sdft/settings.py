@@ -127,9 +127,10 @@ class TrainSettings(BaseModel):
     """Weight of the divergence from the untrained model on texts that it wrote itself (`sdft.rehearsal`); 0: none."""
     rehearsal_rows: int = Field(default=2, ge=1)
     """Such texts of 128 tokens in each optimizer step."""
-    practice: float = Field(default=0.0, ge=0)
+    practice: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the adapter that the run goes on from (`start_from`), on that one's own steps in
-    tasks that it has learned (`sdft.practice`); 0: none. Without effect in a run that begins anew."""
+    the other tasks that it has learned (`sdft.practice`); 0: none. None: 1, where there are such tasks and it can do
+    them. Without effect in a run that begins anew."""
     practice_rows: int = Field(default=4, ge=1)
     """Such steps in each optimizer step."""
     skip_right: bool = False

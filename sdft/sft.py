@@ -29,18 +29,21 @@ from agents.policy import Completion, Conversation
 from browser_env.actions import Infeasible, parse_action
 from browser_env.episode import write_atomically
 from browser_env.observation import Observation
+from sdft.acting import make_agent
+from sdft.arguments import shared_arguments
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
+from sdft.jobs import training_jobs
 from sdft.loading import load_policy
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Rollouts
-from sdft.running import going_on_from, run_training
+from sdft.run_folder import going_on_from
+from sdft.running import run_training
 from sdft.samples import choose, samples_of
 from sdft.scoring import make_ready, packed_logits
 from sdft.settings import TrainSettings
-from sdft.train import make_agent, shared_arguments, training_jobs
 
 IGNORED = -100
 """Label of a token that no loss is taken on."""

@@ -67,8 +67,8 @@ class Measures:
         self.stages.once(f"{name}/questions", lambda: answers(self.model(adapter)))
 
     def _episodes(self, adapter: Path | None, task: str, seeds: Sequence[int], demonstrate: bool) -> dict[str, Any]:
+        from sdft.acting import make_agent
         from sdft.rollouts import Job, Rollouts
-        from sdft.train import make_agent
 
         agent = make_agent(self.model(adapter), self.settings.training, sampling=False)
         with Rollouts(self.settings.parallel, max_episode_steps=self.settings.evaluation_steps) as rollouts:

@@ -109,6 +109,8 @@ class Comparison:
             own = ALL_GATES_OFF
         elif arm.kind == "grpo":
             own = _grpo(self.settings)
+        if arm.kind == "sequence-sft" and self.settings.training.practice is None:
+            own["practice"] = 0.0  # TRL's trainer has none; an arm with a label may
         return {**own, **arm.changes}
 
     def _sft_learning_rate(self) -> float:

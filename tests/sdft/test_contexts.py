@@ -11,15 +11,17 @@ from agents.prompt import with_demonstration, with_told
 from browser_env.episode import EpisodeError
 from envs_registry import open_id, task_of
 from scripts import cli
+from sdft.acting import make_agent
 from sdft.contexts.feedback import Feedback
 from sdft.contexts.lessons import Lessons, make_lessons
 from sdft.contexts.oracle import Oracle
 from sdft.contexts.recording import load_recordings, recording_of_result
 from sdft.contexts.shown import KEPT, Demonstrations, Hindsight
+from sdft.jobs import training_jobs
 from sdft.rollouts import Job, Rollouts
 from sdft.samples import samples_of
 from sdft.settings import TrainSettings
-from sdft.train import make_agent, train, training_jobs
+from sdft.train import train
 from tests.sdft.contexts_cases import FORM, GOAL, NEWS, ORDER, in_turn, named, open_task, oracle, played, step_of
 
 KINDS = ("click", "fill", "select", "finish")

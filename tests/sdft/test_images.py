@@ -16,13 +16,15 @@ from agents import models
 from agents.policies.transformers import TransformersPolicy
 from agents.policy import Message
 from agents.prompt import with_demonstration
+from sdft.acting import make_agent
+from sdft.arguments import sdft_arguments
 from sdft.images import Seen
 from sdft.loading import lora_config
 from sdft.rollouts import Rollouts
 from sdft.samples import samples_of
 from sdft.scoring import at_tokens
 from sdft.settings import TrainSettings
-from sdft.train import _arguments, make_agent, train
+from sdft.train import train
 from sdft.trainer import EpisodeSDFTTrainer
 from tests.agents.tiny_vision import FAMILIES, idefics3, qwen2_5_vl
 from tests.sdft.rows import TOLD, batch_of, episodes_of
@@ -59,7 +61,7 @@ def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -
         max_rows=settings.max_rows,
         model=policy.model,
         processing_class=policy.processor,
-        args=_arguments(settings, out),
+        args=sdft_arguments(settings, out),
         train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
         peft_config=lora_config(policy.model, settings),
     )

@@ -14,11 +14,13 @@ from pydantic import ValidationError
 from agents.policies import transformers, transformers_loading
 from agents.policies.transformers import TransformersPolicy
 from agents.policy import Message
+from sdft.acting import make_agent
+from sdft.arguments import sdft_arguments
 from sdft.loading import load_policy, lora_config
 from sdft.rollouts import Rollouts
 from sdft.samples import samples_of
 from sdft.settings import TrainSettings
-from sdft.train import _arguments, make_agent, train
+from sdft.train import train
 from sdft.trainer import EpisodeSDFTTrainer
 from tests.sdft.rows import batch_of, episodes_of
 
@@ -110,7 +112,7 @@ def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -
         max_rows=5,
         model=policy.model,
         processing_class=policy.tokenizer,
-        args=_arguments(settings, out),
+        args=sdft_arguments(settings, out),
         train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
         peft_config=lora_config(policy.model, settings),
     )

@@ -3,11 +3,11 @@ import math
 import pytest
 
 from browser_env import EnvError, Outcome
+from sdft.acting import make_agent
 from sdft.evaluate import summarise
 from sdft.retention import general_text, perplexity
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.statistics import mean_interval, wilson
-from sdft.train import make_agent
 
 
 def test_wilson_agrees_with_the_published_example():

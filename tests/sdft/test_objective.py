@@ -8,11 +8,12 @@ from peft import LoraConfig
 from pydantic import ValidationError
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
+from sdft.acting import make_agent
+from sdft.arguments import sdft_arguments
 from sdft.gates import Gates, passed
 from sdft.rollouts import Rollouts
 from sdft.scoring import FORBIDDEN
 from sdft.settings import TrainSettings
-from sdft.train import _arguments, make_agent
 from sdft.trainer import EpisodeSDFTTrainer, NothingToTeach
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30
@@ -32,7 +33,7 @@ def trainer_of(tiny_policy, settings, tmp_path):
             mean_over=chosen.mean_over,
             model=tiny_policy.model,
             processing_class=tiny_policy.tokenizer,
-            args=_arguments(chosen, tmp_path),
+            args=sdft_arguments(chosen, tmp_path),
             train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
             peft_config=LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"),
         )
@@ -194,7 +195,7 @@ def test_sampled_tokens_estimate_the_reverse_divergence_under_the_grammar_only(c
 
 def test_a_short_run_does_not_spend_itself_on_warming_up(tmp_path):
     task = ("MiniWoB/click-link-v0",)
-    rates = [_arguments(TrainSettings(tasks=task, steps=steps), tmp_path).warmup_steps for steps in (1, 8, 28)]
+    rates = [sdft_arguments(TrainSettings(tasks=task, steps=steps), tmp_path).warmup_steps for steps in (1, 8, 28)]
     assert rates == [0, 2, 3]
 
 
@@ -202,4 +203,4 @@ def test_who_has_learned_something_else_already_does_not_teach(tmp_path):
     first = TrainSettings(tasks=("MiniWoB/click-link-v0",))
     on = first.model_copy(update={"start_from": tmp_path})
     for settings, kind in [(first, "ema"), (on, "base"), (on.model_copy(update={"teacher": "ema"}), "ema")]:
-        assert settings.teacher_weights == _arguments(settings, tmp_path).teacher_model_kind == kind
+        assert settings.teacher_weights == sdft_arguments(settings, tmp_path).teacher_model_kind == kind

@@ -1,13 +1,15 @@
 """A run that goes on from an adapter is kept close to what that did in the tasks that it had learned."""
 
 import json
+import re
+import warnings
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
 from sdft.adapter import save_adapter
-from sdft.practice import Practice, played
+from sdft.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
 from sdft.sft import collect, train_sft
 from sdft.train import train
 from tests.sdft.rows import copied
@@ -48,14 +50,50 @@ def test_the_divergence_is_that_from_the_adapter_as_it_was(tiny_policy):
     assert all(weight.grad is not None for name, weight in model.named_parameters() if "lora_" in name)
 
 
-def test_it_plays_what_it_has_learned(tiny_policy, settings, earlier, tmp_path):
-    chosen = settings.model_copy(update={"start_from": earlier})
-    rows = played(chosen, tiny_policy)
+def test_it_plays_what_it_has_learned(tiny_policy, settings, earlier):
+    rows = played(settings.model_copy(update={"start_from": earlier}), tiny_policy)
     assert len(rows) == 8  # each solved by its only action
     assert {tiny_policy.tokenizer.decode(reply, skip_special_tokens=True) for _, reply in rows} == {'click":1}'}
-    (earlier / "selfsurf.json").write_text("{}")
-    with pytest.raises(ValueError, match="does not say which tasks it has learned"):
-        played(chosen, tiny_policy)
+
+
+def says(adapter, **about):
+    (adapter / "selfsurf.json").write_text(json.dumps(about))
+
+
+def test_what_the_run_trains_is_not_practised(settings, earlier):
+    chosen = settings.model_copy(update={"start_from": earlier})
+    assert tasks_before(chosen) == [EASY]
+    assert tasks_before(chosen.model_copy(update={"tasks": (*settings.tasks, EASY)})) == []
+    says(earlier, learned=["MiniWoB/click-link-v0", EASY], settings={"tasks": [EASY]})
+    assert tasks_before(chosen.model_copy(update={"tasks": (EASY,)})) == ["MiniWoB/click-link-v0"]
+
+
+@pytest.mark.parametrize(
+    ("about", "why", "warned"),
+    [
+        ({}, "names no tasks that it has learned besides", False),
+        ({"learned": ["MiniWoB/click-link-v0", "MiniWoB/click-button-v0"]}, "besides this run's", False),
+        ({"learned": ["Shop/buy-v0", "Browser-v0?goal=Go."]}, "None of the tasks .* can be judged here: Shop/buy-v0", True),
+        ({"learned": ["MiniWoB/enter-text-v0"]}, "solved no episode", True),
+    ],
+)  # fmt: skip
+def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
+    tiny_policy, settings, earlier, tmp_path, about, why, warned
+):
+    says(earlier, **about)
+    chosen = settings.model_copy(
+        update={"start_from": earlier, "tasks": ("MiniWoB/click-link-v0", "MiniWoB/click-button-v0")}
+    )
+    with pytest.raises(NothingToPractise, match=why):
+        practice_of(chosen.model_copy(update={"practice": 0.5}), tiny_policy, tiny_policy.model, tmp_path, begun=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert practice_of(chosen, tiny_policy, tiny_policy.model, tmp_path, begun=False) is None
+    assert [str(one.message) for one in caught if "may be forgotten" in str(one.message)] == [
+        str(one.message) for one in caught if re.search(why, str(one.message))
+    ]
+    assert any("may be forgotten" in str(one.message) for one in caught) == warned
+    assert practice_of(chosen, tiny_policy, tiny_policy.model, tmp_path, begun=True) is None
 
 
 @pytest.mark.parametrize("way", [train, train_sft])
@@ -71,6 +109,7 @@ def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, t
         way(chosen.model_copy(update={"practice": weight}), run, policy=copied(tiny_policy), **options)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         assert lines[0]["practice/divergence"] == pytest.approx(0.0, abs=1e-5)
+        assert learned_tasks(run / "adapter") == [EASY, *settings.tasks]
         apart[weight] = lines[-1]["practice/divergence"]
     assert 0 < apart[100.0] < 0.5 * apart[1e-6]
 
@@ -83,7 +122,7 @@ def test_what_was_played_is_kept_for_a_run_that_goes_on(tiny_policy, settings, e
         if step == 3:
             raise Cut
 
-    chosen = settings.model_copy(update={"start_from": earlier, "practice": 1.0})
+    chosen = settings.model_copy(update={"start_from": earlier})
     with pytest.raises(Cut):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
     monkeypatch.setattr("sdft.practice.played", None)

@@ -10,9 +10,10 @@ from peft import get_peft_model_state_dict
 
 from agents.adapters.identity import WrongBase
 from agents.policies.transformers import TransformersPolicy
+from sdft.acting import make_agent
 from sdft.adapter import trainable
+from sdft.jobs import training_jobs
 from sdft.sft import Demonstrator, batches_of, collect, train_sft
-from sdft.train import make_agent, training_jobs
 
 
 @pytest.fixture

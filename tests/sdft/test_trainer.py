@@ -8,11 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 from envs_registry import open_id
+from sdft.acting import make_agent
 from sdft.contexts.feedback import Feedback
 from sdft.contexts.lessons import Lessons
+from sdft.jobs import training_jobs
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
-from sdft.train import make_agent, train, training_jobs
+from sdft.train import train
 from sdft.trainer import NothingToTeach
 
 

@@ -20,12 +20,13 @@ from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 
 from agents.llm_agent import Decision
 from agents.policy import Message
+from sdft.acting import make_agent
+from sdft.arguments import sdft_arguments
 from sdft.processes import check_sharding
 from sdft.rollouts import Job, Result, Rollouts, Step
 from sdft.samples import samples_of
 from sdft.settings import TrainSettings
 from sdft.teacher import TEACHER, pairs
-from sdft.train import _arguments, make_agent
 from sdft.trainer import EpisodeSDFTTrainer
 
 MENDED = "TRL has mended this: what sdft does about it may go"
@@ -52,7 +53,7 @@ def ours(policy: Any, out: Path, settings: TrainSettings, **options: Any) -> Any
         "max_rows": 5,
         "model": policy.model,
         "processing_class": policy.tokenizer,
-        "args": _arguments(settings, out),
+        "args": sdft_arguments(settings, out),
         "train_dataset": JOBS,
         "peft_config": LORA,
         **options,
@@ -66,7 +67,7 @@ def test_the_defaults_are_not_the_papers(settings: TrainSettings, tmp_path: Path
     default = SDFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
     wrong = {name for name, value in paper.items() if getattr(default, name) != value}
     assert wrong >= {"teacher_model_kind", "distillation_mode", "distillation_alpha"}, MENDED
-    given = _arguments(settings, tmp_path)
+    given = sdft_arguments(settings, tmp_path)
     assert {name: getattr(given, name) for name in paper} == paper
 
 
@@ -90,7 +91,7 @@ def test_the_teachers_prompt_is_not_cut(tiny_policy: Any, tmp_path: Path) -> Non
 def test_no_limit_of_trls_cuts_a_prompt(settings: TrainSettings, tmp_path: Path) -> None:
     default = SDFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
     assert default.max_prompt_length is not None, MENDED
-    assert _arguments(settings, tmp_path).max_prompt_length is None
+    assert sdft_arguments(settings, tmp_path).max_prompt_length is None
 
 
 def teachers_a(model: Any) -> float:
@@ -114,7 +115,7 @@ def test_arguments_and_datasets_that_can_not_be_used(tiny_policy: Any, settings:
         ours(tiny_policy, tmp_path, settings, args=None)
     with pytest.raises(NotImplementedError):  # if not, TRL has mended this
         SDFTTrainer(
-            model=tiny_policy.model, args=_arguments(settings, tmp_path), train_dataset=JOBS.to_iterable_dataset()
+            model=tiny_policy.model, args=sdft_arguments(settings, tmp_path), train_dataset=JOBS.to_iterable_dataset()
         )
     with pytest.raises(ValueError, match="A run's episodes are counted beforehand"):
         ours(tiny_policy, tmp_path, settings, train_dataset=JOBS.to_iterable_dataset())

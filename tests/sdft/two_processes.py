@@ -13,6 +13,7 @@ import sdft.train
 import sdft.trainer
 from agents import models
 from agents.policies.transformers import TransformersPolicy
+from sdft.jobs import training_jobs
 from sdft.processes import is_first
 from sdft.settings import TrainSettings
 
@@ -57,7 +58,7 @@ def main(out: Path) -> None:
     left = {
         "jobs": jobs,
         "rows": rows,
-        "all_jobs": [(job.env_id, job.seed) for job in sdft.train.training_jobs(SETTINGS)],
+        "all_jobs": [(job.env_id, job.seed) for job in training_jobs(SETTINGS)],
         "wrote": bool(wrote),
         "adapter": {name: value for name, value in model.state_dict().items() if "lora_" in name},
     }
