@@ -97,8 +97,10 @@ def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
 
 
 @pytest.mark.parametrize("way", [train, train_sft])
-def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, tmp_path, way):
-    chosen = settings.model_copy(update={"start_from": earlier, "steps": 6, "learning_rate": 0.02})
+def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, tmp_path, monkeypatch, way):
+    few = {"steps": 6, "episodes_per_step": 2, "max_rows": 2, "learning_rate": 0.02}
+    chosen = settings.model_copy(update={"start_from": earlier, **few})
+    monkeypatch.setattr("sdft.practice.played", lambda *_: [([5, 6, 7, n], [9, 10, 11]) for n in range(20, 24)])
     options = {}
     if way is train_sft:
         options = {"rows": tmp_path / "rows.jsonl"}
