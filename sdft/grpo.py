@@ -3,8 +3,8 @@
 A group is several episodes of the same task and seed. An episode's advantage is its reward less the group's mean, in
 units of the group's standard deviation, and every step of it is a row with that advantage; the loss is TRL's. TRL's
 own generation makes one sequence an episode, while an agent here writes a new prompt for every step, so the batch is
-made from episodes as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with.
-Episodes that the infrastructure failed belong to no group.
+made from episodes as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with,
+rows packed. Episodes that the infrastructure failed belong to no group.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from sdft.contexts.lessons import Lessons
 from sdft.contexts.untold import Untold
 from sdft.idling import Idling, LeaveAlone
 from sdft.jobs import training_jobs
-from sdft.lora import make_lean
 from sdft.metrics import Progress
 from sdft.rehearsal import Rehearsing
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.running import run_training
 from sdft.samples import Sample, choose, collate, idle, samples_of
-from sdft.scoring import FORBIDDEN
+from sdft.scoring import FORBIDDEN, make_ready, packed_logits, plain_logits
 from sdft.settings import GRPOSettings
 
 
@@ -93,7 +92,7 @@ class EpisodeGRPOTrainer(Idling, Rehearsing, WholeCheckpoints, GRPOTrainer):
         self._rollouts = rollouts
         self._allowed = torch.empty(0, dtype=torch.bool)
         super().__init__(reward_funcs=_reward_of_episode, **options)
-        make_lean(self.model)
+        self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer, reuse=reuse(rollouts.most))
         self.agent = make_agent(self.policy, settings, sampling=True)
         self.add_callback(LeaveAlone(self))
@@ -168,8 +167,10 @@ class EpisodeGRPOTrainer(Idling, Rehearsing, WholeCheckpoints, GRPOTrainer):
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **_: Any
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
         """Score completions under the mask that they were sampled under, which TRL knows nothing of."""
-        output = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=logits_to_keep + 1)
-        logits = output.logits[:, -logits_to_keep - 1 : -1].float() / self.temperature
+        length = input_ids.size(1)
+        at = torch.arange(length - logits_to_keep - 1, length - 1, device=input_ids.device).expand(len(input_ids), -1)
+        read = packed_logits if self._packable else plain_logits
+        logits = read(model, input_ids, attention_mask, at).float() / self.temperature
         logprobs = torch.log_softmax(logits.masked_fill(~self._allowed, FORBIDDEN), -1)
         entropies = -(logprobs.exp() * logprobs).sum(-1).detach()
         chosen = input_ids[:, -logits_to_keep:, None]
