@@ -35,7 +35,7 @@ TASKS = ("click-button", "click-link", "click-option", "click-dialog-2", "enter-
 TARGET = 0.8
 """Share of the shorter of generation and training that must be hidden."""
 
-CONTEXT_MB = 20.0
+CONTEXT_MB = 26.0
 """Memory of one more context, from `selfsurf bench vector`."""
 
 

@@ -41,7 +41,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
 
     A step is everything from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
     optimizer. Both start from the same weights and take the divergence over the whole vocabulary; beside that, ours
-    also learns as it does in training, under the grammar that the rows were sampled under, mask building included.
+    also learns as with `under_grammar`, over what the grammar allowed, mask building included.
     TRL's trainer is stock but for its generation, which returns the rows' completions.
 
     Args:

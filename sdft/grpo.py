@@ -4,7 +4,8 @@ A group is several episodes of the same task and seed. An episode's advantage is
 units of the group's standard deviation, and every step of it is a row with that advantage; the loss is TRL's. TRL's
 own generation makes one sequence an episode, while an agent here writes a new prompt for every step, so the batch is
 made from episodes as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with,
-rows packed. Episodes that the infrastructure failed belong to no group.
+rows packed. Episodes that the infrastructure failed belong to no group. Where no group has an advantage, the optimizer
+still makes its step, as TRL's does: by its momentum.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from sdft.contexts.untold import Untold
 from sdft.idling import Idling, LeaveAlone
 from sdft.jobs import training_jobs
 from sdft.metrics import Progress
-from sdft.rehearsal import Rehearsing
+from sdft.remembering import Remembering
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.rollouts.models import reuse
-from sdft.running import run_training
+from sdft.running import Run, run_training
 from sdft.samples import Sample, choose, collate, idle, samples_of
 from sdft.scoring import FORBIDDEN, make_ready, packed_logits, plain_logits
 from sdft.settings import GRPOSettings
@@ -51,12 +52,12 @@ def train_grpo(
     size, most = settings.episodes_per_step, settings.rollout_batch
     with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
 
-        def make(options: dict[str, Any]) -> EpisodeGRPOTrainer:
+        def make(run: Run, options: dict[str, Any]) -> EpisodeGRPOTrainer:
             return EpisodeGRPOTrainer(
                 settings=settings,
                 rollouts=rollouts,
                 args=GRPOConfig(
-                    **shared_arguments(settings, Path(out) / "checkpoints"),
+                    **shared_arguments(settings, run.folder / "checkpoints"),
                     per_device_train_batch_size=settings.episodes_per_step,
                     num_generations=settings.group_size,
                     steps_per_generation=1,
@@ -72,7 +73,7 @@ def train_grpo(
         return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
 
 
-class EpisodeGRPOTrainer(Idling, Rehearsing, WholeCheckpoints, GRPOTrainer):
+class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
     """GRPO from episodes.
 
     Args:

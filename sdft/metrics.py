@@ -94,9 +94,14 @@ class MetricsLog(TrainerCallback):
         kept = [] if resumed_at is None else _lines_until(path, resumed_at)
         if is_first():
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._known = {column for line in kept for column in line}
         if kept:
             self.seconds = dict(kept[-1]["seconds"])
         self._start = time.time() - self.seconds.pop("total", 0.0)
+
+    def has(self, column: str) -> bool:
+        """Was there such a column in what an earlier start wrote, up to where the run goes on from?"""
+        return column in self._known
 
     def remark(self, column: str, text: str) -> None:
         """Put words into the next line."""

@@ -26,7 +26,7 @@ from sdft.contexts.lessons import Lessons
 from sdft.contexts.untold import Untold
 from sdft.images import shows_images
 from sdft.jobs import trained_tasks
-from sdft.processes import is_first
+from sdft.processes import alone, check_alone, is_first
 from sdft.rollouts import Job, Rollouts
 from sdft.rollouts.generator import RolloutError
 from sdft.samples import choose, samples_of
@@ -87,6 +87,10 @@ def _logprobs(model: Any, row: Row) -> torch.Tensor:
     return torch.log_softmax(logits.float(), -1)
 
 
+OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
+"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
+
+
 class NothingToPractise(ValueError):
     """An adapter knows no tasks besides the run's own, or can't do any. The message says which, and what to do."""
 
@@ -105,25 +109,30 @@ def practice_of(
 
     Raises:
         NothingToPractise: and the settings ask for it.
-        ValueError: they do, and the student is shown screenshots.
+        ValueError: they do, and the student is shown screenshots, or several processes train.
+        RolloutError: the infrastructure failed most of the episodes.
     """
-    asked = settings.practice is not None
     if settings.start_from is None or settings.practice == 0:
         return None
-    if shows_images(policy, settings):
-        if asked:
-            raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
-        return None
+    asked = settings.practice is not None
+    if asked:
+        check_alone("practice")
+    if asked and shows_images(policy, settings):
+        raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
     path = folder / "practice.jsonl"
     if begun and path.exists():
         rows = [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
     else:
         try:
-            rows = played(settings, TransformersPolicy(model, policy.tokenizer))
+            if not alone() or shows_images(policy, settings):
+                raise NothingToPractise("Nothing is practised on several processes, nor with screenshots.")
+            player = policy.tokenizer if policy.processor is None else policy.processor
+            rows = played(settings, TransformersPolicy(model, player))
         except NothingToPractise as error:
             if asked:
                 raise
-            if tasks_before(settings):
+            known = learned_tasks(settings.start_from)
+            if not known or tasks_before(settings):
                 warnings.warn(f"{error} What it has learned may be forgotten.", stacklevel=2)
             rows = []
         if is_first():
@@ -152,7 +161,7 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
     Raises:
         NothingToPractise: there are none besides those of the run, or none that can be played and judged; or it solved
             no episode.
-        RolloutError: the infrastructure failed all of them.
+        RolloutError: the infrastructure failed most of the episodes.
     """
     before, of = tasks_before(settings), settings.start_from
     if not before:
@@ -160,14 +169,24 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
     tasks = [task for task in before if not is_open(task) and task in gymnasium.registry]
     if not tasks:
         raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
-    first = read_about(str(of)).get("settings", {}).get("first_episode_seed", 0)
-    agent = make_agent(policy, settings, sampling=False)
-    with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
-        results = rollouts.run(agent, [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)])
-    if all(result.masked for result in results):
-        raise RolloutError(f"No episode to practise on could be run: {results[0].detail}")
+    known = read_about(str(of)).get("settings", {})
+    longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
+    own = settings.model_copy(update={name: known[name] for name in OWN if name in known})
+    first = known.get("first_episode_seed", 0)
+    jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
+    agent = make_agent(policy, own, sampling=False)
+    with Rollouts(settings.rollout_contexts, most=settings.rollout_batch, max_episode_steps=longest) as rollouts:
+        results = rollouts.run(agent, jobs)
+    failed = [result for result in results if result.masked]
+    if len(failed) > len(results) / 2:
+        raise RolloutError(
+            f"{len(failed)} of {len(results)} episodes to practise on could not be run ({failed[0].detail}). When that "
+            "is mended, the same command begins again."
+        )
     samples = samples_of([result for result in results if result.solved], policy, Lessons((Untold(),)))
     rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
     if not rows:
         raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")
+    if left := [task for task in tasks if task not in {row.env_id for row in rows}]:
+        warnings.warn(f"Not practised, since {of} solved no episode of it: {', '.join(left)}.", stacklevel=2)
     return [(row.prompt_ids, row.completion_ids) for row in rows]

@@ -13,6 +13,11 @@ def is_first() -> bool:
     return int(os.environ.get("RANK", 0)) == 0
 
 
+def alone() -> bool:
+    """Is this the only process?"""
+    return int(os.environ.get("WORLD_SIZE", 1)) == 1
+
+
 def share(total: int, name: str) -> int:
     """Return what each process has of a setting that counts for all of them together.
 
@@ -31,7 +36,7 @@ def check_alone(name: str) -> None:
     Raises:
         ValueError: there are several.
     """
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    if not alone():
         raise ValueError(f"{name} is for a training in one process: each of several would decide by itself.")
 
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from transformers import Trainer
 
 from agents.policies.transformers import TransformersPolicy
 from browser_env.episode import write_atomically
 from sdft.processes import is_first
 from sdft.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from sdft.practice import Practice
 
 ROWS = 64
 """Texts that are written before the first step."""
@@ -64,24 +60,6 @@ class Rehearsal:
             before = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
         now = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
         return torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean()
-
-
-class Rehearsing(Trainer):
-    """A trainer whose loss has the rehearsal in it. It comes before the real trainer among a class's bases."""
-
-    rehearsal: Rehearsal | None = None
-    practice: Practice | None = None
-
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """TRL's loss, and the weighted divergences from the untrained model and from the adapter of an earlier run."""
-        loss = super().compute_loss(model, inputs, *args, **kwargs)
-        metrics: Any = self
-        for name, kept in {"rehearsal": self.rehearsal, "practice": self.practice}.items():
-            if kept is not None:
-                forgotten = kept.divergence(self.accelerator.unwrap_model(model), self.state.global_step)
-                metrics._metrics["train"][f"{name}/divergence"].append(float(forgotten.detach()))
-                loss = loss + kept.weight * forgotten
-        return loss
 
 
 def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:

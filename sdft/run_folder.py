@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agents.adapters.identity import AdapterError, read_json
+from agents.adapters.identity import PEFT_WEIGHTS, AdapterError, read_json
 from browser_env.episode import write_atomically
 from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from sdft.contexts.recording import fingerprint, load_recordings
 from sdft.processes import is_first
 from sdft.settings import CHANGEABLE, TrainSettings
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder, and have no other training in it within this context; a kill ends that, too.
+
+    Raises:
+        ValueError: there is one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not is_first():
+        yield
+        return
+    here = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(here, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"Another training is under way in {folder}: wait for it, or choose another folder."
+            ) from None
+        yield
+    finally:
+        os.close(here)
 
 
 def going_on_from(folder: Path, *, resume: bool) -> int | None:
@@ -53,7 +82,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Write the settings into the run's folder; a run that has begun must be gone on with by the same.
+    """Write down by what a run learns: its settings, and what it reads; a run that has begun must go on by the same.
 
     Raises:
         ValueError: they are others.
@@ -68,22 +97,30 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
         if others:
             told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
             raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+    _keep_sources(settings, folder, begun=begun)
     write_atomically(path, json.dumps(new, indent=1))
 
 
-def keep_recordings(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Note what episodes a run learns from; one that has begun must be gone on with by the same.
-
-    Raises:
-        ValueError: they are others.
-    """
+def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
+    """Note what recordings and which adapter a run begins with."""
     named = (*settings.demonstrations, *settings.hindsight_episodes)
-    if not named or not is_first():
+    now: dict[str, str] = {}
+    if named:
+        now["recordings"] = fingerprint(load_recordings(named))
+    if settings.start_from is not None and (weights := settings.start_from / PEFT_WEIGHTS).exists():
+        now["start_from"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+    if not now:
         return
-    path, now = folder / "recordings.json", {"sha256": fingerprint(load_recordings(named))}
-    if begun and path.exists() and _read(path) != now:
+    path = folder / "sources.json"
+    before = _read(path) if begun and path.exists() else now
+    if before.get("recordings") != now.get("recordings"):
         raise ValueError(
             f"The recorded episodes in {', '.join(named)} are others than when the run in {folder} began: put them "
             "back (one that has come since belongs elsewhere), or begin another run in another folder."
+        )
+    if before.get("start_from") != now.get("start_from"):
+        raise ValueError(
+            f"The adapter in {settings.start_from} is another than when the run in {folder} began: put it back, or "
+            "begin another run in another folder."
         )
     write_atomically(path, json.dumps(now))

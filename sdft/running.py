@@ -18,16 +18,12 @@ from sdft.checkpoint_files import checkpoint
 from sdft.images import shows_images
 from sdft.jobs import trained_tasks
 from sdft.loading import load_policy
-from sdft.metrics import MetricsLog, Progress
+from sdft.metrics import MetricsLog, Progress, check_reporters, reporting
 from sdft.practice import Practice, practice_of, tasks_before
 from sdft.rehearsal import Rehearsal, rehearsal_of
-from sdft.run_folder import going_on_from, settle
+from sdft.run_folder import alone_in, going_on_from, settle
 from sdft.settings import SDFT_ONLY, TrainSettings
 from sdft.teacher import STUDENT, activate
-
-MakeTrainer = Callable[[dict[str, Any]], Any]
-"""Makes the trainer from the options that every way shares: model, peft_config, processing_class and callbacks. Where
-its time goes is in the trainer's `seconds`."""
 
 
 @dataclass
@@ -41,6 +37,8 @@ class Run:
     policy: TransformersPolicy
     base: dict[str, Any]
     """Which model was not trained yet (`agents.adapters.identity`)."""
+    learned: list[str]
+    """The tasks that it will have learned in the end, those of the adapter that it began with included."""
     learner: dict[str, Any]
     """The trainer's `model` and `peft_config`."""
     log: MetricsLog
@@ -51,7 +49,13 @@ class Run:
     @property
     def callbacks(self) -> list[TrainerCallback]:
         """What goes along with the training."""
-        return [self.clock, self.log, *keepers(self.settings, self.folder, self.base)]
+        return [self.clock, self.log, *keepers(self.settings, self.folder, self.about)]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is said beside every adapter of the run."""
+        settings = self.settings.model_dump(mode="json")
+        return {**self.base, "learned": self.learned, "settings": settings, "versions": versions()}
 
     def take(self, trainer: Any) -> None:
         """Give a trainer what is kept in mind, and count its time on from that of earlier starts."""
@@ -76,14 +80,16 @@ class Run:
     def summary(self, trainer: Any) -> dict[str, Any]:
         """Return what is said beside the adapter of a run that has ended."""
         return {
-            **self.base,
-            "learned": [*tasks_before(self.settings), *trained_tasks(self.settings)],
-            "settings": self.settings.model_dump(mode="json"),
-            "versions": versions(),
+            **self.about,
             "steps": max(trainer.state.global_step, self.last or 0),
             "cut_off": self.clock.cut_off,
             "seconds": self.log.all_seconds(1),
         }
+
+
+MakeTrainer = Callable[[Run, dict[str, Any]], Any]
+"""Makes the trainer of a run from the options that every way shares: model, peft_config, processing_class and
+callbacks. Where its time goes is in the trainer's `seconds`."""
 
 
 def prepare(
@@ -96,7 +102,8 @@ def prepare(
     rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
     learner = student(policy, settings)
     practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
-    return Run(settings, folder, last, policy, base, learner, log, clock, rehearsal, practice)
+    learned = [*tasks_before(settings), *trained_tasks(settings)]
+    return Run(settings, folder, last, policy, base, learned, learner, log, clock, rehearsal, practice)
 
 
 def run_training(
@@ -117,7 +124,20 @@ def run_training(
     for name in SDFT_ONLY:
         if getattr(settings, name):
             raise ValueError(f"{name} is for SDFT only; leave it out here.")
-    folder = Path(out)
+    check_reporters(settings.report_to)
+    with alone_in(Path(out)):
+        return _run_training(settings, Path(out), make, policy, resume=resume, progress=progress)
+
+
+def _run_training(
+    settings: TrainSettings,
+    folder: Path,
+    make: MakeTrainer,
+    policy: TransformersPolicy | None,
+    *,
+    resume: bool,
+    progress: Progress | None,
+) -> dict[str, Any]:
     last = going_on_from(folder, resume=resume)
     settle(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
@@ -127,9 +147,10 @@ def run_training(
             "--set 'vision=\"none\"'."
         )
     run = prepare(settings, folder, policy, last, progress)
-    trainer = make({**run.learner, "processing_class": policy.tokenizer, "callbacks": run.callbacks})
-    run.take(trainer)
-    run.go_on(trainer)
+    with reporting(settings.report_to, folder / "logs"):
+        trainer = make(run, {**run.learner, "processing_class": policy.tokenizer, "callbacks": run.callbacks})
+        run.take(trainer)
+        run.go_on(trainer)
     summary = run.summary(trainer)
     save_adapter(trainer.model, folder / "adapter", summary)
     return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}

@@ -39,6 +39,8 @@ class Sample:
     grammar: str | None
     right: bool | None
     """Did the student do what the teacher was told? None where it was told no action."""
+    solved: bool = False
+    """Did the student solve the episode?"""
     seen: Seen = field(default_factory=Seen)
     """What a vision-language model is given besides the tokens."""
     version: int = 0
@@ -83,6 +85,7 @@ def samples_of(
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=None if lesson.action is None else completion.text == lesson.action,
+                    solved=result.solved,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
                 )
@@ -126,7 +129,7 @@ def collate(
     Returns:
         `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
         `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
-        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right` (B,).
+        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right`, `solved` (B,).
     """
     import torch
 
@@ -163,6 +166,7 @@ def collate(
         "allowed": allowed,
         "old_per_token_logps": logprobs,
         "right": torch.tensor([bool(sample.right) for sample in samples]),
+        "solved": torch.tensor([sample.solved for sample in samples]),
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -271,3 +271,27 @@ def as_if_over_all(
     """
     share = logits.masked_fill(~drawn_under, FORBIDDEN).logsumexp(-1) - logits.logsumexp(-1)
     return old_per_token_logps + share
+
+
+def over_teachers_top(logits: Any, old_per_token_logps: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """Have TRL's trainer take its loss over the teacher's likeliest tokens.
+
+    TRL takes the student's: of a right action that the student does not think of nothing would be learned but that
+    something else is right. A divergence is the same with student, teacher and its direction exchanged, and TRL picks
+    the tokens of what it holds to be the student's.
+
+    Args:
+        logits: TRL's `DistillationLogits`.
+        old_per_token_logps: (B, K), what its importance ratio is taken to.
+
+    Returns:
+        Logits with both exchanged, for the divergence in the other direction (1 - alpha), and log-probabilities that
+        give the same ratio.
+    """
+    ids = logits.completion_ids[..., None]
+    student, teacher = (
+        torch.log_softmax(each.detach(), -1).gather(-1, ids)[..., 0]
+        for each in (logits.student_logits, logits.teacher_logits)
+    )
+    exchanged = replace(logits, student_logits=logits.teacher_logits, teacher_logits=logits.student_logits)
+    return exchanged, old_per_token_logps + teacher - student

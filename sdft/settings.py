@@ -18,8 +18,10 @@ SDFT_ONLY = ("rollout_workers", "evaluate_every", "lead")
 
 CHANGEABLE = (
     "report_to", "rollout_start_timeout", "rollout_call_timeout", "rollout_patience", "rollout_episode_timeout",
+    "rollout_workers", "rollout_contexts", "policy_workers", "browser_resources", "policy_resources",
 )  # fmt: skip
-"""Settings that may be others when a run goes on: they say nothing about what is learned."""
+"""Settings that may be others when a run goes on: what is learned does not depend on them, but for the last bits of
+samples (`rollout_batch`)."""
 
 
 def overlap(one: range, other: range) -> bool:
@@ -98,7 +100,9 @@ class TrainSettings(BaseModel):
     average, but the frozen model in a run that goes on from an adapter (`start_from`): what has learned one kind of
     task does that even when it is told to do another, and so can't teach it."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
-    """Share of the student that goes into the teacher after each step. With tens of steps 0.05 is too fast."""
+    """Share of the student that goes into the teacher each time that it follows."""
+    teacher_every: int = Field(default=1, ge=1)
+    """Optimizer steps between two such moves of the teacher."""
     teacher_sees: Sight = "page"
     """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
     what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
@@ -116,7 +120,7 @@ class TrainSettings(BaseModel):
     """Compare teacher and student over the tokens that the grammar allowed only, not over the whole vocabulary. Then
     nothing is learned of the form of a reply, and far less of its content in the same time."""
     support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
-    """Over which tokens the divergence is taken: all, the student's `top_k` likeliest, or the sampled one (an estimate,
+    """Over which tokens the divergence is taken: all, the teacher's `top_k` likeliest, or the sampled one (an estimate,
     of the reverse divergence under the grammar only)."""
     top_k: int = Field(default=100, ge=1)
     """Tokens of the support `top`; the rest of the probability is one more token."""
@@ -135,6 +139,8 @@ class TrainSettings(BaseModel):
     """Such steps in each optimizer step."""
     skip_right: bool = False
     """Learn nothing from steps in which the student did what the demonstration says."""
+    skip_solved: bool = False
+    """Learn nothing from episodes that the student solved."""
     min_divergence: float = Field(default=0.0, ge=0)
     """Learn nothing from rows with less divergence (nats a token) between the teacher, sharpened, and the student."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)

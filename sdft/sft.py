@@ -34,13 +34,12 @@ from sdft.arguments import shared_arguments
 from sdft.checkpoints import WholeCheckpoints
 from sdft.contexts.lessons import Lessons
 from sdft.contexts.oracle import Oracle
+from sdft.idling import MOST_FAILED
 from sdft.jobs import training_jobs
-from sdft.loading import load_policy
 from sdft.metrics import Progress
-from sdft.rehearsal import Rehearsing
-from sdft.rollouts import Rollouts
-from sdft.run_folder import going_on_from
-from sdft.running import run_training
+from sdft.remembering import Remembering
+from sdft.rollouts import RolloutError, Rollouts
+from sdft.running import Run, run_training
 from sdft.samples import choose, samples_of
 from sdft.scoring import make_ready, packed_logits
 from sdft.settings import TrainSettings
@@ -85,18 +84,33 @@ class Demonstrator(LLMAgent):
         return Completion(reply, policy.encode(messages) + prefill, rest, [], None, "eos", prefill)
 
 
-def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> int:
-    """Let the oracles play the episodes of a run, write a row a line to `path`, and return the number of rows.
+def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
+    """Let the oracles play the episodes of a run, and write a row a line to `path`.
 
     Of the episodes of each optimizer step at most `max_rows` steps are kept, evenly over the tasks, as SDFT does it.
+
+    Returns:
+        The number of `rows`, and of episodes that the infrastructure failed (`masked`).
+
+    Raises:
+        RolloutError: it failed every episode of several batches in a row.
+        RuntimeError: no oracle gave a demonstration.
     """
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
     jobs, size = training_jobs(settings), settings.episodes_per_step
     lessons = Lessons((Oracle(settings.actions),))
-    lines = []
+    lines: list[str] = []
+    masked = failed = 0
     with Rollouts(size, max_episode_steps=settings.max_episode_steps) as rollouts:
         for step in range(settings.steps):
             results = rollouts.run(agent, jobs[step * size : (step + 1) * size], demonstrate=True)
+            masked += sum(result.masked for result in results)
+            failed = failed + 1 if all(result.masked for result in results) else 0
+            if failed == min(MOST_FAILED, settings.steps):
+                raise RolloutError(
+                    f"The environment failed every episode of the last {failed} batches ({results[0].detail}). When "
+                    "that is mended, the same command begins again."
+                )
             rng = np.random.default_rng([settings.seed, step])
             lines += [
                 json.dumps({"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids})
@@ -105,11 +119,13 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     if not lines:
         raise RuntimeError(
             "No oracle gave a demonstration: the tasks have none, or only such as act in ways that the agent is not "
-            "offered (actions), or the environment failed."
+            "offered (actions)."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "\n".join(lines) + "\n")
-    return len(lines)
+    if masked:
+        warnings.warn(f"{masked} of {len(jobs)} episodes failed by the environment: no rows of them.", stacklevel=2)
+    return {"rows": len(lines), "masked": masked}
 
 
 def train_sft(
@@ -132,24 +148,22 @@ def train_sft(
         resume: the same.
         progress: the same.
     """
-    policy = policy or load_policy(settings)
-    collected = 0.0
-    if rows is None:
-        rows = Path(out) / "rows.jsonl"
-        if going_on_from(Path(out), resume=resume) is None or not rows.exists():
+
+    def make(run: Run, options: dict[str, Any]) -> DemonstrationTrainer:
+        collected, path = 0.0, rows or run.folder / "rows.jsonl"
+        if rows is None and (run.last is None or not path.exists()):
             start = time.perf_counter()
-            collect(settings, policy, rows)
+            collect(settings, run.policy, path)
             collected = time.perf_counter() - start
-    dataset = Dataset.from_list([_example(json.loads(line)) for line in rows.read_text(encoding="utf8").splitlines()])
-
-    if len(dataset) < settings.steps:
-        few = f"There are {len(dataset)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
-        warnings.warn(few, stacklevel=2)
-
-    def make(options: dict[str, Any]) -> DemonstrationTrainer:
+        dataset = Dataset.from_list([_example(json.loads(line)) for line in path.read_text("utf8").splitlines()])
+        if len(dataset) < settings.steps:
+            few = (
+                f"There are {len(dataset)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
+            )
+            warnings.warn(few, stacklevel=2)
         trainer = DemonstrationTrainer(
             args=SFTConfig(
-                **shared_arguments(settings, Path(out) / "checkpoints"),
+                **shared_arguments(settings, run.folder / "checkpoints"),
                 max_length=None,
                 dataset_kwargs={"skip_prepare_dataset": True},
             ),
@@ -197,7 +211,7 @@ class PackedSFTTrainer(SFTTrainer):
         return loss / num_items_in_batch * processes
 
 
-class DemonstrationTrainer(Rehearsing, WholeCheckpoints, PackedSFTTrainer):
+class DemonstrationTrainer(Remembering, WholeCheckpoints, PackedSFTTrainer):
     """The trainer of a run, which notes what it learned from as the SDFT trainer does."""
 
     def __init__(self, **options: Any) -> None:

@@ -22,7 +22,7 @@ from sdft.loading import load_policy
 from sdft.metrics import Progress, check_reporters, reporting
 from sdft.processes import check_alone, is_first, share, whole
 from sdft.rollouts import Rollouts
-from sdft.run_folder import going_on_from, keep_recordings, settle
+from sdft.run_folder import alone_in, going_on_from, settle
 from sdft.running import prepare
 from sdft.settings import TrainSettings
 from sdft.trainer import EpisodeSDFTTrainer
@@ -51,9 +51,15 @@ def train(
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
             package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
-            where nobody judges, or on episodes that are trained on.
+            where nobody judges, or on episodes that are trained on; another training is under way there.
     """
-    folder = Path(out)
+    with alone_in(Path(out)):
+        return _train(settings, Path(out), policy, resume=resume, progress=progress)
+
+
+def _train(
+    settings: TrainSettings, folder: Path, policy: TransformersPolicy | None, *, resume: bool, progress: Progress | None
+) -> dict[str, Any]:
     last = going_on_from(folder, resume=resume)
     check_reporters(settings.report_to)
     for name in ("evaluate_every", "minutes", "enrich"):
@@ -65,7 +71,6 @@ def train(
     check_heldout(settings, jobs)
     lessons = make_lessons(settings, folder, batch=last or 0)
     settle(settings, folder, begun=last is not None)
-    keep_recordings(settings, folder, begun=last is not None)
     policy = policy or load_policy(settings)
     run = prepare(settings, folder, policy, last, progress)
     dataset = Dataset.from_dict({"env_id": [job.env_id for job in jobs], "seed": [job.seed for job in jobs]})
@@ -89,8 +94,8 @@ def train(
             under_grammar=settings.under_grammar,
             teacher_sees=settings.teacher_sees,
             teacher_temperature=settings.teacher_temperature,
-            gates=Gates(settings.skip_right, settings.min_divergence, settings.min_confidence),
-            least_first_divergence=None if last else settings.least_first_divergence,
+            gates=Gates(settings.skip_right, settings.skip_solved, settings.min_divergence, settings.min_confidence),
+            least_first_divergence=None if run.log.has("step0_divergence") else settings.least_first_divergence,
             **run.learner,
             processing_class=policy.tokenizer if policy.processor is None else policy.processor,
             args=sdft_arguments(settings, folder / "checkpoints"),

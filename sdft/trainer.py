@@ -43,12 +43,21 @@ from sdft.idling import MOST_FAILED, Idling, LeaveAlone
 from sdft.images import Seen, model_inputs
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
-from sdft.rehearsal import Rehearsing
+from sdft.remembering import Remembering
 from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, samples_of
-from sdft.scoring import FORBIDDEN, as_if_over_all, at_tokens, choices, make_ready, packed_logits, plain_logits
+from sdft.scoring import (
+    FORBIDDEN,
+    as_if_over_all,
+    at_tokens,
+    choices,
+    make_ready,
+    over_teachers_top,
+    packed_logits,
+    plain_logits,
+)
 from sdft.teacher import FollowStudent, add_teacher, student_weights, teaching
 
 _ACTIONS = 1
@@ -69,7 +78,7 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
 
 
-class EpisodeSDFTTrainer(Idling, Rehearsing, WholeCheckpoints, SDFTTrainer):
+class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
     """SDFT from on-policy episodes.
 
     Args:
@@ -310,7 +319,7 @@ class EpisodeSDFTTrainer(Idling, Rehearsing, WholeCheckpoints, SDFTTrainer):
         self._check_first_divergence(logits)
         mask, left_out = passed(
             self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"],
-            inputs["allowed"].sum(-1) > 1,
+            inputs["solved"], inputs["allowed"].sum(-1) > 1,
         )  # fmt: skip
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
@@ -337,6 +346,8 @@ class EpisodeSDFTTrainer(Idling, Rehearsing, WholeCheckpoints, SDFTTrainer):
                 teacher_logits=logits.teacher_logits.flatten(0, 1)[None],
             )
             inputs["old_per_token_logps"] = inputs["old_per_token_logps"].reshape(1, -1)
+        if self.args.distillation_mode == "topk_logits":
+            logits, inputs["old_per_token_logps"] = over_teachers_top(logits, inputs["old_per_token_logps"])
         return super()._compute_self_distillation_loss(model, inputs, logits)
 
     def _check_first_divergence(self, logits: DistillationLogits) -> None:

@@ -109,8 +109,6 @@ class Comparison:
             own = ALL_GATES_OFF
         elif arm.kind == "grpo":
             own = _grpo(self.settings)
-        if arm.kind == "sequence-sft" and self.settings.training.practice is None:
-            own["practice"] = 0.0  # TRL's trainer has none; an arm with a label may
         return {**own, **arm.changes}
 
     def _sft_learning_rate(self) -> float:
@@ -177,7 +175,7 @@ class Comparison:
 
         name = demonstrations(settings.model_dump(mode="json"))
         path = self.out / f"{name}.jsonl"
-        self.stages.once(name, lambda: {"rows": collect(settings, self.measures.model(None), path)})
+        self.stages.once(name, lambda: collect(settings, self.measures.model(None), path))
         return path
 
     def _folder(self, name: str) -> Path:

@@ -28,7 +28,7 @@ from sdft.rollouts.environments import Environments
 from sdft.rollouts.episode import Ask, Result, Step
 
 EPISODE_TIMEOUT = 600.0
-"""Seconds that an episode may take."""
+"""Seconds that an episode may take in a worker."""
 
 CALL_TIMEOUT = 240.0
 """Seconds that a reset or a step may take. Environments have deadlines of their own, which end far earlier; this is
@@ -54,6 +54,7 @@ class Manner:
     """Most episodes that the agent is asked for at once. With 1, what is sampled is the same to the last bit whatever
     runs beside it; else batches of another size may change last bits."""
     episode_timeout: float = EPISODE_TIMEOUT
+    """Seconds that an episode may take, waiting for the agent included."""
     lead: float = 0.0
     """Probability with which the oracle takes an episode's first step, and each further one after a step of its own:
     the agent goes on from there. Where there is no oracle the agent begins."""

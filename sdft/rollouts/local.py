@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ class Rollouts:
             fails again its outcome is `env_error`.
         """
         ledger = Ledger(jobs, seed=agent.next_seed() if seed is None else seed, version=version)
-        manner = Manner(demonstrate, folder, meta or {}, self.most, lead=lead)
+        # No limit of time: resets and steps have theirs, and how long the agent thinks is nobody's failure.
+        manner = Manner(demonstrate, folder, meta or {}, self.most, episode_timeout=math.inf, lead=lead)
         engine = Engine(agent, self._environments, self.num_envs, manner)
         try:
             while not ledger.done:

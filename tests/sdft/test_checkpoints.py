@@ -19,6 +19,7 @@ from browser_env.env import AsyncBrowserEnv
 from sdft.checkpoint_files import check_whole, checkpoint, discard, forget_old, last_step, publish, steps_saved
 from sdft.heldout import Evaluation, better, fault
 from sdft.retention import general_text
+from sdft.run_folder import alone_in
 from sdft.train import train
 
 ROOT = Path(__file__).parents[2]
@@ -357,3 +358,9 @@ def test_a_run_that_is_killed_between_two_returns_to_the_best_ends_as_an_unbroke
     train(chosen, whole)
     assert [line.get("rollbacks") for line in lines_of(broken)] == [None, None, 1, None, 2, 3]
     same_run(whole, broken)
+
+
+def test_two_trainings_do_not_write_into_one_folder(settings, tiny_policy, tmp_path):
+    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match="Another training is under way in"):
+        train(settings, tmp_path / "run", policy=tiny_policy)
+    assert list((tmp_path / "run").iterdir()) == []

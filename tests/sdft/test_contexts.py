@@ -302,7 +302,7 @@ def test_from_a_folder_of_episodes_to_an_adapter(tiny_policy, login, tmp_path):
     assert line["told/demonstration"] == line["rows"] == 2
     assert list(before["evaluation/tasks"]) == list(line["evaluation/tasks"]) == [LOGIN]
     assert (tmp_path / "out/adapter/adapter_model.safetensors").exists()
-    (tmp_path / "out/recordings.json").write_text('{"sha256": "of what was there when the run began"}')
+    (tmp_path / "out/sources.json").write_text('{"recordings": "of what was there when the run began"}')
     others = run("train", "--demonstrations", login, "--model", tmp_path / "tiny", "--steps", 1, "--out",
                  tmp_path / "out", *small, "--resume")  # fmt: skip
     assert others.exit_code == 1

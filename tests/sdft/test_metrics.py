@@ -120,7 +120,7 @@ def test_a_run_says_all_of_it(tiny_policy, settings, tmp_path):
     base, first, second = lines(tmp_path / "run" / "metrics.jsonl")
     always = {
         "step", "loss", "learning_rate", "grad_norm", "success", "masked", "episodes/success", "episodes/masked",
-        "episodes/masked_share", "gate/right", "gate/divergence", "gate/confidence", "rows", "rows/left_out",
+        "episodes/masked_share", "gate/right", "gate/solved", "gate/divergence", "gate/confidence", "rows", "rows/left_out",
         "rows/prompt_tokens", "rows/staleness", "steps/right", "tokens/generated", "tokens/learned",
         "tokens/generated_per_second", "tokens/learned_per_second", "memory/peak_mb", "seconds",
     }  # fmt: skip

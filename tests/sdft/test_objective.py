@@ -73,7 +73,7 @@ def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=No
     s = log_softmax(np.where(allowed, student, -np.inf))
     t = log_softmax(np.where(allowed, teacher, -np.inf))
     if support == "top":
-        best = np.argsort(-s, -1)[..., :top_k]
+        best = np.argsort(-t, -1)[..., :top_k]
         s, t = (np.take_along_axis(x, best, -1) for x in (s, t))
         s, t = (np.concatenate([x, np.log1p(-np.exp(x).sum(-1, keepdims=True))], -1) for x in (s, t))
     if support == "sampled":
@@ -96,7 +96,7 @@ def reference(case, alpha=0.0, support="vocabulary", top_k=5, clip=None, rows=No
     return ((losses * mask).sum(-1) / mask.sum(-1)).mean()
 
 
-def loss_of(trainer, case, right=None, over_all=False):
+def loss_of(trainer, case, right=None, over_all=False, solved=None):
     student, teacher, ids, drawn_under, mask, old = (torch.from_numpy(np.asarray(one)) for one in case)
     allowed = drawn_under | over_all
     logits = DistillationLogits(
@@ -106,7 +106,8 @@ def loss_of(trainer, case, right=None, over_all=False):
         teacher_logits=teacher.masked_fill(~allowed, FORBIDDEN),
     )
     right = torch.zeros(ROWS, dtype=torch.bool) if right is None else torch.tensor(right)
-    inputs = {"old_per_token_logps": old, "right": right, "allowed": allowed}
+    solved = torch.zeros(ROWS, dtype=torch.bool) if solved is None else torch.tensor(solved)
+    inputs = {"old_per_token_logps": old, "right": right, "solved": solved, "allowed": allowed}
     inputs |= {"drawn_under": drawn_under} if over_all else {}
     return float(trainer._compute_self_distillation_loss(trainer.model, inputs, logits))
 
@@ -160,19 +161,49 @@ def test_gates_leave_out_what_they_say_and_count_it():
     student[1, 0, 2] = 0.0
     nobody = torch.zeros(2, dtype=torch.bool)
     free = torch.ones(2, 3, dtype=torch.bool)
-    whole = {"right": 0, "divergence": 0, "confidence": 0}
-    assert [one.tolist() if i == 0 else one for i, one in enumerate(passed(Gates(), teacher, student, mask, nobody, free))] == [
+    whole = {"right": 0, "solved": 0, "divergence": 0, "confidence": 0}
+    assert [one.tolist() if i == 0 else one for i, one in enumerate(passed(Gates(), teacher, student, mask, nobody, nobody, free))] == [
         mask.tolist(), whole,
     ]  # fmt: skip
-    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, free)
+    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, nobody, free)
     assert (kept.tolist(), counts) == ([[1, 0, 0], [1, 1, 1]], {**whole, "confidence": 1})
     free[0, 0] = False
-    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, free)
+    kept, counts = passed(Gates(min_confidence=0.9), teacher, student, mask, nobody, nobody, free)
     assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "confidence": 1})
-    kept, counts = passed(Gates(min_divergence=0.1), teacher, student, mask, nobody, free)
+    kept, counts = passed(Gates(min_divergence=0.1), teacher, student, mask, nobody, nobody, free)
     assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "divergence": 1})
-    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, torch.tensor([False, True]), free)
+    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, torch.tensor([False, True]), nobody, free)
     assert (kept.tolist(), counts) == ([[1, 1, 0], [0, 0, 0]], {**whole, "right": 1})
+    kept, counts = passed(Gates(skip_solved=True), teacher, student, mask, nobody, torch.tensor([True, False]), free)
+    assert (kept.tolist(), counts) == ([[0, 0, 0], [1, 1, 1]], {**whole, "solved": 1})
+
+
+def test_rounding_below_no_divergence_at_all_is_no_gate(case):
+    teacher = torch.tensor(case[0][:, :, :5], dtype=torch.float32)
+    student = teacher + 1e-4 * torch.arange(4)[:, None, None]  # the same distributions, in other last bits
+    mask, nobody = torch.ones(4, 6), torch.zeros(4, dtype=torch.bool)
+    kept, counts = passed(Gates(skip_right=True), teacher, student, mask, nobody, nobody, mask.bool())
+    assert kept.equal(mask)
+    assert counts["divergence"] == 0
+
+
+def test_the_teachers_likeliest_tokens_are_learned_whatever_the_student_thinks_likely(trainer_of):
+    """A right action that the student gives next to nothing: its tokens' logits rise."""
+    trainer = trainer_of(support="top", top_k=2)
+    student = torch.zeros(1, 1, 20).index_fill_(-1, torch.tensor([3, 4, 5]), 6.0).requires_grad_()
+    teacher = torch.zeros(1, 1, 20).index_fill_(-1, torch.tensor([17]), 12.0)
+    logits = DistillationLogits(
+        completion_ids=torch.tensor([[3]]), loss_mask=torch.ones(1, 1), student_logits=student, teacher_logits=teacher
+    )
+    nothing = torch.zeros(1, dtype=torch.bool)
+    inputs = {"old_per_token_logps": torch.zeros(1, 1), "right": nothing, "solved": nothing,
+              "allowed": torch.ones(1, 1, 20, dtype=torch.bool)}  # fmt: skip
+    trainer._compute_self_distillation_loss(trainer.model, inputs, logits).backward()
+    gradient = student.grad[0, 0]
+    assert gradient.argmin() == 17
+    assert gradient[17] < -0.9
+    assert gradient[16] == pytest.approx(gradient[18])
+    assert abs(gradient[16]) < 0.01
 
 
 def test_a_teacher_that_is_no_different_ends_the_training_before_it_begins(trainer_of, case):

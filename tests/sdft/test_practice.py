@@ -8,8 +8,11 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+from browser_env import EnvError
+from browser_env.env import AsyncBrowserEnv
 from sdft.adapter import save_adapter
 from sdft.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
+from sdft.rollouts import RolloutError, Rollouts
 from sdft.sft import collect, train_sft
 from sdft.train import train
 from tests.sdft.rows import copied
@@ -18,8 +21,8 @@ EASY = "MiniWoB/click-test-v0"
 """There is but one thing to click."""
 
 
-def random_lora(policy):
-    torch.manual_seed(3)
+def random_lora(policy, seed=3):
+    torch.manual_seed(seed)
     config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     return get_peft_model(copied(policy).model, config)
 
@@ -71,7 +74,7 @@ def test_what_the_run_trains_is_not_practised(settings, earlier):
 @pytest.mark.parametrize(
     ("about", "why", "warned"),
     [
-        ({}, "names no tasks that it has learned besides", False),
+        ({}, "names no tasks that it has learned besides", True),
         ({"learned": ["MiniWoB/click-link-v0", "MiniWoB/click-button-v0"]}, "besides this run's", False),
         ({"learned": ["Shop/buy-v0", "Browser-v0?goal=Go."]}, "None of the tasks .* can be judged here: Shop/buy-v0", True),
         ({"learned": ["MiniWoB/enter-text-v0"]}, "solved no episode", True),
@@ -116,7 +119,7 @@ def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, t
     assert 0 < apart[100.0] < 0.5 * apart[1e-6]
 
 
-def test_what_was_played_is_kept_for_a_run_that_goes_on(tiny_policy, settings, earlier, tmp_path, monkeypatch):
+def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tiny_policy, settings, earlier, tmp_path, monkeypatch):
     class Cut(Exception):
         pass
 
@@ -124,11 +127,71 @@ def test_what_was_played_is_kept_for_a_run_that_goes_on(tiny_policy, settings, e
         if step == 3:
             raise Cut
 
-    chosen = settings.model_copy(update={"start_from": earlier})
+    chosen = settings.model_copy(update={"start_from": earlier, "rollout_batch": 1, "snapshot_every": 2})
+    train(chosen, tmp_path / "whole", policy=copied(tiny_policy))
     with pytest.raises(Cut):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
     monkeypatch.setattr("sdft.practice.played", None)
     train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
-    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    whole, lines = (
+        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        for run in ("whole", "run")
+    )
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert [line["practice/divergence"] for line in lines] == [line["practice/divergence"] for line in whole]
     assert lines[2]["practice/divergence"] > 0
+    weights = [(tmp_path / run / "adapter/adapter_model.safetensors").read_bytes() for run in ("whole", "run")]
+    assert weights[0] == weights[1]
+    assert learned_tasks(tmp_path / "run/snapshots/step-2") == [EASY, *settings.tasks]
+
+
+def test_the_adapter_that_a_run_began_with_must_be_there_when_it_goes_on(tiny_policy, settings, earlier, tmp_path):
+    chosen = settings.model_copy(update={"start_from": earlier, "practice": 0.0, "steps": 2})
+    train(chosen, tmp_path / "run", policy=copied(tiny_policy))
+    save_adapter(random_lora(tiny_policy, seed=4), earlier, {})
+    with pytest.raises(ValueError, match=r"The adapter in .* is another than when the run in .* began"):
+        train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
+
+
+@pytest.mark.parametrize("working", [3, 5])
+def test_what_the_infrastructure_fails_is_not_the_adapters_failure(
+    tiny_policy, settings, earlier, monkeypatch, working
+):
+    original = AsyncBrowserEnv.reset
+
+    async def broken(self, *, seed=None, options=None):
+        if seed >= 50 + working:
+            raise EnvError("The browser went away.")
+        return await original(self, seed=seed, options=options)
+
+    monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
+    chosen = settings.model_copy(update={"start_from": earlier})
+    if working < 4:
+        with pytest.raises(
+            RolloutError, match=r"5 of 8 episodes to practise on could not be run \(The browser went away"
+        ):
+            played(chosen, tiny_policy)
+    else:
+        assert len(played(chosen, tiny_policy)) == 5
+
+
+def test_it_is_played_as_it_was_learned(tiny_policy, settings, earlier, monkeypatch):
+    seen = []
+
+    class Watched(Rollouts):
+        def __init__(self, *args, **options):
+            seen.append(options)
+            super().__init__(*args, **options)
+
+        def run(self, agent, jobs, **options):
+            seen.append({"actions": agent.actions, "tasks": {job.env_id for job in jobs}})
+            return super().run(agent, jobs, **options)
+
+    monkeypatch.setattr("sdft.practice.Rollouts", Watched)
+    own = {"max_episode_steps": 5, "actions": ["click", "press"], "first_episode_seed": 50}
+    says(earlier, learned=[EASY, "MiniWoB/enter-text-v0"], settings=own)
+    with pytest.warns(UserWarning, match="Not practised, since .* solved no episode of it: MiniWoB/enter-text-v0"):
+        played(settings.model_copy(update={"start_from": earlier, "rollout_batch": 1}), tiny_policy)
+    assert seen[0] == {"most": 1, "max_episode_steps": 5}
+    assert tuple(seen[1]["actions"]) == ("click", "press")
+    assert seen[1]["tasks"] == {EASY, "MiniWoB/enter-text-v0"}

@@ -10,9 +10,12 @@ from peft import get_peft_model_state_dict
 
 from agents.adapters.identity import WrongBase
 from agents.policies.transformers import TransformersPolicy
+from browser_env import EnvError
+from browser_env.env import AsyncBrowserEnv
 from sdft.acting import make_agent
 from sdft.adapter import trainable
 from sdft.jobs import training_jobs
+from sdft.rollouts import RolloutError
 from sdft.sft import Demonstrator, batches_of, collect, train_sft
 
 
@@ -164,3 +167,30 @@ def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, few, tmp
     tiny_policy.model.get_output_embeddings().weight.data += 1
     with pytest.raises(WrongBase):
         trainable(tiny_policy, tmp_path / "second" / "adapter")
+
+
+def test_what_the_environment_fails_is_counted_and_ends_it_when_nothing_else_comes(
+    tiny_policy, settings, tmp_path, monkeypatch
+):
+    original = AsyncBrowserEnv.reset
+
+    def from_seed(first):
+        async def broken(self, *, seed=None, options=None):
+            if seed >= first:
+                raise EnvError("The browser went away.")
+            return await original(self, seed=seed, options=options)
+
+        monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
+
+    from_seed(5)
+    with pytest.warns(UserWarning, match="2 of 12 episodes failed by the environment"):
+        assert collect(settings, tiny_policy, tmp_path / "rows.jsonl")["masked"] == 2
+    from_seed(1)
+    with pytest.raises(RolloutError, match=r"every episode of the last 3 batches \(The browser went away"):
+        collect(settings, tiny_policy, tmp_path / "none.jsonl")
+
+
+def test_what_sft_can_not_do_is_said_before_anything_is_collected(tiny_policy, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("sdft.sft.collect", None)
+    with pytest.raises(ValueError, match="lead is for SDFT only"):
+        train_sft(settings.model_copy(update={"lead": 0.5}), tmp_path / "run", policy=tiny_policy)
