@@ -23,6 +23,8 @@ from sdft.settings import CHANGEABLE, TrainSettings
 def alone_in(folder: Path) -> Iterator[None]:
     """Make the folder, and have no other training in it within this context; a kill ends that, too.
 
+    A folder in which nothing was written is gone in the end.
+
     Raises:
         ValueError: there is one.
     """
@@ -41,6 +43,8 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(here)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # if nothing came of it
 
 
 def going_on_from(folder: Path, *, resume: bool) -> int | None:

@@ -48,7 +48,7 @@ def test_a_killed_process_is_an_env_error_and_the_next_reset_works(env, victim, 
     else:
         process.kill()
         process.wait()
-    *_, truncated, info = env.step({"action": "wait", "ms": 10_000})
+    *_, truncated, info = env.step({"action": "wait", "ms": 2_000})
     assert (info["outcome"], truncated) == ("env_error", True)
     obs, info = env.reset(seed=0)
     assert info["outcome"] == "running"
