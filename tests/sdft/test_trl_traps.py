@@ -149,7 +149,8 @@ def test_a_process_that_learns_nothing_still_takes_part(
             student_logits=torch.randn(2, 3, 9, requires_grad=True), teacher_logits=torch.randn(2, 3, 9),
         )  # fmt: skip
         inputs = {
-            "old_per_token_logps": torch.zeros(2, 3), "right": torch.zeros(2, dtype=torch.bool),
+            "old_per_token_logps": torch.zeros(2, 3),
+            "right": torch.zeros(2, dtype=torch.bool), "solved": torch.zeros(2, dtype=torch.bool),
             "allowed": torch.ones(2, 3, 9, dtype=torch.bool),
         }  # fmt: skip
         loss_of(trainer.model, inputs, logits).backward()
