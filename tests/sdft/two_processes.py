@@ -20,7 +20,7 @@ from sdft.settings import TrainSettings
 SETTINGS = TrainSettings(
     tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=3, episodes_per_step=4, max_rows=4,
     max_episode_steps=1, lora_rank=4, learning_rate=5e-3, warmup_steps=0, checkpoint_every=2, teacher_rate=0.1,
-    rehearsal=0.1, snapshot_every=1,
+    rehearsal=0.1, snapshot_every=1, least_first_divergence=0.0,
 )  # fmt: skip
 
 

@@ -65,14 +65,14 @@ def test_samples_do_not_depend_on_scheduling(tiny_policy, settings, delay, seed)
     jobs = jobs_of(seed, 10 + seed)
     with Rollouts(1, most=1, max_episode_steps=2) as rollouts:
         alone = sampled(rollouts.run(agent, jobs, seed=seed))
-        other = sampled(rollouts.run(agent, jobs[:1], seed=seed + 100))
+        other = sampled(rollouts.run(agent, jobs, seed=seed + 100))
     ended = [0]
     delay(seed, lambda: ended[0] > 0)
     with Rollouts(3, most=1, max_episode_steps=2) as rollouts:
         found = rollouts.run(agent, jobs[::-1], seed=seed, progress=lambda count: ended.__setitem__(0, count))
         side_by_side = sampled(found)[::-1]
     assert alone == side_by_side  # to the last bit
-    assert other[0] != alone[0]
+    assert other != alone
     with Rollouts(4, max_episode_steps=2) as rollouts:
         together = sampled(rollouts.run(agent, jobs, seed=seed))
     for one, other in zip(alone, together, strict=True):  # batches change last bits only
