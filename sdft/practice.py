@@ -30,6 +30,7 @@ from sdft.processes import alone, check_alone, is_first
 from sdft.rollouts import Job, Rollouts
 from sdft.rollouts.generator import RolloutError
 from sdft.samples import choose, samples_of
+from sdft.scoring import plain_logits
 from sdft.settings import TrainSettings
 
 EPISODES = 64
@@ -37,6 +38,9 @@ EPISODES = 64
 
 ROWS = 64
 """Most steps of them that are practised on."""
+
+OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
+"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
 
 Row = tuple[list[int], list[int]]
 """Prompt and reply, in tokens."""
@@ -81,14 +85,9 @@ def _logprobs(model: Any, row: Row) -> torch.Tensor:
     """Return the log-probabilities (K, V) at a reply's tokens."""
     prompt, reply = row
     ids = torch.tensor([prompt + reply], device=model.get_input_embeddings().weight.device)
-    logits = model(
-        input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=len(reply) + 1
-    ).logits[0, -len(reply) - 1 : -1]
+    at = torch.arange(len(prompt) - 1, ids.size(1) - 1, device=ids.device)[None]
+    logits = plain_logits(model, ids, torch.ones_like(ids), at)[0]
     return torch.log_softmax(logits.float(), -1)
-
-
-OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
-"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
 
 
 class NothingToPractise(ValueError):
