@@ -56,7 +56,7 @@ def main(
     if report_only and saved_settings(out) is None:
         raise typer.BadParameter(f"There is no comparison in {out}.")
     if not all(number.isdecimal() for number in seeds.split(",")):
-        raise typer.BadParameter(f"--seeds are whole numbers with commas between, e.g. 0,1,2; not {seeds!r}.")
+        raise typer.BadParameter(f"--seeds are numbers from 0 on, with commas between, e.g. 0,1,2; not {seeds!r}.")
     numbers = [int(number) for number in seeds.split(",")]
     try:
         chosen = ways.read_arms(arms, changes)
@@ -81,7 +81,11 @@ def main(
         ) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    failed = [] if report_only else _run(Comparison(settings, out), chosen, numbers)
+    try:
+        failed = [] if report_only else _run(Comparison(settings, out), chosen, numbers)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. The same command goes on where it was.", err=True)
+        raise
     found = write_report(settings, out)
     print(json.dumps(found, indent=1)) if as_json else show(found)
     typer.echo(f"Report: {', '.join([str(out / 'report.md'), 'report.json', *found['curves']])}", err=True)

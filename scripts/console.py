@@ -50,6 +50,25 @@ def progress(title: str, total: int) -> Iterator[Update]:
         yield update
 
 
+@contextmanager
+def remarks(package: str) -> Iterator[None]:
+    """Within this context, what a package's loggers have to say is shown, warnings and what is under way."""
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+
+    logger, handler = logging.getLogger(package), Shown(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 def quiet_libraries() -> None:
     """Keep what model libraries say about themselves off the screen: progress bars, deprecations, experiments."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,23 @@ import gymnasium
 import typer
 
 from scripts.arguments import check_tasks, make_folder, more_settings, wrong_settings
-from scripts.console import console, progress, quiet_libraries
+from scripts.console import console, progress, quiet_libraries, remarks
+
+ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}
+"""Settings that `--set` does not change, and what does."""
+
+
+def _list_settings(wanted: bool) -> None:
+    """Print the settings with their defaults and what they mean, and end."""
+    if not wanted:
+        return
+    from sdft.settings import TrainSettings
+
+    for name, field in TrainSettings.model_fields.items():
+        if name not in ELSEWHERE:
+            print(f"{name} = {json.dumps(field.default, default=dict)}")
+            print(textwrap.indent(textwrap.fill(" ".join((field.description or "").split()), 110), "    "))
+    raise typer.Exit
 
 
 def main(
@@ -26,9 +43,14 @@ def main(
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
     steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 28,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Another setting, name=JSON value.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Another setting, name=JSON value; --settings lists them.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    list_settings: Annotated[
+        bool, typer.Option("--settings", is_eager=True, callback=_list_settings, help="List what --set can change.")
+    ] = False,
 ) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or what came of them."""
     quiet_libraries()
@@ -38,7 +60,7 @@ def main(
     from sdft.settings import TrainSettings
 
     more = more_settings(set_ or [])
-    for name, instead in {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}.items():
+    for name, instead in ELSEWHERE.items():
         if name in more:
             raise typer.BadParameter(f"--set {name}: give {instead} instead.")
     try:
@@ -52,27 +74,11 @@ def main(
     make_folder(out)
     from sdft.checkpoint_files import last_step
     from sdft.processes import is_first
-
-    last = last_step(out)
-    if resume and last is not None:
-        from sdft.run_folder import settle
-
-        try:
-            settle(settings, out, begun=True)
-        except ValueError as error:
-            console.print(str(error), style="red")
-            return 1
-    if resume and is_first():
-        console.print(
-            f"{out} holds no checkpoint yet: starting from the beginning."
-            if last is None
-            else f"Going on from step {last} of {steps}, by the last checkpoint in {out / 'checkpoints'}."
-        )
     from sdft.rollouts import RolloutError
     from sdft.train import train
 
     try:
-        with progress("Training", steps) as update:
+        with remarks("sdft"), progress("Training", steps) as update:
             summary = train(
                 settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.adapters.identity import check_base, write_about
-from sdft.checkpoint_files import UNFINISHED, discard, publish
+from sdft.checkpoint_files import UNFINISHED, discard, publish, room_in
 from sdft.loading import lora_config
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     made = folder.with_name(f"{folder.name}.{UNFINISHED}")
     discard(made)
     made.mkdir(parents=True)
-    model.save_pretrained(str(made), selected_adapters=[STUDENT])
-    (made / "README.md").unlink(missing_ok=True)  # PEFT's form of a model card, not filled in
-    write_about(made, about)
+    with room_in(made):
+        model.save_pretrained(str(made), selected_adapters=[STUDENT])
+        (made / "README.md").unlink(missing_ok=True)  # PEFT's form of a model card, not filled in
+        write_about(made, about)
     publish(made, folder)
     return folder
 

@@ -1,23 +1,31 @@
 """Checkpoint folders that are whole or not there: written under another name, then renamed; the old ones removed.
 
-A process can be killed at any moment. What it was writing then is left under `UNFINISHED` and never read.
+A process can be killed at any moment. What it was writing then is left under `UNFINISHED` and never read. What has
+happened to a checkpoint since it was written shows in the hashes that are written with it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import json
 import os
 import re
 import shutil
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
+HASHES = "hashes.json"
+"""Name of the file in a checkpoint that holds the SHA-256 of the others."""
 UNFINISHED = "unfinished"
 """Name of the folder in which a checkpoint is made, or removed."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_LEAST_ROOM = 2**20
+"""Bytes; a writer that fails for want of room leaves less."""
 _NAME = re.compile(r"^checkpoint-(\d+)$")
 
 
@@ -53,18 +61,47 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
     Raises:
         ValueError: it is damaged.
     """
-    for path in sorted(folder.rglob("*")):
-        try:
-            if path.suffix == ".safetensors":
-                with safe_open(path, framework="numpy"):
-                    pass
-            elif path.suffix == ".json":
-                json.loads(path.read_text(encoding="utf8"))
-            elif path.suffix in (".pt", ".pth") and not zipfile.is_zipfile(path):
-                raise ValueError("its end is missing")
-        except (ValueError, SafetensorError, OSError) as error:
-            instead = f"step {max(before)}" if before else "the beginning"
-            raise ValueError(f"{path} is damaged ({error}). Remove {folder} to go on from {instead}.") from None
+    instead = f"Remove {folder} to go on from {f'step {max(before)}' if before else 'the beginning'}."
+    try:
+        known: dict[str, str] = json.loads((folder / HASHES).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        raise ValueError(f"{folder / HASHES} is missing or damaged. {instead}") from None
+    for name, expected in known.items():
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing. {instead}")
+        if _hash(path) != expected:
+            raise ValueError(f"{path} is damaged: its content is not what was written. {instead}")
+
+
+def note_hashes(folder: Path) -> None:
+    """Write down the hashes of a checkpoint's files, beside them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    hashes = {path.relative_to(folder).as_posix(): _hash(path) for path in files}
+    (folder / HASHES).write_text(json.dumps(hashes, indent=1), encoding="utf8")
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def room_in(folder: Path) -> Iterator[None]:
+    """Within this context, what can't be written because the disk of `folder` is full is told as that.
+
+    Raises:
+        OSError: it is.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch's and safetensors' writers have their own
+        if getattr(error, "errno", None) not in _FULL and shutil.disk_usage(folder).free >= _LEAST_ROOM:
+            raise
+        raise OSError(
+            f"There is no room left for {folder}. What stands there is whole: make room, then the same command with "
+            "--resume (resume=True) goes on from the last checkpoint."
+        ) from error
 
 
 def publish(made: Path, target: Path) -> None:

@@ -10,7 +10,16 @@ import torch
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from sdft.checkpoint_files import UNFINISHED, checkpoint, discard, forget_old, publish, trainer_state
+from sdft.checkpoint_files import (
+    UNFINISHED,
+    checkpoint,
+    discard,
+    forget_old,
+    note_hashes,
+    publish,
+    room_in,
+    trainer_state,
+)
 from sdft.heldout import Evaluation, better, evaluate_heldout, fault
 from sdft.settings import TrainSettings
 from sdft.teacher import STUDENT, activate
@@ -38,12 +47,15 @@ class WholeCheckpoints(Trainer):
         self.accelerator.wait_for_everyone()
         self._saving_to = made
         try:
-            super()._save_checkpoint(model, trial)
+            with room_in(folder):
+                super()._save_checkpoint(model, trial)
         finally:
             self._saving_to = None
         self.accelerator.wait_for_everyone()
         if self.is_world_process_zero():
             step = self.state.global_step
+            with room_in(folder):
+                note_hashes(checkpoint(made, step))
             publish(checkpoint(made, step), checkpoint(folder, step))
             made.rmdir()
             forget_old(folder, self.args.save_total_limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from sdft.settings import TrainSettings
 
 if TYPE_CHECKING:
     from agents.policies.transformers import TransformersPolicy
+
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -54,6 +57,7 @@ def generating(
         call_timeout=layout.call_timeout,
         patience=layout.patience,
     )
+    log.info("Starting %d browser and %d policy workers.", layout.browser_workers, layout.policy_workers)
     with connected(), RayGenerator(setup, model, layout, ahead=settings.ahead) as generator:
         yield generator
 

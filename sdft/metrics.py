@@ -21,6 +21,7 @@ from transformers import TrainerCallback
 
 from browser_env.episode import write_atomically
 from envs_registry import is_open
+from sdft.checkpoint_files import room_in
 from sdft.processes import is_first
 from sdft.rollouts import Result
 from sdft.samples import Sample, own_doing
@@ -97,7 +98,8 @@ class MetricsLog(TrainerCallback):
         self._known = {column for line in kept for column in line}
         if kept:
             self.seconds = dict(kept[-1]["seconds"])
-        self._start = time.time() - self.seconds.pop("total", 0.0)
+        self._made = time.time()
+        self._start = self._made - self.seconds.pop("total", 0.0)
 
     def has(self, column: str) -> bool:
         """Was there such a column in what an earlier start wrote, up to where the run goes on from?"""
@@ -106,6 +108,11 @@ class MetricsLog(TrainerCallback):
     def remark(self, column: str, text: str) -> None:
         """Put words into the next line."""
         self._remarks[column] = text
+
+    def prepared(self) -> None:
+        """Count the time until now as that of preparing; called when training begins or goes on."""
+        spent = time.time() - self._made
+        self.seconds["prepare"] = self.seconds.get("prepare", 0.0) + spent
 
     def all_seconds(self, digits: int) -> dict[str, float]:
         """Return the wall-clock of all starts, by what it went into and in `total`."""
@@ -118,7 +125,7 @@ class MetricsLog(TrainerCallback):
             return
         line = {"step": state.global_step, **_nested(logs), **self._remarks, "seconds": self.all_seconds(2)}
         self._remarks = {}
-        with self.path.open("a", encoding="utf8") as file:
+        with room_in(self.path.parent), self.path.open("a", encoding="utf8") as file:
             file.write(json.dumps(line) + "\n")
         if self._progress and "loss" in logs:
             self._progress(state.global_step, logs)

@@ -8,7 +8,7 @@ knew (`sdft.rehearsal`), from the model's own episodes, without any data of the 
 from __future__ import annotations
 
 import json
-import warnings
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ from sdft.rollouts.generator import RolloutError
 from sdft.samples import choose, samples_of
 from sdft.scoring import plain_logits
 from sdft.settings import TrainSettings
+
+log = logging.getLogger(__name__)
 
 EPISODES = 64
 """Episodes that are played before the first step."""
@@ -132,12 +134,18 @@ def practice_of(
                 raise
             known = learned_tasks(settings.start_from)
             if not known or tasks_before(settings):
-                warnings.warn(f"{error} What it has learned may be forgotten.", stacklevel=2)
+                log.warning("%s What it has learned may be forgotten.", error)
             rows = []
         if is_first():
             write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
     weight = 1.0 if settings.practice is None else settings.practice
     return Practice(model, rows, settings.practice_rows, settings.seed, weight) if rows else None
+
+
+def _told(ended: int) -> None:
+    """Say every quarter how many episodes have ended."""
+    if ended % (EPISODES // 4) == 0:
+        log.info("Practice: %d of %d episodes.", ended, EPISODES)
 
 
 def learned_tasks(adapter: Path) -> list[str]:
@@ -174,8 +182,9 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
     first = known.get("first_episode_seed", 0)
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
     agent = make_agent(policy, own, sampling=False)
+    log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
     with Rollouts(settings.rollout_contexts, most=settings.rollout_batch, max_episode_steps=longest) as rollouts:
-        results = rollouts.run(agent, jobs)
+        results = rollouts.run(agent, jobs, progress=_told)
     failed = [result for result in results if result.masked]
     if len(failed) > len(results) / 2:
         raise RolloutError(
@@ -187,5 +196,5 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
     if not rows:
         raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")
     if left := [task for task in tasks if task not in {row.env_id for row in rows}]:
-        warnings.warn(f"Not practised, since {of} solved no episode of it: {', '.join(left)}.", stacklevel=2)
+        log.warning("Not practised, since %s solved no episode of it: %s.", of, ", ".join(left))
     return [(row.prompt_ids, row.completion_ids) for row in rows]

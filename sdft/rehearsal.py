@@ -8,6 +8,7 @@ so pseudo-patterns; Li and Hoiem 2016, arXiv 1606.09282, use a model's own outpu
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from agents.policies.transformers import TransformersPolicy
 from browser_env.episode import write_atomically
 from sdft.processes import is_first
 from sdft.settings import TrainSettings
+
+log = logging.getLogger(__name__)
 
 ROWS = 64
 """Texts that are written before the first step."""
@@ -74,6 +77,7 @@ def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Pa
     if begun and path.exists():
         texts = torch.tensor(json.loads(path.read_text(encoding="utf8")))
     else:
+        log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", ROWS, LENGTH)
         texts = own_texts(policy, settings.seed)
         if is_first():
             write_atomically(path, json.dumps(texts.tolist()))

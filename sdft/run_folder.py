@@ -6,17 +6,20 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agents.adapters.identity import PEFT_WEIGHTS, AdapterError, read_json
+from agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_folder, read_json
 from browser_env.episode import write_atomically
 from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from sdft.contexts.recording import fingerprint, load_recordings
 from sdft.processes import is_first
 from sdft.settings import CHANGEABLE, TrainSettings
+
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -61,16 +64,22 @@ def going_on_from(folder: Path, *, resume: bool) -> int | None:
         check_whole(checkpoint(folder / "checkpoints", last), steps_saved(folder / "checkpoints")[:-1])
     if not resume and (last is not None or (folder / "adapter").exists()):
         raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+    if resume and last is None:
+        log.info("%s holds no checkpoint yet: starting from the beginning.", folder)
     return last
+
+
+_NOTES = (".log", ".txt", ".out", ".err")
+"""Files that may be in a run's folder before it begins, such as what is written of its output."""
 
 
 def _something_else(folder: Path) -> str:
     """Name what is in a folder that no training run has put there; empty if there is nothing."""
-    for name in ("episode.json", "stages", "report.json"):
-        if (folder / name).exists():
-            return name
     path = folder / "settings.json"
-    return path.name if path.exists() and not _read(path).keys() >= {"tasks", "steps", "lora_rank"} else ""
+    if path.exists():
+        return "" if _read(path).keys() >= {"tasks", "steps", "lora_rank"} else path.name
+    others = (path.name for path in folder.iterdir() if not path.name.startswith(".") and path.suffix not in _NOTES)
+    return min(others, default="")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -90,9 +99,11 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
 
     Raises:
         ValueError: they are others.
+        FileNotFoundError, agents.models.ModelError: there is no adapter in `start_from`, or a damaged one.
     """
     if not is_first():
         return
+    check_folder(settings.start_from)
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from sdft.rehearsal import Rehearsal, rehearsal_of
 from sdft.run_folder import alone_in, going_on_from, settle
 from sdft.settings import SDFT_ONLY, TrainSettings
 from sdft.teacher import STUDENT, activate
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -66,6 +69,7 @@ class Run:
 
     def go_on(self, trainer: Any) -> None:
         """Train, from the beginning or from the checkpoint; a run whose time was up before that has ended there."""
+        self.log.prepared()
         if self.last is None:
             trainer.train()
             return
@@ -96,6 +100,8 @@ def prepare(
     settings: TrainSettings, folder: Path, policy: TransformersPolicy, last: int | None, progress: Progress | None
 ) -> Run:
     """Make everything ready for a run in a folder that may hold it, from step `last` on if that is given."""
+    if last is not None:
+        _log.info("Going on from step %d of %d, by the last checkpoint in %s.", last, settings.steps, folder)
     base = identity(policy.name, policy.source, policy.model)
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     clock = Clock(log, settings.minutes)

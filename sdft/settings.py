@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from agents.constraint import check_kinds
 from agents.llm_agent import Vision
 from agents.prompt import DEMONSTRATION, Sight, check_wording
 from agents.vision import MAX_IMAGE_SIDE
@@ -32,7 +33,7 @@ def overlap(one: range, other: range) -> bool:
 class TrainSettings(BaseModel):
     """What a training run does. Frozen, and saved beside the adapter."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
@@ -149,14 +150,15 @@ class TrainSettings(BaseModel):
     """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
     there is nothing to teach."""
     skip_tokens: int = Field(default=0, ge=0)
-    """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; an action has 5."""
+    """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; a click has 5 in
+    all."""
     temperature: float = Field(default=1.0, gt=0)
     """At which the student samples its actions in training."""
     max_new_tokens: int = Field(default=48, ge=1)
     """Most tokens of an action."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
-    actions: tuple[str, ...] = ("click", "fill", "select")
+    actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Optimizer steps between checkpoints."""
@@ -248,6 +250,11 @@ class TrainSettings(BaseModel):
             raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
             raise ValueError(f"{', '.join(twice)}: named twice")
+        if self.skip_tokens >= self.max_new_tokens:
+            raise ValueError(
+                f"skip_tokens={self.skip_tokens} leaves nothing of actions of at most {self.max_new_tokens} tokens "
+                "(max_new_tokens)"
+            )
         return self
 
     @field_validator("teacher_wording")

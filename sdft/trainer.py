@@ -20,8 +20,9 @@ What differs from TRL's trainer, and why:
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal
@@ -44,7 +45,7 @@ from sdft.images import Seen, model_inputs
 from sdft.metrics import batch_figures, memory_figures
 from sdft.processes import check_sharding, whole
 from sdft.remembering import Remembering
-from sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
+from sdft.rollouts import Generator, Job, LocalGenerator, Result, Rollouts
 from sdft.rollouts.models import reuse
 from sdft.rollouts.pipeline import Pipeline, figures
 from sdft.samples import choose, collate, idle, samples_of
@@ -76,6 +77,44 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
 """Contexts in which a model is its teacher, by `teacher_model_kind`."""
 
 AgentOf = Callable[[TransformersPolicy], LLMAgent]
+
+
+@contextlib.contextmanager
+def _without_remark() -> Iterator[None]:
+    """Within this context TRL does not warn of a model that has an adapter: its teacher would be unclear, not ours."""
+
+    def kept(record: logging.LogRecord) -> bool:
+        return "already contains a PEFT adapter" not in record.getMessage()
+
+    logger = logging.getLogger(SDFTTrainer.__module__)
+    logger.addFilter(kept)
+    try:
+        yield
+    finally:
+        logger.removeFilter(kept)
+
+
+def _why_untold(results: Sequence[Result]) -> str:
+    """Say why nothing was told about a batch."""
+    sampled = any(step.decision.completion.token_ids for result in results for step in result.steps)
+    if not sampled and any(result.led for result in results):
+        return "the oracle took every step of every episode, and the student none. Set `lead` lower."
+    return (
+        "nothing could be told about any step. The right actions may be of kinds that the student is not offered "
+        '(--set \'actions=["click","fill","select","press"]\' offers more), or about elements that it is not shown '
+        "(max_prompt_tokens)."
+    )
+
+
+def _why_left_out(left_out: Mapping[str, int], *, any_before: bool) -> str:
+    """Say why nothing of a batch was left to learn from, about which something was told."""
+    if not any_before:
+        return "no action has more tokens than are skipped. Set `skip_tokens` lower."
+    counts = ", ".join(f"{name} {count}" for name, count in left_out.items() if count)
+    return (
+        f"the gates left out all of it (rows, for confidence tokens: {counts}). The student may do the tasks already; "
+        "or set skip_right, skip_solved, min_divergence or min_confidence lower or off."
+    )
 
 
 class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
@@ -136,7 +175,8 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         self._gates = gates
         self._least_first_divergence = least_first_divergence
         """None once teacher and student have been compared."""
-        super().__init__(args=args, **options)
+        with _without_remark():
+            super().__init__(args=args, **options)
         self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
         self.agent = agent_of(self.policy)
@@ -147,8 +187,10 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
             jobs_of=self._jobs_of,
             seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
-        self._untold = None if least_first_divergence is None or self._lessons.come_later else 0
-        """Batches so far about which nothing was told; None once something was, or where that is to be expected."""
+        self._idle = None if least_first_divergence is None or self._lessons.come_later else 0
+        """Batches so far that taught nothing; None once one has, or where that is to be expected."""
+        self._told = False
+        """Was anything told about the current batch, in any process?"""
         self.add_callback(LeaveAlone(self))
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
@@ -183,8 +225,9 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         samples = samples_of(
             results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
         )
-        if heard:
-            self._count_untold(len(samples))
+        self._told = self.over_all(len(samples)) > 0
+        if heard and not self._told:
+            self._count_idle(_why_untold(results))
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         weighed = self.args.distillation_is_clip is not None
@@ -213,24 +256,17 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
         return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
 
-    def _count_untold(self, told: int) -> None:
-        """Count the batches at a run's beginning about which nobody could tell anything.
+    def _count_idle(self, why: str) -> None:
+        """Count the batches at a run's beginning that taught nothing.
 
         Raises:
             NothingToTeach: there are too many of them.
         """
-        if self._untold is None:
+        if self._idle is None:
             return
-        if self.over_all(told):
-            self._untold = None
-            return
-        self._untold += 1
-        if self._untold == min(MOST_FAILED, self.state.max_steps):
-            raise NothingToTeach(
-                f"Nothing could be told about any step of the first {self._untold} batches. The right actions may be "
-                'of kinds that the student is not offered (--set \'actions=["click","fill","select","press"]\' '
-                "offers more), or about elements that it is not shown (max_prompt_tokens)."
-            )
+        self._idle += 1
+        if self._idle == min(MOST_FAILED, self.state.max_steps):
+            raise NothingToTeach(f"The first {self._idle} batches taught nothing. Of the last: {why}")
 
     def _jobs_of(self, number: int) -> list[Job]:
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""
@@ -324,6 +360,10 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         for name, count in left_out.items():
             self._metrics["train"][f"gate/{name}"].append(count)
         self.learned = self.over_all(bool(mask.any())) > 0
+        if self.learned:
+            self._idle = None
+        elif self._told:
+            self._count_idle(_why_left_out(left_out, any_before=bool(logits.loss_mask.any())))
         if not mask.any():
             # TRL would leave out a figure that the other processes wait for.
             self._log_self_distillation_metric("train", self.over_all(0.0))

@@ -83,3 +83,13 @@ def test_wrong_arguments_are_explained(arguments, says):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code != 0
     assert says in " ".join(result.output.replace("│", " ").split())
+
+
+def test_settings_are_listed_with_what_they_mean():
+    listed = CliRunner().invoke(app, ["train", "--settings"])
+    assert listed.exit_code == 0
+    assert "\nlearning_rate = 0.001\n    Peak learning rate of AdamW" in listed.stdout
+    assert "\ntasks = " not in listed.stdout
+    names = [line.split(" = ")[0] for line in listed.stdout.splitlines() if not line.startswith(" ")]
+    texts = [line for line in listed.stdout.splitlines() if line.startswith("    ")]
+    assert len(texts) >= len(names) > 50

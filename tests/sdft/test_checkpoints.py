@@ -1,7 +1,9 @@
 """The best state of a run is kept, a fall is undone, and a run that is killed ends as an unbroken one."""
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,17 @@ from agents.adapters.identity import read_about
 from agents.policies.transformers import TransformersPolicy
 from browser_env import EnvError
 from browser_env.env import AsyncBrowserEnv
-from sdft.checkpoint_files import check_whole, checkpoint, discard, forget_old, last_step, publish, steps_saved
+from sdft.checkpoint_files import (
+    check_whole,
+    checkpoint,
+    discard,
+    forget_old,
+    last_step,
+    note_hashes,
+    publish,
+    room_in,
+    steps_saved,
+)
 from sdft.heldout import Evaluation, better, fault
 from sdft.retention import general_text
 from sdft.run_folder import alone_in
@@ -104,24 +116,47 @@ def test_a_folder_has_its_name_only_when_it_is_complete(tmp_path):
     assert last_step(tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("adapter_model.safetensors", b"\x08\x00"), ("trainer_state.json", b'{"epoch'), ("optimizer.pt", b"PK\x03\x04")],
-)
-def test_a_checkpoint_that_is_damaged_is_named(tmp_path, name, content):
+def test_a_checkpoint_that_is_damaged_is_named(tmp_path):
     folder = checkpoint(tmp_path, 4)
-    folder_with(folder, **{"other.json": "{}"})
+    folder_with(folder / "teacher", weights="0123")
+    (folder / "optimizer.pt").write_text("4567")
+    note_hashes(folder)
     check_whole(folder, [2])
-    (folder / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"checkpoint-4/{name} is damaged .* Remove .*-4 to go on from step 2\."):
+    (folder / "teacher" / "weights").write_text("0023")
+    with pytest.raises(
+        ValueError, match=r"checkpoint-4/teacher/weights is damaged: .* Remove .*-4 to go on from step 2"
+    ):
         check_whole(folder, [2])
-    with pytest.raises(ValueError, match="to go on from the beginning"):
+    (folder / "teacher" / "weights").write_text("0123")
+    (folder / "optimizer.pt").unlink()
+    with pytest.raises(ValueError, match=r"optimizer\.pt is missing\. Remove .*-4 to go on from the beginning"):
         check_whole(folder, [])
+    (folder / "hashes.json").write_text("{")
+    with pytest.raises(ValueError, match=r"hashes\.json is missing or damaged"):
+        check_whole(folder, [])
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("file write failed")])
+def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch, error):
+    with pytest.raises(type(error)) as other, room_in(tmp_path):
+        raise type(error)("something else")
+    assert "no room" not in str(other.value)
+    if isinstance(error, RuntimeError):  # torch does not say why
+        usage = shutil.disk_usage(tmp_path)
+        monkeypatch.setattr("sdft.checkpoint_files.shutil.disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(OSError, match=r"There is no room left for .* --resume"), room_in(tmp_path):
+        raise error
 
 
 @pytest.mark.parametrize(
     "there",
-    [{"settings.json": '{"training": {}}'}, {"episode.json": "{}"}, {"report.json": "{}", "settings.json": "{}"}],
+    [
+        {"settings.json": '{"training": {}}'},
+        {"episode.json": "{}"},
+        {"report.json": "{}", "settings.json": "{}"},
+        {"adapter_config.json": "{}"},
+        {"training.log": "", "guide.md": "# Guide"},
+    ],
 )
 def test_a_folder_of_something_else_is_left_alone(tiny_policy, settings, tmp_path, there):
     run = folder_with(tmp_path / "run", **there)
@@ -274,7 +309,7 @@ def test_what_the_infrastructure_fails_in_an_evaluation_undoes_nothing(watched, 
 
 
 def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
-    folder_with(tmp_path / "checkpoints" / "checkpoint-2")
+    note_hashes(folder_with(tmp_path / "checkpoints" / "checkpoint-2"))
     (tmp_path / "settings.json").write_text(settings.model_dump_json())
     with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
         train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from agents.adapters.tensors import DamagedFile
 from envs_registry import open_id
 from sdft.acting import make_agent
 from sdft.contexts.feedback import Feedback
@@ -14,6 +15,7 @@ from sdft.contexts.lessons import Lessons
 from sdft.jobs import training_jobs
 from sdft.rollouts import Job, Result, Rollouts
 from sdft.samples import Sample, choose, collate, samples_of
+from sdft.settings import TrainSettings
 from sdft.train import train
 from sdft.trainer import NothingToTeach
 
@@ -302,6 +304,60 @@ def test_an_oracle_is_silent_about_what_the_student_cannot_do(tiny_policy, setti
         train(chosen, tmp_path / "run", policy=tiny_policy)
     rows = [json.loads(line)["rows"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"min_divergence": 100.0}, r"gates left out all of it \(rows, for confidence tokens: divergence \d+\)"),
+        ({"skip_tokens": 15}, "no action has more tokens than are skipped"),
+        ({"lead": 0.999}, "the oracle took every step"),
+    ],
+)
+def test_settings_by_which_nothing_can_be_learned_end_a_run(tiny_policy, settings, tmp_path, changes, why):
+    chosen = settings.model_copy(update={"steps": 2, "max_new_tokens": 16, **changes})
+    with pytest.raises(NothingToTeach, match=rf"The first 2 batches taught nothing. Of the last: .*{why}"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run/adapter").exists()
+
+
+def test_gates_may_leave_out_batches_once_something_was_learned(tiny_policy, settings, tmp_path):
+    """The student may do its tasks by then."""
+    learned = iter([True, False, False, False])
+
+    def passed(gates, teacher, student, mask, *others):
+        kept = mask if next(learned) else torch.zeros_like(mask)
+        return kept, {"divergence": int((mask - kept).any(-1).sum())}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sdft.trainer.passed", passed)
+        train(settings, tmp_path / "run", policy=tiny_policy)
+    assert (tmp_path / "run/adapter").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"actions": ["clik"]}, "Unknown actions"),
+        ({"skip_tokens": 48}, "leaves nothing of actions of at most 48 tokens"),
+        ({"temperature": float("inf")}, "finite"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused(settings, changes, why):
+    with pytest.raises(ValueError, match=why):
+        TrainSettings.model_validate({**settings.model_dump(), "max_new_tokens": 48, **changes})
+
+
+def test_a_damaged_adapter_to_go_on_from_is_told_before_anything_is_written(tiny_policy, settings, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/adapter_config.json").write_text("{}")
+    (tmp_path / "a/adapter_model.safetensors").write_bytes(b"\x08\x00\x00")
+    chosen = settings.model_copy(update={"start_from": tmp_path / "a"})
+    with pytest.raises(DamagedFile, match="is cut off"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    with pytest.raises(FileNotFoundError, match="There is no LoRA adapter at"):
+        train(settings.model_copy(update={"start_from": tmp_path / "b"}), tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
