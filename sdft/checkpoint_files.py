@@ -25,7 +25,7 @@ UNFINISHED = "unfinished"
 """Name of the folder in which a checkpoint is made, or removed."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LEAST_ROOM = 2**20
-"""Bytes; a writer that fails for want of room leaves less."""
+"""Bytes; what torch's writer leaves when it fails for want of room is less."""
 _NAME = re.compile(r"^checkpoint-(\d+)$")
 
 
@@ -86,6 +86,12 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _is_full(folder: Path, error: Exception) -> bool:
+    """Is a disk without room why writing failed? safetensors says so and removes its file, torch leaves what it had."""
+    told = getattr(error, "errno", None) in _FULL or any(f"(os error {number})" in str(error) for number in _FULL)
+    return told or shutil.disk_usage(folder).free < _LEAST_ROOM
+
+
 @contextlib.contextmanager
 def room_in(folder: Path) -> Iterator[None]:
     """Within this context, what can't be written because the disk of `folder` is full is told as that.
@@ -96,7 +102,7 @@ def room_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:  # torch's and safetensors' writers have their own
-        if getattr(error, "errno", None) not in _FULL and shutil.disk_usage(folder).free >= _LEAST_ROOM:
+        if not _is_full(folder, error):
             raise
         raise OSError(
             f"There is no room left for {folder}. What stands there is whole: make room, then the same command with "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from agents.adapters.identity import read_about
@@ -136,7 +137,14 @@ def test_a_checkpoint_that_is_damaged_is_named(tmp_path):
         check_whole(folder, [])
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("file write failed")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        RuntimeError("file write failed"),
+    ],
+)
 def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch, error):
     with pytest.raises(type(error)) as other, room_in(tmp_path):
         raise type(error)("something else")
