@@ -82,7 +82,12 @@ def right_angle(obs: Observation) -> Action | None:
     end, vertex = (black[0].x, black[0].y), (blue[0].x, blue[0].y)
     along = math.atan2(end[1] - vertex[1], end[0] - vertex[0])
     pixels = pixels_along(vertex, (along + math.pi / 2, along - math.pi / 2))
-    best = min(pixels, key=lambda pixel: round(abs(angle(end, vertex, pixel) - 90), 1), default=None)
+
+    def off(pixel: Point) -> float:
+        """Degrees from a right angle, and what half a pixel more would add: the page knows the points more exactly."""
+        return abs(angle(end, vertex, pixel) - 90) + math.degrees(0.5 / math.dist(vertex, pixel))
+
+    best = min(pixels, key=off, default=None)
     what = f"a right angle to the line from {vertex[0]:g},{vertex[1]:g} to {end[0]:g},{end[1]:g}"
     return put_dot(obs, best, blue[1:], what) if best else None
 
