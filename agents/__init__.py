@@ -13,12 +13,13 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from agents.agent import Act, Agent, Privileged
-from agents.policy import Completion, Message, Policy, PolicyError
-from browser_env.classes import load_class
+from selfsurf import alias
+from selfsurf.agents.agent import Act, Agent, Privileged
+from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
+from selfsurf.browser_env.classes import load_class
 
 if TYPE_CHECKING:
-    from agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
+    from selfsurf.agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
 
 __all__ = [
     "BACKENDS",
@@ -51,11 +52,13 @@ class Backend:
 
 BACKENDS: dict[str, Backend] = {
     "transformers": Backend(
-        "agents.policies.transformers:TransformersPolicy", ("torch", "transformers", "llguidance"), "train"
+        "selfsurf.agents.policies.transformers.policy:TransformersPolicy",
+        ("torch", "transformers", "llguidance"),
+        "train",
     ),
-    "openai": Backend("agents.policies.openai:OpenAIPolicy", ("openai",), "openai"),
-    "tensorrt": Backend("agents.policies.tensorrt:TensorRTPolicy", ("tensorrt_llm",)),
-    "mlx": Backend("agents.policies.mlx:MLXPolicy", ("mlx", "mlx_lm", "mlx_vlm", "llguidance"), "mlx"),
+    "openai": Backend("selfsurf.agents.policies.openai.policy:OpenAIPolicy", ("openai",), "openai"),
+    "tensorrt": Backend("selfsurf.agents.policies.tensorrt.policy:TensorRTPolicy", ("tensorrt_llm",)),
+    "mlx": Backend("selfsurf.agents.policies.mlx.policy:MLXPolicy", ("mlx", "mlx_lm", "mlx_vlm", "llguidance"), "mlx"),
 }
 """Language models by name. One more is one line here, or none at all: `make("module:Class")`."""
 
@@ -76,7 +79,7 @@ def make(name: str, **options: Any) -> Agent:
     """
     if name in _SIMPLE:
         return _SIMPLE[name](**options)
-    from agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm_agent import LLMAgent
 
     kind = policy_class(name)
     own = signature(kind).parameters
@@ -111,11 +114,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: there is no agent of that name.
         ImportError: a package that it needs is not installed.
     """
-    from agents.options import checked
+    from selfsurf.agents.options import checked
 
     if name in _SIMPLE:
         return checked(name, (_SIMPLE[name],), options)
-    from agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm_agent import LLMAgent
 
     return checked(name, (policy_class(name), LLMAgent), options)
 
@@ -126,21 +129,23 @@ def names() -> tuple[str, ...]:
 
 
 def _scripted(actions: Sequence[Any]) -> ScriptedAgent:
-    from agents.scripted import ScriptedAgent
+    from selfsurf.agents.scripted import ScriptedAgent
 
     return ScriptedAgent(actions)
 
 
 def _random(seed: int = 0) -> RandomAgent:
-    from agents.scripted import RandomAgent
+    from selfsurf.agents.scripted import RandomAgent
 
     return RandomAgent(seed)
 
 
 def _oracle(privileged: Callable[[int], Privileged | None]) -> OracleAgent:
-    from agents.scripted import OracleAgent
+    from selfsurf.agents.scripted import OracleAgent
 
     return OracleAgent(privileged)
 
 
 _SIMPLE: dict[str, Callable[..., Agent]] = {"scripted": _scripted, "random": _random, "oracle": _oracle}
+
+alias(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
-from browser_env.actions import Action
-from browser_env.observation import Observation
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Observation
 
 Act: TypeAlias = Action | str
 """What `act` returns. A str is a reply that could not be read as an action: the environment answers it with an

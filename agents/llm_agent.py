@@ -8,21 +8,21 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator
 
-from agents import guards as guarding
-from agents.agent import Act, Privileged
-from agents.compact import compact
-from agents.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
-from agents.examples import Example
-from agents.options import Amount, Count
-from agents.outlines import Outlines
-from agents.page import label
-from agents.parse import How, Parsed, parse
-from agents.policy import Completion, Conversation, Message, Policy
-from agents.prompt import build, with_demonstration
-from agents.schema import action_schema
-from agents.vision import MAX_IMAGE_SIDE, Picture, picture
-from browser_env.actions import Action
-from browser_env.observation import Observation
+from selfsurf.agents import guards as guarding
+from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.options import Amount, Count
+from selfsurf.agents.policy import Completion, Conversation, Message, Policy
+from selfsurf.agents.prompt.examples import Example
+from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.prompt.page import label
+from selfsurf.agents.prompt.prompt import build, with_demonstration
+from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
+from selfsurf.agents.reply.compact import compact
+from selfsurf.agents.reply.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
+from selfsurf.agents.reply.parse import How, Parsed, parse
+from selfsurf.agents.reply.schema import action_schema
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Observation
 
 SMALL = 3_000_000_000
 """Models with fewer weights are constrained by default: they rarely keep a format by themselves."""
@@ -184,7 +184,7 @@ class LLMAgent:
             The actions; how each came about is in `decisions`, in the same order.
 
         Raises:
-            agents.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
+            agents.prompt.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
             ValueError: slots and observations don't match; a screenshot was asked for and is not there; or the
                 observation tells only what changed, and what was there before was not seen.
         """

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.agent import Act, Privileged
-from agents.constraint import is_editable
-from browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
-from browser_env.observation import Observation
+from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.reply.constraint import is_editable
+from selfsurf.browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
+from selfsurf.browser_env.observation import Observation
 
 
 class _PerSlot:

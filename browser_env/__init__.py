@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from browser_env.actions import Action, parse_action
-from browser_env.env import AsyncBrowserEnv, BrowserEnv
-from browser_env.errors import ActionError, BrowserNotFound, EnvError
-from browser_env.observation import Element, Observation
-from browser_env.outcome import Outcome
-from browser_env.runtime import shutdown
-from browser_env.safety import Risk, Safety, Secret
-from browser_env.session_options import SessionOptions
-from browser_env.settle import Bounds
-from browser_env.task import EpisodeState, Score, Task
-from browser_env.vector import VectorBrowserEnv
+from selfsurf import alias
+from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.safety import Risk, Safety, Secret
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.runtime import shutdown
+from selfsurf.browser_env.task import EpisodeState, Score, Task
+from selfsurf.browser_env.vector import VectorBrowserEnv
 
 __all__ = [
     "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Element", "EnvError",
@@ -28,6 +29,8 @@ __all__ = [
 if "Browser-v0" not in gym.registry:
     gym.register(
         id="Browser-v0",
-        entry_point="browser_env.env:BrowserEnv",
-        vector_entry_point="browser_env.vector:VectorBrowserEnv",
+        entry_point="selfsurf.browser_env.env:BrowserEnv",
+        vector_entry_point="selfsurf.browser_env.vector:VectorBrowserEnv",
     )
+
+alias(__name__)

@@ -1,6 +1,6 @@
 """The typed actions: what an agent may ask of the environment, and the one parser that reads them.
 
-Knows nothing about pages or browsers: carrying an action out is `browser_env.act`.
+Knows nothing about pages or browsers: carrying an action out is `browser_env.act.perform`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from browser_env.callstring import CALLS, did_you_mean, parse_call
-from browser_env.errors import ActionError
-from browser_env.selector import parse_selector
+from selfsurf.browser_env.act.callstring import CALLS, did_you_mean, parse_call
+from selfsurf.browser_env.act.selector import parse_selector
+from selfsurf.browser_env.errors import ActionError
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -42,7 +42,7 @@ def _readable(value: str) -> str:
 
 
 Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_readable)]
-"""A target named otherwise than by id, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.selector`)."""
+"""A target named otherwise than by id, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
 """x and y in CSS pixels of the top frame's viewport."""

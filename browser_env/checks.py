@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from browser_env.safety.policy import Safety
-from browser_env.session_options import SessionOptions
-from browser_env.settle import Bounds
+from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.options import SessionOptions
 
 _KINDS: dict[str, tuple[type, str]] = {
     "session": (SessionOptions, "a browser_env.SessionOptions"),

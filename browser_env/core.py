@@ -16,29 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from browser_env.act import Hands
-from browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
-from browser_env.contexts import context_source
-from browser_env.deadline import deadline
-from browser_env.delta import NO_CHANGE
-from browser_env.determinism import Clock, SteadyTab, run_with_time
-from browser_env.errors import ActionError, BrowserNotFound, EnvError
-from browser_env.eyes import Eyes
-from browser_env.marks import draw
-from browser_env.observation import ChatMessage, Info, Observation
-from browser_env.observe import View, view_of
-from browser_env.outcome import Outcome
-from browser_env.safety.caution import Caution, focused, host_of
-from browser_env.safety.secrets import PLACEHOLDER, Vault
-from browser_env.scan import Scan, paged_scan
-from browser_env.scoring import Scoring
-from browser_env.session import Session
-from browser_env.settings import Settings
-from browser_env.settle import Hint, hint_of
-from browser_env.tab import Tab
-from browser_env.task import EpisodeState, Score, Task, Viewport
-from browser_env.text import well_formed
-from browser_env.timing import Timing
+from selfsurf.browser_env.act.perform import Hands
+from selfsurf.browser_env.act.settle import Hint, hint_of
+from selfsurf.browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
+from selfsurf.browser_env.deadline import deadline
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.observation import ChatMessage, Info, Observation
+from selfsurf.browser_env.observe.capture import View, view_of
+from selfsurf.browser_env.observe.delta import NO_CHANGE
+from selfsurf.browser_env.observe.marks import draw
+from selfsurf.browser_env.observe.observer import Eyes
+from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.safety.caution import Caution, focused, host_of
+from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
+from selfsurf.browser_env.scoring import Scoring
+from selfsurf.browser_env.session.contexts import context_source
+from selfsurf.browser_env.session.determinism import Clock, SteadyTab, run_with_time
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Tab
+from selfsurf.browser_env.settings import Settings
+from selfsurf.browser_env.task import EpisodeState, Score, Task, Viewport
+from selfsurf.browser_env.text import well_formed
+from selfsurf.browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
 
@@ -420,14 +420,14 @@ class EnvCore:
             raise EnvError(f"The storage can't be read: {_first_line(error)}.") from error
 
     async def marked(self) -> Any:
-        """Return the screenshot with the elements of the last observation marked (`browser_env.marks`)."""
+        """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""
         pixels = await self.screenshot()
         if pixels is None or self.observation is None:
             raise EnvError("Call reset() before marked().")
         return draw(pixels, self.observation["elements"])
 
     async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
-        """Walk through the page (`browser_env.scan`). The episode goes on as if nothing had happened."""
+        """Walk through the page (`browser_env.observe.paged_scan`). The episode goes on as if nothing had happened."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
         if screenshots and self.vault:

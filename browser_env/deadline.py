@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from browser_env.errors import EnvError
+from selfsurf.browser_env.errors import EnvError
 
 if TYPE_CHECKING:
-    from browser_env.session import Session
+    from selfsurf.browser_env.session.session import Session
 
 FIRST_LOOK = 0.5
 """Seconds before a page is asked for the first time whether it still answers: most steps are over by then."""

@@ -11,23 +11,23 @@ from typing import Any, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from browser_env.browsers import has_window
-from browser_env.checks import check_options
-from browser_env.core import EnvCore, StepResult
-from browser_env.delta import WHOLE
-from browser_env.dialogs import DialogPolicy, check_dialogs
-from browser_env.errors import BrowserNotFound
-from browser_env.observation import Info, Observation
-from browser_env.observe import ViewOptions
-from browser_env.runtime import BrowserSpec, runtime
-from browser_env.safety.policy import Safety
-from browser_env.scan import Scan
-from browser_env.session_options import SessionOptions
-from browser_env.settings import ObsMode, Settings
-from browser_env.settle import Bounds
-from browser_env.spaces import ActionSpace, observation_space
-from browser_env.stealth import STEALTH_SWITCHES
-from browser_env.task import Task, Viewport
+from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.checks import check_options
+from selfsurf.browser_env.core import EnvCore, StepResult
+from selfsurf.browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.observation import Info, Observation
+from selfsurf.browser_env.observe.capture import ViewOptions
+from selfsurf.browser_env.observe.delta import WHOLE
+from selfsurf.browser_env.observe.paged_scan import Scan
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.browsers import has_window
+from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
+from selfsurf.browser_env.settings import ObsMode, Settings
+from selfsurf.browser_env.spaces import ActionSpace, observation_space
+from selfsurf.browser_env.task import Task, Viewport
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
     """A browser as a Gymnasium environment. `make_core` lists what can be set.
 
     Example:
-        >>> import gymnasium, browser_env
+        >>> import gymnasium, selfsurf
         >>> env = gymnasium.make("Browser-v0", start_url="data:text/html,<button>Go</button>", goal="Press Go.")
         >>> obs, info = env.reset(seed=0)
         >>> print(obs["dom"])
@@ -227,7 +227,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
     def marked(self) -> Any:
-        """Return the screenshot with boxes and ids of the observation's elements (`browser_env.marks.draw`).
+        """Return the screenshot with boxes and ids of the observation's elements (`browser_env.observe.marks.draw`).
 
         Raises:
             EnvError: before a reset.

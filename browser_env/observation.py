@@ -1,4 +1,4 @@
-"""What an observation holds, as types. How one is taken is `browser_env.observe`; its space is `browser_env.spaces`."""
+"""What an observation holds, as types. `browser_env.observe.capture` takes one; `browser_env.spaces` has its space."""
 
 from __future__ import annotations
 

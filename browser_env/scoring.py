@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 
-from browser_env.session import Session
-from browser_env.task import EpisodeState, Score, Task
-from browser_env.world import page_went_away
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.world import page_went_away
+from selfsurf.browser_env.task import EpisodeState, Score, Task
 
 
 class Scoring:

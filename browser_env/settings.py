@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from browser_env.dialogs import DialogPolicy
-from browser_env.observe import ViewOptions
-from browser_env.runtime import BrowserSpec
-from browser_env.safety.policy import Safety
-from browser_env.session_options import SessionOptions
-from browser_env.settle import Bounds
+from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.observe.capture import ViewOptions
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.dialogs import DialogPolicy
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.runtime import BrowserSpec
 
 ObsMode = Literal["full", "delta"]
 
@@ -23,7 +23,7 @@ class Settings:
     browser: BrowserSpec = field(default_factory=BrowserSpec)
     view: ViewOptions = field(default_factory=ViewOptions)
     obs_mode: ObsMode = "full"
-    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.delta`)."""
+    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.observe.delta`)."""
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Settings:
     safety: Safety = field(default_factory=Safety)
     """Where the agent may go, what it may type, read and write, and what it must ask for."""
     deterministic: bool = False
-    """Fix clock, timers and random numbers of every page (`browser_env.determinism`)."""
+    """Fix clock, timers and random numbers of every page (`browser_env.session.determinism`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0

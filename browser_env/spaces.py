@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from browser_env.actions import parse_action
-from browser_env.errors import ActionError
-from browser_env.task import Viewport
+from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.task import Viewport
 
 _LETTERS = np.array(list(string.ascii_lowercase + " "))
 

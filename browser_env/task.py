@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from browser_env.actions import Action
-from browser_env.observation import ChatMessage, Observation
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import ChatMessage, Observation
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

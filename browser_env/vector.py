@@ -12,11 +12,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from browser_env.core import StepResult
-from browser_env.env import configure, make_core, runtime_is_needed
-from browser_env.observation import Info, Observation
-from browser_env.runtime import runtime
-from browser_env.spaces import ActionSpace, observation_space
+from selfsurf.browser_env.core import StepResult
+from selfsurf.browser_env.env import configure, make_core, runtime_is_needed
+from selfsurf.browser_env.observation import Info, Observation
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.spaces import ActionSpace, observation_space
 
 
 class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):

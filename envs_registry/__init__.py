@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlencode
 
 import gymnasium as gym
 
-import browser_env
-from tasks.miniwob import FLIGHTS, MiniWobTask, names
-from tasks.miniwob.task import MORE_STEPS
+from selfsurf import alias, browser_env
+from selfsurf.tasks.miniwob import FLIGHTS, MiniWobTask, names
+from selfsurf.tasks.miniwob.task import MORE_STEPS
 
 OPEN = "Browser-v0"
 """The id of the open-ended environment."""
@@ -65,8 +65,10 @@ for _name in (*names(), *FLIGHTS):
     if f"MiniWoB/{_name}-v0" not in gym.registry:
         gym.register(
             id=f"MiniWoB/{_name}-v0",
-            entry_point="envs_registry:make_miniwob",
-            vector_entry_point="envs_registry:make_miniwob_vector",
+            entry_point="selfsurf.envs_registry:make_miniwob",
+            vector_entry_point="selfsurf.envs_registry:make_miniwob_vector",
             kwargs={"name": _name},
             max_episode_steps=MORE_STEPS.get(_name, MiniWobTask.max_steps),
         )
+
+alias(__name__)

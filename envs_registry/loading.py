@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from browser_env import Task
-from browser_env.classes import load_class
+from selfsurf.browser_env import Task
+from selfsurf.browser_env.classes import load_class
 
 
 def load_task(name: str, folder: str = "", **options: Any) -> Task:
@@ -21,7 +21,7 @@ def load_task(name: str, folder: str = "", **options: Any) -> Task:
         ValueError: there is none, or it does not take these options.
     """
     if ":" not in name:
-        from envs_registry import task_of
+        from selfsurf.envs_registry import task_of
 
         return task_of(name, **options)
     kind = load_class(name, folder)

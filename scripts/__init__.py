@@ -1,1 +1,5 @@
 """The command line `selfsurf`, benchmarks and setup: thin, the work is done by the packages."""
+
+from selfsurf import alias
+
+alias(__name__)

@@ -30,7 +30,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print an adapter's format, its base model, and what would keep vLLM or TensorRT-LLM from serving it."""
-    from agents.adapters import identity, servable
+    from selfsurf.agents.adapters import identity, servable
 
     config, about = identity.read_config(folder), identity.read_about(folder)
     facts: dict[str, Any] = {
@@ -64,12 +64,12 @@ def convert(
     """Convert an adapter: PEFT's format for MLX, or MLX's for PEFT, vLLM and TensorRT-LLM."""
     from dataclasses import asdict
 
-    from agents.adapters.convert import mlx_to_peft, peft_to_mlx
+    from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx
 
     (peft_to_mlx if to is Target.MLX else mlx_to_peft)(folder, out, base=base)
     facts: dict[str, Any] = {"adapter": str(out), "format": to.value}
     if verify:
-        from agents.adapters.verify import TEXTS, verify_mlx
+        from selfsurf.agents.adapters.verify import TEXTS, verify_mlx
 
         peft, mlx = (folder, out) if to is Target.MLX else (out, folder)
         facts["verified"] = asdict(verify_mlx(peft, mlx, base, [(text, None) for text in TEXTS]))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scripts import bench_learn, bench_run
+from selfsurf.scripts import bench_learn, bench_run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -30,7 +30,7 @@ def suites(
     """List the suites that come with the package, with their splits and groups."""
     from collections import Counter
 
-    from envs_registry.suites import load_suite, suite_names
+    from selfsurf.envs_registry.suites import load_suite, suite_names
 
     found: list[dict[str, Any]] = []
     for name in suite_names():
@@ -68,8 +68,8 @@ def env(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Time steps, resets and observations beside the raw work and the peers. Exit code 0: all were measured."""
-    from scripts.bench_env import measure, show
-    from scripts.processes import ending_on_signal
+    from selfsurf.scripts.bench_env import measure, show
+    from selfsurf.scripts.machine.processes import ending_on_signal
 
     with ending_on_signal():
         figures = measure(task, rounds or (5 if peers else 20), peers=peers, docs=docs)
@@ -88,8 +88,8 @@ def throughput(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Time whole episodes of five MiniWoB++ tasks, solved by the oracle. Exit code 0: all were measured."""
-    from scripts.bench_throughput import measure, show
-    from scripts.processes import ending_on_signal
+    from selfsurf.scripts.bench_throughput import measure, show
+    from selfsurf.scripts.machine.processes import ending_on_signal
 
     with ending_on_signal():
         figures = measure(rounds, seeds, workers, peers=peers)
@@ -108,10 +108,10 @@ def observe(
     region: Annotated[str, typer.Option(help="page, or viewport: what a default observation shows of it.")] = "page",
 ) -> None:
     """Measure how faithful, fast and large the observation is on real pages. Exit code 0: all were measured."""
-    from scripts.bench_observe import PEERS, measure
-    from scripts.pages.table import choose, listed
-    from scripts.processes import ending_on_signal
-    from scripts.show_observe import explain, show, totals
+    from selfsurf.scripts.bench_observe import PEERS, measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
+    from selfsurf.scripts.observation.pages.table import choose, listed
+    from selfsurf.scripts.observation.show import explain, show, totals
 
     try:
         pages = choose(page or (), kind)
@@ -157,8 +157,8 @@ def vector(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure the speed and memory of many environments in one process. Exit code 0: all were measured."""
-    from scripts.bench_vector import measure, show, write
-    from scripts.processes import ending_on_signal
+    from selfsurf.scripts.bench_vector import measure, show, write
+    from selfsurf.scripts.machine.processes import ending_on_signal
 
     counts = _counts(envs)
     with ending_on_signal():
@@ -182,8 +182,8 @@ def agents(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Time the local policy beside plain generate, on the prompts of real episodes. Exit code 0: all were measured."""
-    from scripts.bench_agents import measure, show, write
-    from scripts.console import quiet_libraries
+    from selfsurf.scripts.bench_agents import measure, show, write
+    from selfsurf.scripts.terminal.console import quiet_libraries
 
     quiet_libraries()
     figures = measure(model, _counts(envs), actions=actions, rounds=rounds, adapter=adapter)
@@ -217,9 +217,9 @@ def rollouts(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure rollouts with workers beside one process, and how much of generation or training is hidden."""
-    from scripts.bench_rollouts import figures_of, measure, show, show_growth
-    from scripts.console import quiet_libraries
-    from scripts.processes import ending_on_signal
+    from selfsurf.scripts.bench_rollouts import figures_of, measure, show, show_growth
+    from selfsurf.scripts.machine.processes import ending_on_signal
+    from selfsurf.scripts.terminal.console import quiet_libraries
 
     quiet_libraries()
     found: dict[str, Any] | None = None
@@ -233,8 +233,8 @@ def rollouts(
         assert found is not None
         _tell(found, show, as_json)
         return
-    from sdft.rollouts.scale import as_json as listed
-    from sdft.rollouts.scale import growth
+    from selfsurf.sdft.rollouts.scale import as_json as listed
+    from selfsurf.sdft.rollouts.scale import growth
 
     try:
         given = figures_of(figures, set_ or [], found and found["figures"])
@@ -259,11 +259,11 @@ def contexts(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure how much likelier the right action becomes with each thing that a teacher can be told and shown."""
-    from agents.prompt import check_wording
-    from scripts.arguments import check_learnable
-    from scripts.bench_contexts import TASKS, measure, show
-    from scripts.console import quiet_libraries
-    from scripts.learn.settings import env_id, short
+    from selfsurf.agents.prompt.prompt import check_wording
+    from selfsurf.scripts.bench_contexts import TASKS, measure, show
+    from selfsurf.scripts.learning.settings import env_id, short
+    from selfsurf.scripts.terminal.arguments import check_learnable
+    from selfsurf.scripts.terminal.console import quiet_libraries
 
     if not 0 <= lead < 1:
         raise typer.BadParameter("--lead is a probability: from 0 to less than 1.")
@@ -286,8 +286,8 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Time learning steps beside TRL's stock SDFTTrainer, on the same rows. Exit code 0: both were measured."""
-    from scripts.bench_train import measure, show, write
-    from scripts.console import quiet_libraries
+    from selfsurf.scripts.bench_train import measure, show, write
+    from selfsurf.scripts.terminal.console import quiet_libraries
 
     quiet_libraries()
     figures = measure(model, rows=rows, rounds=rounds)
@@ -305,7 +305,7 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Report a results folder, or compare several, as JSON, Markdown and HTML. Exit code 0: no episode is missing."""
-    from scripts.benchmark.report import headline, write_comparison, write_report
+    from selfsurf.scripts.report.report import headline, write_comparison, write_report
 
     figures, written = write_report(folders[0], out) if len(folders) == 1 else write_comparison(folders, out)
     print(json.dumps(figures.as_json(), indent=1) if as_json else "\n".join(headline(figures)))
@@ -322,7 +322,7 @@ def leaderboard(
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
     """Rank runs by strict success, a table for every suite and its seeds. Exit code 0: the page was written."""
-    from scripts.benchmark.leaderboard import leaderboard_markdown, listed, write_leaderboard
+    from selfsurf.scripts.report.leaderboard import leaderboard_markdown, listed, write_leaderboard
 
     boards, written = write_leaderboard(folders, out)
     print(json.dumps(listed(boards), indent=1) if as_json else leaderboard_markdown(boards))

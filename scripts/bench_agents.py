@@ -13,11 +13,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agents.policy import Completion, Conversation
-from scripts.console import progress
+from selfsurf.agents.policy import Completion, Conversation
+from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 TASKS = ("click-checkboxes-large", "search-engine", "click-collapsible-2", "enter-text", "social-media", "click-tab-2")
 """Tasks with pages of different lengths; a wrong click does not end most of them."""
@@ -51,7 +51,7 @@ def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter
     """
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     policy = TransformersPolicy(model, adapter=adapter, reuse=1024)
     points = []
@@ -83,9 +83,9 @@ def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter
 
 def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
     """Play episodes of `TASKS` in `count` environments and return the calls that the agent made."""
-    import envs_registry  # noqa: F401  (registers the ids)
-    from agents.llm_agent import LLMAgent
-    from sdft.rollouts import Job, Rollouts
+    import selfsurf  # noqa: F401  (registers the ids)
+    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.sdft.rollouts import Job, Rollouts
 
     calls: list[Call] = []
     agent = LLMAgent(policy, constrained=True, guards=False)
@@ -192,8 +192,8 @@ def _again(
 
 def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> float:
     """Time a call's sampling with or without grammar; both write the tokens that were written under the grammar."""
-    from agents.constraint import Matcher, ll_tokenizer
-    from agents.policies.sampling import Row, Sampler
+    from selfsurf.agents.policies.transformers.sampling import Row, Sampler
+    from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 
     class Given(Row):
         """A row without grammar, that takes the tokens it is given."""

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from agents.compact import compact
-from agents.prompt import Sight, with_told
-from scripts.console import progress
+from selfsurf.agents.prompt.prompt import Sight, with_told
+from selfsurf.agents.reply.compact import compact
+from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
-    from agents.policies.transformers import TransformersPolicy
-    from agents.policy import Completion
-    from sdft.contexts.context import Context, Told
-    from sdft.contexts.recording import Recording
-    from sdft.rollouts import Job, Step
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.agents.policy import Completion
+    from selfsurf.sdft.rollouts import Job, Step
+    from selfsurf.sdft.teacher.context import Context, Told
+    from selfsurf.sdft.teacher.recording import Recording
 
 TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-user", "click-option")
 """Tasks of one step and of several, with clicks and with typing; each has an oracle."""
@@ -73,14 +73,14 @@ def measure(
     """
     import torch
 
-    from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
-    from sdft.acting import make_agent
-    from sdft.contexts.feedback import Feedback
-    from sdft.contexts.lessons import Lessons
-    from sdft.contexts.oracle import Oracle
-    from sdft.contexts.shown import Demonstrations, Hindsight
-    from sdft.rollouts import Job, Rollouts
-    from sdft.settings import TrainSettings
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.teacher.feedback import Feedback
+    from selfsurf.sdft.teacher.lessons import Lessons
+    from selfsurf.sdft.teacher.oracle import Oracle
+    from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
 
     settings = TrainSettings(model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in tasks), seed=seed)
     policy = TransformersPolicy(model)
@@ -128,11 +128,11 @@ def measure(
 
 def _oracle_episode(job: Job) -> Recording:
     """Let the oracle play the episode."""
-    from browser_env import AsyncBrowserEnv
-    from browser_env.actions import parse_action
-    from browser_env.runtime import runtime
-    from envs_registry import task_of
-    from sdft.contexts.recording import Recording, Shown
+    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env.actions import parse_action
+    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.envs_registry import task_of
+    from selfsurf.sdft.teacher.recording import Recording, Shown
 
     env = AsyncBrowserEnv(task=task_of(job.env_id), screenshot=False)
     try:
@@ -184,7 +184,7 @@ def _probability(
     """The probability of a reply under the grammar that the student sampled under, and whether it is the greedy one."""
     import torch
 
-    from agents.constraint import token_masks
+    from selfsurf.agents.reply.constraint import token_masks
 
     allowed = token_masks(
         policy.tokenizer, completion.grammar or "", reply, completion.prefill_token_ids,

@@ -13,9 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from browser_env.errors import EnvError
-from scripts.console import progress
-from scripts.contenders import (
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.scripts.environment.contenders import (
     BrowserGymOnTask,
     Contender,
     OursOnPages,
@@ -25,11 +24,12 @@ from scripts.contenders import (
     RawOnPages,
     RawOnTask,
 )
-from scripts.loopback import serving
-from scripts.peers import PeerError
-from scripts.python_docs import PAGES, python_docs
-from scripts.ratios import RAW, Work
-from tasks.miniwob.task import html_root
+from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.environment.python_docs import PAGES, python_docs
+from selfsurf.scripts.environment.ratios import RAW, Work
+from selfsurf.scripts.peers import PeerError
+from selfsurf.scripts.terminal.console import progress
+from selfsurf.tasks.miniwob.task import html_root
 
 LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
 """Work -> page of the Python documentation."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scripts.arguments import check_learnable, make_folder, more_settings, wrong_settings
-from scripts.learn import arms as ways
+from selfsurf.scripts.learning import arms as ways
+from selfsurf.scripts.terminal.arguments import check_learnable, make_folder, more_settings, wrong_settings
 
 if TYPE_CHECKING:
-    from scripts.learn.run import Comparison
-    from scripts.learn.settings import LearnSettings
+    from selfsurf.scripts.learning.run import Comparison
+    from selfsurf.scripts.learning.settings import LearnSettings
 
 
 def main(
@@ -46,10 +46,10 @@ def main(
     """
     from pydantic import ValidationError
 
-    from scripts.learn.report import write_report
-    from scripts.learn.run import Comparison, check
-    from scripts.learn.settings import LearnSettings, default_settings, prepare_folder, saved_settings
-    from sdft.settings import TrainSettings
+    from selfsurf.scripts.learning.report import write_report
+    from selfsurf.scripts.learning.run import Comparison, check
+    from selfsurf.scripts.learning.settings import LearnSettings, default_settings, prepare_folder, saved_settings
+    from selfsurf.sdft.settings import TrainSettings
 
     out = out.resolve()
     changes = more_settings(set_ or [])
@@ -96,7 +96,7 @@ def main(
 
 def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> list[str]:
     """Do the arms, going on with the others when one fails, and return which failed."""
-    from scripts.console import console
+    from selfsurf.scripts.terminal.console import console
 
     failed = []
     for seed in seeds:  # all arms of a training seed, then the next: a run that is cut short compares all arms
@@ -120,7 +120,7 @@ def _settings(
     given: dict[str, Any],
 ) -> LearnSettings:
     """The settings with what is said on the command line put in: the comparison's, and those of every training."""
-    from scripts.learn.settings import LearnSettings
+    from selfsurf.scripts.learning.settings import LearnSettings
 
     data = settings.model_dump()
     for name, value in given.items():
@@ -135,7 +135,7 @@ def _settings(
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    from scripts.learn.settings import env_id
+    from selfsurf.scripts.learning.settings import env_id
 
     return tuple(env_id(name) for name in (text or "").split(",") if name)
 
@@ -145,7 +145,7 @@ def show(found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from scripts.learn.report import ARM_HEADS, arm_rows
+    from selfsurf.scripts.learning.report import ARM_HEADS, arm_rows
 
     table = Table(title="What was learned and forgotten")
     for head in ARM_HEADS:

@@ -2,7 +2,7 @@
 
 Every page is opened twice: once as users open it, for time and size (median of several observations with
 screenshot), and once stamped and without any limit on how far from the viewport the observation reaches, for what it
-sees. The judge is Chromium's accessibility tree (`scripts.fidelity` says how).
+sees. The judge is Chromium's accessibility tree (`scripts.observation.fidelity` says how).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import gymnasium
 
-import browser_env  # noqa: F401  (registers Browser-v0)
-from scripts.chromium_view import collect, name_sources
-from scripts.console import console, progress
-from scripts.fidelity import Disagreement, Region, Verdict, grouped, judge
-from scripts.pages.install import Unavailable
-from scripts.pages.serve import Pages
-from scripts.pages.table import Page
-from scripts.peers.peer import open_peer
+from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
+from selfsurf.scripts.observation.chromium_view import collect, name_sources
+from selfsurf.scripts.observation.fidelity import Disagreement, Region, Verdict, grouped, judge
+from selfsurf.scripts.observation.pages.install import Unavailable
+from selfsurf.scripts.observation.pages.serve import Pages
+from selfsurf.scripts.observation.pages.table import Page
+from selfsurf.scripts.peers.peer import open_peer
+from selfsurf.scripts.terminal.console import console, progress
 
 PEERS = ("browsergym", "browser-use")
 VIEWPORT = (1280, 720)

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.console import progress
-from scripts.processes import cpu_seconds, memory
+from selfsurf.scripts.machine.processes import cpu_seconds, memory
+from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.rollouts import Job, Result
-    from sdft.rollouts.ray_generator import RayGenerator
-    from sdft.rollouts.scale import WorkerFigures
-    from sdft.settings import TrainSettings
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts import Job, Result
+    from selfsurf.sdft.rollouts.ray_generator import RayGenerator
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
+    from selfsurf.sdft.settings import TrainSettings
 
 TASKS = ("click-button", "click-link", "click-option", "click-dialog-2", "enter-text")
 
@@ -57,10 +57,10 @@ def measure(
     """
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.loading import lora_config
-    from sdft.rollouts.models import LocalModel, reuse
-    from sdft.teacher import student_weights
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts.models import LocalModel, reuse
+    from selfsurf.sdft.run.loading import lora_config
+    from selfsurf.sdft.teacher.weights import student_weights
 
     policy = TransformersPolicy(model)
     settings = _settings(policy.name, contexts, steps)
@@ -103,7 +103,7 @@ def measure(
 
 
 def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     return TrainSettings(
         model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in TASKS), steps=max(1, steps),
@@ -112,15 +112,15 @@ def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
 
 
 def _jobs(count: int, first: int) -> list[Job]:
-    from sdft.rollouts import Job
+    from selfsurf.sdft.rollouts import Job
 
     return [Job(f"MiniWoB/{TASKS[index % len(TASKS)]}-v0", first + index // len(TASKS)) for index in range(count)]
 
 
 def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job]) -> float:
     """Return episodes a minute in this process."""
-    from sdft.acting import make_agent
-    from sdft.rollouts import Rollouts
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Rollouts
 
     agent = make_agent(policy, settings, sampling=True)
     with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
@@ -133,9 +133,9 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
 @contextmanager
 def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
     """A generator with so many browser workers, which share a half of this machine's processors."""
-    from sdft.adapter import student
-    from sdft.generating import generating
-    from sdft.rollouts.ray_generator import RayGenerator
+    from selfsurf.sdft.rollouts.ray_generator import RayGenerator
+    from selfsurf.sdft.run.adapter import student
+    from selfsurf.sdft.run.generating import generating
 
     chosen = settings.model_copy(update=_shares(workers))
     environment = {"max_episode_steps": settings.max_episode_steps}
@@ -147,7 +147,7 @@ def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int
 
 def _shares(workers: int) -> dict[str, Any]:
     """Settings for so many browser workers, which fit on this machine whatever it has."""
-    from sdft.rollouts.layout import Resources
+    from selfsurf.sdft.rollouts.layout import Resources
 
     cpus = os.cpu_count() or 1
     return {
@@ -161,7 +161,7 @@ def _together(
     generator: RayGenerator, weights: dict[str, torch.Tensor], jobs: list[Job], contexts: int
 ) -> tuple[float, dict[str, float]]:
     """Return episodes a minute with workers, and the figures of one of them."""
-    from sdft.rollouts.scale import WorkerFigures
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
 
     generator.publish(0, lambda: weights)
     generator.request(0, _jobs(len(TASKS), first=-1000), seed=0)
@@ -216,8 +216,8 @@ def _call_bytes(results: Sequence[Result]) -> float:
 
 def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:
     """Train with one worker, with batches made ahead and without."""
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.train import train
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.train import train
 
     found: dict[str, Any] = {}
     for name, ahead in (("in turns", 0), ("ahead", 1)):
@@ -258,7 +258,7 @@ def figures_of(path: Path | None, changes: Sequence[str], measured: dict[str, fl
     Raises:
         ValueError: some are missing, unknown or no numbers.
     """
-    from sdft.rollouts.scale import WorkerFigures
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
 
     found: dict[str, Any] = dict(measured or {})
     if path is not None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from scripts.console import Update, console, progress
+from selfsurf.scripts.terminal.console import Update, console, progress
 
 if TYPE_CHECKING:
-    from envs_registry.suites import Suite
+    from selfsurf.envs_registry.suites import Suite
 
 
 def main(
@@ -61,17 +61,17 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run an agent on a suite. Exit code 0: every episode asked for has a result; 1: some are missing; 130: Ctrl-C."""
-    from agents.record import versions
-    from browser_env.browsers import require_window
-    from browser_env.episode import new_folder
-    from scripts.benchmark.agents import agent_about, agent_options
-    from scripts.benchmark.books import Books, BooksError
-    from scripts.benchmark.plan import Logs, Plan
-    from scripts.benchmark.pool import LocalPool, Pool
-    from scripts.benchmark.ray_pool import RayPool
-    from scripts.benchmark.report import headline, write_report
-    from scripts.benchmark.run import Run, RunError
-    from scripts.interrupts import Interrupts
+    from selfsurf.agents.play.record import versions
+    from selfsurf.browser_env.record.episode import new_folder
+    from selfsurf.browser_env.session.browsers import require_window
+    from selfsurf.scripts.report.report import headline, write_report
+    from selfsurf.scripts.suite.agents import agent_about, agent_options
+    from selfsurf.scripts.suite.books import Books, BooksError
+    from selfsurf.scripts.suite.plan import Logs, Plan
+    from selfsurf.scripts.suite.pool import LocalPool, Pool
+    from selfsurf.scripts.suite.ray_pool import RayPool
+    from selfsurf.scripts.suite.run import Run, RunError
+    from selfsurf.scripts.terminal.interrupts import Interrupts
 
     chosen = _suite(suite, agent, split or [], group or [], task or [], data_mode, time_limit)
     options = agent_options(agent, set_ or [], model, adapter)
@@ -146,7 +146,7 @@ def _suite(
     name: str, agent: str, splits: list[str], groups: list[str], ids: list[str], data_mode: str, time_limit: int | None
 ) -> Suite:
     """Load the suite and make each task once, so that a wrong one is said now."""
-    from envs_registry.suites import load_suite
+    from selfsurf.envs_registry.suites import load_suite
 
     options: dict[str, Any] = {"data_mode": data_mode} if data_mode else {}
     if time_limit is not None:
@@ -163,7 +163,7 @@ def _suite(
 
 def _seeds(text: str) -> list[int]:
     """Return the seeds that `5` (0 to 4) or `0-4,7` means."""
-    from envs_registry.suites import MOST_SEEDS
+    from selfsurf.envs_registry.suites import MOST_SEEDS
 
     found: list[int] = []
     with contextlib.suppress(ValueError):

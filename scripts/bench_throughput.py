@@ -11,17 +11,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from envs_registry.suites import load_suite
-from scripts.benchmark.books import Books
-from scripts.benchmark.plan import Plan
-from scripts.benchmark.pool import LocalPool
-from scripts.benchmark.run import Run
-from scripts.console import progress
-from scripts.contenders import Peers
-from scripts.loopback import serving
-from scripts.peers import PeerError
-from scripts.ratios import OURS, Work
-from tasks.miniwob.task import html_root
+from selfsurf.envs_registry.suites import load_suite
+from selfsurf.scripts.environment.contenders import Peers
+from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.environment.ratios import OURS, Work
+from selfsurf.scripts.peers import PeerError
+from selfsurf.scripts.suite.books import Books
+from selfsurf.scripts.suite.plan import Plan
+from selfsurf.scripts.suite.pool import LocalPool
+from selfsurf.scripts.suite.run import Run
+from selfsurf.scripts.terminal.console import progress
+from selfsurf.tasks.miniwob.task import html_root
 
 TASKS = ("click-test", "click-button", "click-option", "enter-text", "login-user")
 """What the script of BrowserGym's side can solve (`scripts.peers.browsergym_side.SOLVED`)."""

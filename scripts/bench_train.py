@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.console import progress
-from scripts.ratios import OURS, Work
+from selfsurf.scripts.environment.ratios import OURS, Work
+from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.samples import Sample
-    from sdft.settings import TrainSettings
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rows.samples import Sample
+    from selfsurf.sdft.settings import TrainSettings
 
 TASKS = (
     "click-button", "enter-text", "click-checkboxes", "login-user", "click-tab-2", "choose-list", "click-link",
@@ -51,7 +51,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     """
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     policy = TransformersPolicy(model)
     samples = record(policy, rows)
@@ -96,10 +96,10 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
     """Play episodes of `TASKS` and return rows whose text is tokenised to the very tokens that they have."""
     import numpy as np
 
-    import envs_registry  # noqa: F401  (registers the ids)
-    from sdft.acting import make_agent
-    from sdft.rollouts import Job, Rollouts
-    from sdft.samples import choose, samples_of
+    import selfsurf  # noqa: F401  (registers the ids)
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.rows.samples import choose, samples_of
 
     def as_text(ids: list[int]) -> bool:
         return bool(policy.tokenizer.encode(policy.tokenizer.decode(ids)) == ids)
@@ -121,7 +121,7 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
 
 
 def _settings(rows: int) -> TrainSettings:
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     tasks = tuple(f"MiniWoB/{task}-v0" for task in TASKS)
     return TrainSettings(tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0)
@@ -129,8 +129,8 @@ def _settings(rows: int) -> TrainSettings:
 
 def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
     """What both trainers are given alike."""
-    from sdft.arguments import sdft_arguments
-    from sdft.loading import lora_config
+    from selfsurf.sdft.run.loading import lora_config
+    from selfsurf.sdft.trainers.arguments import sdft_arguments
 
     settings = _settings(rows)
     arguments = sdft_arguments(settings, folder)
@@ -140,7 +140,7 @@ def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
 
 def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
     """Mean tokens of a row, and how many of them the model reads when padded and when packed."""
-    from sdft.scoring import pack
+    from selfsurf.sdft.loss.scoring import pack
 
     found: dict[str, Any] = {"completion": statistics.mean(len(sample.completion_ids) for sample in samples)}
     for name in ("prompt", "teacher_prompt"):
@@ -218,11 +218,11 @@ def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
 def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
     from datasets import Dataset
 
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.acting import make_agent
-    from sdft.rollouts import Rollouts
-    from sdft.samples import collate
-    from sdft.trainer import EpisodeSDFTTrainer
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rows.samples import collate
+    from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
     class Ours(EpisodeSDFTTrainer):
         def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -260,8 +260,8 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.experimental.sdft import SDFTTrainer
 
-    from agents import models
-    from agents.policies.transformers_loading import choose_device
+    from selfsurf.agents import models
+    from selfsurf.agents.policies.transformers.loading import choose_device
 
     class Stock(SDFTTrainer):
         def _generate(self, prompt_ids: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:

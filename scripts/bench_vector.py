@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.console import progress
-from scripts.processes import kill_tree
+from selfsurf.scripts.machine.processes import kill_tree
+from selfsurf.scripts.terminal.console import progress
 
 TARGETS = {"vector(8) / single": 1.7, "vector(8) / bare loop": 0.6, "MB per added environment": 30.0}
 
@@ -43,7 +43,7 @@ def measure(task: str, counts: list[int], *, modes: list[bool], rounds: int, sec
         seconds: how long each of them works in a round.
 
     Returns:
-        `points` (`scripts.bench_vector_point.main`), `ratios` by mode with their targets, `errors`.
+        `points` (`scripts.environment.vector_point.main`), `ratios` by mode with their targets, `errors`.
     """
     points: list[dict[str, Any]] = []
     errors: dict[str, str] = {}
@@ -65,7 +65,7 @@ class PointError(Exception):
 
 
 def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "scripts.bench_vector_point", json.dumps(request)]
+    command = [sys.executable, "-m", "selfsurf.scripts.environment.vector_point", json.dumps(request)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

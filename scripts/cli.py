@@ -17,16 +17,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
-    "run": ("scripts.run:main", "Run an agent for one goal, with the episode on disk."),
-    "record": ("scripts.record:main", "Record what a person does in a browser's window as an episode, or replay one."),
-    "train": ("scripts.train:main", "Train an adapter by SDFT on tasks, or on recorded episodes."),
-    "view": ("scripts.view:main", "Print a readable replay of an episode."),
-    "bench": ("scripts.bench:app", "Measure against a raw limit or a peer."),
-    "envs": ("scripts.envs:main", "List the environments that gymnasium.make knows."),
-    "models": ("scripts.models:app", "List and fetch the models with a short name."),
-    "adapters": ("scripts.adapters:app", "Show a LoRA adapter, and convert it for MLX or back."),
-    "doctor": ("scripts.doctor:main", "Check what this machine can run, and say how to mend what it can't."),
+    "demo": ("selfsurf.scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
+    "run": ("selfsurf.scripts.run:main", "Run an agent for one goal, with the episode on disk."),
+    "record": (
+        "selfsurf.scripts.record:main",
+        "Record what a person does in a browser's window as an episode, or replay one.",
+    ),
+    "train": ("selfsurf.scripts.train:main", "Train an adapter by SDFT on tasks, or on recorded episodes."),
+    "view": ("selfsurf.scripts.view:main", "Print a readable replay of an episode."),
+    "bench": ("selfsurf.scripts.bench:app", "Measure against a raw limit or a peer."),
+    "envs": ("selfsurf.scripts.envs:main", "List the environments that gymnasium.make knows."),
+    "models": ("selfsurf.scripts.models:app", "List and fetch the models with a short name."),
+    "adapters": ("selfsurf.scripts.adapters:app", "Show a LoRA adapter, and convert it for MLX or back."),
+    "doctor": ("selfsurf.scripts.doctor:main", "Check what this machine can run, and say how to mend what it can't."),
 }
 """Subcommand -> where it is (`module:attribute`) and what it is for, in the order of the help text."""
 
@@ -65,9 +68,11 @@ def _user_errors() -> list[type[Exception]]:
     """The errors whose message tells a user what to do, of the modules that a command has imported."""
     kinds: list[type[Exception]] = [OSError]
     for module, name in (
-        ("agents.models", "ModelError"), ("browser_env.errors", "EnvError"), ("browser_env.episode", "EpisodeError"),
-        ("scripts.benchmark.reading", "ResultsError"),
-    ):  # fmt: skip
+        ("selfsurf.agents.models", "ModelError"),
+        ("selfsurf.browser_env.errors", "EnvError"),
+        ("selfsurf.browser_env.record.episode", "EpisodeError"),
+        ("selfsurf.scripts.report.reading", "ResultsError"),
+    ):
         if module in sys.modules:
             kinds.append(getattr(sys.modules[module], name))
     return kinds
@@ -93,7 +98,7 @@ class _Lazy(TyperGroup):
             typer.echo(f"{error}", err=True)
             raise typer.Exit(1) from None
         except ModuleNotFoundError as error:
-            from scripts.requirements import extra_of
+            from selfsurf.scripts.machine.requirements import extra_of
 
             extra = extra_of(str(error.name))
             if not extra:

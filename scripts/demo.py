@@ -19,10 +19,10 @@ import typer
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from browser_env.episode import write_atomically
-from scripts.console import console, progress, quiet_libraries
-from scripts.stages import Stages
-from sdft.settings import TrainSettings
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries
+from selfsurf.sdft.settings import TrainSettings
 
 TRAINED = ("click-button", "click-link", "click-dialog-2", "click-tab", "click-option")
 UNSEEN = ("click-widget", "focus-text-2")
@@ -90,13 +90,13 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
-    from agents.record import versions
-    from sdft.acting import make_agent
-    from sdft.evaluate import evaluate
-    from sdft.retention import perplexity
-    from sdft.rollouts import Rollouts
-    from sdft.train import train
+    from selfsurf.agents.play.record import versions
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.measure.evaluate import evaluate
+    from selfsurf.sdft.measure.retention import perplexity
+    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.train import train
 
     start = time.time()
     with stages.timed("load"):

@@ -23,9 +23,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from agents import models
-from scripts import tensorrt_check
-from scripts.requirements import Needed, needed
+from selfsurf.agents import models
+from selfsurf.scripts.machine import tensorrt_check
+from selfsurf.scripts.machine.requirements import Needed, needed
 
 MAIN_EXTRAS = ("", "train")
 """The extras without which the main job can't run; the empty one is the package itself."""
@@ -107,8 +107,8 @@ def _package(title: str, item: Needed) -> Check:
 
 def browser() -> Iterator[Check]:
     """The browser: is there one, and does a page come up in it, can it be read and seen?"""
-    import browser_env
-    from browser_env.browsers import find_browser
+    from selfsurf import browser_env
+    from selfsurf.browser_env.session.browsers import find_browser
 
     fix = "bash scripts/setup.sh --repair, or set SELFSURF_BROWSER to the path of a Chromium that starts"
     try:

@@ -9,8 +9,8 @@ from typing import Annotated
 import gymnasium
 import typer
 
-OURS = ("browser_env", "envs_registry", "tasks")
-"""The packages whose environments are listed."""
+OURS = "selfsurf"
+"""The package whose environments are listed."""
 
 
 def main(
@@ -18,12 +18,12 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> int:
     """Print one line an environment; 1 is returned if there is none."""
-    import envs_registry  # noqa: F401  (importing it registers the ids)
+    import selfsurf  # noqa: F401  (registers the ids)
 
     rows = [
         {"id": spec.id, "suite": spec.namespace or "", "max_episode_steps": spec.max_episode_steps}
         for spec in gymnasium.registry.values()
-        if re.split("[.:]", str(spec.entry_point))[0] in OURS and match.lower() in spec.id.lower()
+        if re.split("[.:]", str(spec.entry_point))[0] == OURS and match.lower() in spec.id.lower()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

@@ -1,10 +1,10 @@
 """Get a Chromium onto a machine that has none, with whatever rights and network there are.
 
-`python -m scripts.install_browser` installs one, `--check` only prints the path of one that is there and starts.
-Tried in this order: Playwright's own build; as root on Debian its package; on Debian without root the same package
-and the libraries that the system lacks, unpacked into the cache folder. A library that Playwright's own program may
-lack comes first, in the same manner. Which browser is used, and with which
-switches, is not decided here but in `browser_env.browsers`.
+`python -m selfsurf.scripts.install_browser` installs one, `--check` only prints the path of one that is there and
+starts. Tried in this order: Playwright's own build; as root on Debian its package; on Debian without root the same
+package and the libraries that the system lacks, unpacked into the cache folder. A library that Playwright's own
+program may lack comes first, in the same manner. Which browser is used, and with which switches, is not decided here
+but in `browser_env.session.browsers`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from shlex import quote
 from xml.sax.saxutils import escape
 
-from browser_env.browsers import cache_home, find_browser
-from browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.session.browsers import cache_home, find_browser
 
 PACKAGE = "chromium-headless-shell"
 """Debian's package (since 12), and the name of its executable."""

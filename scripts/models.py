@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agents import models
+from selfsurf.agents import models
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 

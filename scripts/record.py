@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scripts.arguments import check_address, check_new_episode
-from scripts.console import console
+from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
+from selfsurf.scripts.terminal.console import console
 
 if TYPE_CHECKING:
-    from browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env import AsyncBrowserEnv
 
 
 PATIENCE = 600.0
@@ -46,7 +46,7 @@ def main(
     recording is 0 unless the browser was lost; that of a replay is 0 if every action could be done and the end is the
     same.
     """
-    from browser_env import EnvError
+    from selfsurf.browser_env import EnvError
 
     try:
         if replay is not None:
@@ -63,7 +63,7 @@ def main(
             check_new_episode(out)
         if outcome not in ("ask", "solved", "failed", "stopped"):
             raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
-        from browser_env.episode import new_folder
+        from selfsurf.browser_env.record.episode import new_folder
 
         folder = out or new_folder("record")
         about = {"url": url, "goal": goal, "task": task, "profile": profile, "secrets": _secrets(secret)}
@@ -74,7 +74,7 @@ def main(
 
 
 def _secrets(given: list[str] | None) -> dict[str, Any]:
-    from browser_env import Secret
+    from selfsurf.browser_env import Secret
 
     pairs = [each.partition("=") for each in given or []]
     if any(not name or not variable for name, _, variable in pairs):
@@ -83,8 +83,8 @@ def _secrets(given: list[str] | None) -> dict[str, Any]:
 
 
 def _environment(about: dict[str, Any], **options: Any) -> AsyncBrowserEnv:
-    from browser_env import AsyncBrowserEnv, Safety, SessionOptions
-    from envs_registry import task_of
+    from selfsurf.browser_env import AsyncBrowserEnv, Safety, SessionOptions
+    from selfsurf.envs_registry import task_of
 
     options["safety"] = Safety(secrets=about["secrets"], **options.pop("safety", {}))
     if about["profile"] is not None:
@@ -98,9 +98,9 @@ def _environment(about: dict[str, Any], **options: Any) -> AsyncBrowserEnv:
 
 
 def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer: str, as_json: bool) -> int:
-    from agents.record import versions
-    from browser_env.browsers import require_window
-    from browser_env.record import Recorder
+    from selfsurf.agents.play.record import versions
+    from selfsurf.browser_env.record.recorder import Recorder
+    from selfsurf.browser_env.session.browsers import require_window
 
     require_window()
     patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
@@ -147,10 +147,10 @@ def _asked(answer: str) -> tuple[str, str]:
 def _replay(
     folder: Path, profile: Path | None, files: Path | None, secrets: dict[str, Any], headful: bool, as_json: bool
 ) -> int:
-    from browser_env.browsers import require_window
-    from browser_env.episode import Episode
-    from browser_env.replay import ReplayedStep, recorded_answers, replay
-    from browser_env.runtime import runtime
+    from selfsurf.browser_env.record.episode import Episode
+    from selfsurf.browser_env.record.replay import ReplayedStep, recorded_answers, replay
+    from selfsurf.browser_env.session.browsers import require_window
+    from selfsurf.browser_env.session.runtime import runtime
 
     episode = Episode(folder)
     meta = episode.meta

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scripts.agent_options import checked_options, read_options, refusals
-from scripts.arguments import check_address, check_new_episode
-from scripts.console import console
-from scripts.interrupts import Interrupts
+from selfsurf.scripts.terminal.agent_options import checked_options, read_options, refusals
+from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
+from selfsurf.scripts.terminal.console import console
+from selfsurf.scripts.terminal.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from agents import Agent
-    from agents.episodes import Running
-    from browser_env import AsyncBrowserEnv, Task
-    from browser_env.episode import EpisodeWriter
-    from scripts.live import State, View
+    from selfsurf.agents import Agent
+    from selfsurf.agents.play.episodes import Running
+    from selfsurf.browser_env import AsyncBrowserEnv, Task
+    from selfsurf.browser_env.record.episode import EpisodeWriter
+    from selfsurf.scripts.terminal.live import State, View
 
 OPEN_STEPS = 10
 """Step limit of a goal that no task sets one for."""
@@ -56,8 +56,8 @@ def main(
         check_address(url)
     if out is not None:
         check_new_episode(out)
-    from browser_env.browsers import require_window
-    from browser_env.episode import new_folder
+    from selfsurf.browser_env.record.episode import new_folder
+    from selfsurf.browser_env.session.browsers import require_window
 
     options = read_options(set_ or [], model, adapter)
     if headful:
@@ -117,9 +117,9 @@ class _Attempt:
 
     def work(self, backend: str, options: dict[str, Any], seed: int, interrupts: Interrupts) -> None:
         """Load the model, open the page, and act until the end."""
-        import agents
-        from agents.episodes import Running, advance
-        from browser_env.runtime import runtime
+        from selfsurf import agents
+        from selfsurf.agents.play.episodes import Running, advance
+        from selfsurf.browser_env.session.runtime import runtime
 
         self.view.stage("Loading the model" if backend in agents.BACKENDS or ":" in backend else "Starting")
         if backend == "oracle":
@@ -167,7 +167,7 @@ class _Attempt:
 
     def finish(self, *, interrupted: bool) -> None:
         """Put everything away: the episode first."""
-        from browser_env.runtime import runtime, shutdown
+        from selfsurf.browser_env.session.runtime import runtime, shutdown
 
         if interrupted and not self.done:
             self.refused = False
@@ -210,10 +210,10 @@ class _Attempt:
 
 
 def _begin(task: Task, folder: Path, meta: dict[str, Any], steps: int, *, headless: bool, silent: bool) -> _Attempt:
-    from agents.record import versions
-    from browser_env import AsyncBrowserEnv
-    from browser_env.episode import EpisodeWriter
-    from scripts.live import State, view
+    from selfsurf.agents.play.record import versions
+    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env.record.episode import EpisodeWriter
+    from selfsurf.scripts.terminal.live import State, view
 
     state = State(meta["goal"], steps)
     return _Attempt(
@@ -226,19 +226,19 @@ def _begin(task: Task, folder: Path, meta: dict[str, Any], steps: int, *, headle
 
 def _expected() -> tuple[type[Exception], ...]:
     """The errors whose message says it all."""
-    from agents import PolicyError
-    from agents.models import ModelError
-    from browser_env import EnvError
+    from selfsurf.agents import PolicyError
+    from selfsurf.agents.models import ModelError
+    from selfsurf.browser_env import EnvError
 
     return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
 
 
 def _task(name: str, goal: str, url: str) -> Task:
-    from browser_env import Task
+    from selfsurf.browser_env import Task
 
     if not name:
         return Task(start_url=url, goal=goal)
-    from envs_registry import task_of
+    from selfsurf.envs_registry import task_of
 
     try:
         return task_of(name)

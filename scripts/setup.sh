@@ -258,9 +258,9 @@ fi
 
 # --- browser
 
-if ! browser=$("$python" -m scripts.install_browser --check 2>>"$log"); then
-    step "browser" "$python" -m scripts.install_browser || { show_log; fail "there is no browser; the lines above say what to do"; }
-    browser=$("$python" -m scripts.install_browser --check)
+if ! browser=$("$python" -m selfsurf.scripts.install_browser --check 2>>"$log"); then
+    step "browser" "$python" -m selfsurf.scripts.install_browser || { show_log; fail "there is no browser; the lines above say what to do"; }
+    browser=$("$python" -m selfsurf.scripts.install_browser --check)
 fi
 
 [ -z "${SELFSURF_BROWSER:-}" ] || browser="given: $SELFSURF_BROWSER"

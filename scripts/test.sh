@@ -8,7 +8,7 @@ unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 bash scripts/setup.sh train server openai mlx ray dev
-.venv/bin/python -m scripts.cli models pull smollm2
+.venv/bin/python -m selfsurf.scripts.cli models pull smollm2
 
 failed=
 .venv/bin/python -m ruff check . || failed="$failed ruff-check"

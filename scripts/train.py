@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
-from scripts.arguments import check_tasks, make_folder, more_settings, wrong_settings
-from scripts.console import console, progress, quiet_libraries, remarks
+from selfsurf.scripts.terminal.arguments import check_tasks, make_folder, more_settings, wrong_settings
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, remarks
 
 ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}
 """Settings that `--set` does not change, and what does."""
@@ -22,7 +22,7 @@ def _list_settings(wanted: bool) -> None:
     """Print the settings with their defaults and what they mean, and end."""
     if not wanted:
         return
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     for name, field in TrainSettings.model_fields.items():
         if name not in ELSEWHERE:
@@ -58,7 +58,7 @@ def main(
     check_tasks(tasks or [])
     from pydantic import ValidationError
 
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     more = more_settings(set_ or [])
     for name, instead in ELSEWHERE.items():
@@ -73,13 +73,13 @@ def main(
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
     make_folder(out)
-    from sdft.checkpoint_files import last_step
-    from sdft.processes import is_first
-    from sdft.rollouts import RolloutError
-    from sdft.train import train
+    from selfsurf.sdft.rollouts import RolloutError
+    from selfsurf.sdft.run.checkpoint_files import last_step
+    from selfsurf.sdft.run.processes import is_first
+    from selfsurf.sdft.train import train
 
     try:
-        told = remarks("sdft") if is_first() else nullcontext()  # of several processes one speaks
+        told = remarks("selfsurf.sdft") if is_first() else nullcontext()  # of several processes one speaks
         with told, progress("Training", steps) as update:
             summary = train(
                 settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
@@ -106,9 +106,9 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
     """The settings that follow from recorded episodes: room for all that was done in them."""
     if not demonstrations:
         return {}
-    from agents.constraint import KINDS
-    from sdft.contexts.recording import load_recordings
-    from sdft.settings import TrainSettings
+    from selfsurf.agents.reply.constraint import KINDS
+    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.teacher.recording import load_recordings
 
     recordings = load_recordings(demonstrations)
     fields = TrainSettings.model_fields

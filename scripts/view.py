@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from browser_env.episode import Episode, EpisodeError
+from selfsurf.browser_env.record.episode import Episode, EpisodeError
 
 COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout": "yellow"}
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from agents.constraint import check_kinds
-from agents.llm_agent import Vision
-from agents.prompt import DEMONSTRATION, Sight, check_wording
-from agents.vision import MAX_IMAGE_SIDE
-from sdft.contexts.enrich import EnrichSettings
-from sdft.rollouts.layout import Resources
+from selfsurf.agents.llm_agent import Vision
+from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
+from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
+from selfsurf.agents.reply.constraint import check_kinds
+from selfsurf.sdft.rollouts.layout import Resources
+from selfsurf.sdft.teacher.enrich import EnrichSettings
 
 SDFT_ONLY = ("rollout_workers", "evaluate_every", "lead")
 """Settings that other ways to train can't follow."""
@@ -129,13 +129,14 @@ class TrainSettings(BaseModel):
     """Weigh tokens by how much likelier the student has become to sample them, at most by this; None: not at all.
     Of use where samples are older than the student."""
     rehearsal: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the untrained model on texts that it wrote itself (`sdft.rehearsal`); 0: none."""
+    """Weight of the divergence from the untrained model on texts that it wrote itself (`sdft.loss.rehearsal`); 0:
+    none."""
     rehearsal_rows: int = Field(default=2, ge=1)
     """Such texts of 128 tokens in each optimizer step."""
     practice: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the adapter that the run goes on from (`start_from`), on that one's own steps in
-    the other tasks that it has learned (`sdft.practice`); 0: none. None: 1, where there are such tasks and it can do
-    them. Without effect in a run that begins anew."""
+    the other tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it
+    can do them. Without effect in a run that begins anew."""
     practice_rows: int = Field(default=4, ge=1)
     """Such steps in each optimizer step."""
     skip_right: bool = False

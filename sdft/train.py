@@ -7,25 +7,25 @@ from typing import Any
 
 from datasets import Dataset
 
-from agents.policies.transformers import TransformersPolicy
-from sdft.acting import make_agent
-from sdft.adapter import save_adapter
-from sdft.arguments import sdft_arguments
-from sdft.checkpoints import CheckpointManager
-from sdft.contexts.lessons import make_lessons
-from sdft.gates import Gates
-from sdft.generating import generating
-from sdft.heldout import check_heldout
-from sdft.images import shows_images
-from sdft.jobs import training_jobs
-from sdft.loading import load_policy
-from sdft.metrics import Progress, check_reporters, reporting
-from sdft.processes import check_alone, is_first, share, whole
-from sdft.rollouts import Rollouts
-from sdft.run_folder import alone_in, going_on_from, settle
-from sdft.running import prepare
-from sdft.settings import TrainSettings
-from sdft.trainer import EpisodeSDFTTrainer
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.heldout import check_heldout
+from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft.rows.gates import Gates
+from selfsurf.sdft.rows.images import shows_images
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.run.adapter import save_adapter
+from selfsurf.sdft.run.checkpoints import CheckpointManager
+from selfsurf.sdft.run.generating import generating
+from selfsurf.sdft.run.loading import load_policy
+from selfsurf.sdft.run.metrics import Progress, check_reporters, reporting
+from selfsurf.sdft.run.processes import check_alone, is_first, share, whole
+from selfsurf.sdft.run.run_folder import alone_in, going_on_from, settle
+from selfsurf.sdft.run.running import prepare
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.lessons import make_lessons
+from selfsurf.sdft.trainers.arguments import sdft_arguments
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 
 def train(

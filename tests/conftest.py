@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget a test's secrets after it: a process hides those of all its environments in all that it writes."""
-    from browser_env.safety import secrets
+    from selfsurf.browser_env.safety import secrets
 
     before = dict(secrets._known)
     yield

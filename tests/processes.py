@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from browser_env.runtime import runtime
+from selfsurf.browser_env.session.runtime import runtime
 
 
 def descendants(pid=None):

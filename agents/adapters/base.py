@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agents import models
-from agents.adapters import tensors
-from browser_env.episode import write_atomically
+from selfsurf.agents import models
+from selfsurf.agents.adapters import tensors
+from selfsurf.browser_env.record.episode import write_atomically
 
 _TORCH = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "F8_E4M3": "float8_e4m3fn",
           "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.adapters import base as bases
-from agents.adapters import tensors
-from agents.adapters.identity import (
+from selfsurf.agents.adapters import base as bases
+from selfsurf.agents.adapters import tensors
+from selfsurf.agents.adapters.identity import (
     CONFIG,
     PEFT_WEIGHTS,
     AdapterError,
@@ -27,10 +27,10 @@ from agents.adapters.identity import (
     read_config,
     write_about,
 )  # fmt: skip
-from agents.adapters.mlx import MLX_WEIGHTS
-from agents.adapters.naming import from_mlx, to_mlx
-from agents.adapters.tensors import Tensor
-from browser_env.episode import write_atomically
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
+from selfsurf.agents.adapters.naming import from_mlx, to_mlx
+from selfsurf.agents.adapters.tensors import Tensor
+from selfsurf.browser_env.record.episode import write_atomically
 
 _PEFT_KEY = re.compile(r"^base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight$")
 _MLX_KEY = re.compile(r"^(?P<module>.+)\.lora_(?P<side>[ab])$")

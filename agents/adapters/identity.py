@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents import models
-from agents.adapters import base, tensors
-from browser_env.episode import write_atomically
+from selfsurf.agents import models
+from selfsurf.agents.adapters import base, tensors
+from selfsurf.browser_env.record.episode import write_atomically
 
 ABOUT = "selfsurf.json"
 """The file beside an adapter that says what it was made from."""

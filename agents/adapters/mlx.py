@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agents.adapters.identity import CONFIG, AdapterError
+from selfsurf.agents.adapters.identity import CONFIG, AdapterError
 
 MLX_WEIGHTS = "adapters.safetensors"
 

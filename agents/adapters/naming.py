@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agents.adapters.identity import AdapterError
+from selfsurf.agents.adapters.identity import AdapterError
 
 _IDEFICS3 = (
     ("model.text_model.", "language_model."),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agents.adapters import tensors
-from agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
+from selfsurf.agents.adapters import tensors
+from selfsurf.agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
 
 Server: TypeAlias = Literal["vllm", "tensorrt"]
 

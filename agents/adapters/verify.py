@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents import mlx_models, models
-from agents.adapters.base import local_folder
-from agents.adapters.identity import AdapterError, check_base
-from agents.adapters.mlx import load_mlx_adapter
+from selfsurf.agents import models
+from selfsurf.agents.adapters.base import local_folder
+from selfsurf.agents.adapters.identity import AdapterError, check_base
+from selfsurf.agents.adapters.mlx import load_mlx_adapter
+from selfsurf.agents.policies.mlx import loading as mlx_models
 
 TOLERANCE = 1e-3
 """The largest difference of a logit, both models in float32. Kernels differ; 1e-4 is seen for a model of 135M."""

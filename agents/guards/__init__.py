@@ -5,13 +5,13 @@ They belong to deployment: rollouts for training are made without, since on-poli
 
 from __future__ import annotations
 
-from agents.guards.answer import Answer
-from agents.guards.base import Guard, Verdict, apply, counts
-from agents.guards.empty_text import EmptyText
-from agents.guards.loop import Loop
-from agents.guards.repetition import Repetition
-from agents.guards.submit import Submit
-from agents.guards.vanished import Vanished
+from selfsurf.agents.guards.answer import Answer
+from selfsurf.agents.guards.base import Guard, Verdict, apply, counts
+from selfsurf.agents.guards.empty_text import EmptyText
+from selfsurf.agents.guards.loop import Loop
+from selfsurf.agents.guards.repetition import Repetition
+from selfsurf.agents.guards.submit import Submit
+from selfsurf.agents.guards.vanished import Vanished
 
 __all__ = [
     "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Submit", "Vanished", "Verdict", "apply", "counts",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.guards.base import Guard, Verdict
-from agents.guards.goals import asks
-from browser_env.actions import Action, Finish, Message, Wait
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.guards.goals import asks
+from selfsurf.browser_env.actions import Action, Finish, Message, Wait
+from selfsurf.browser_env.observation import Observation
 
 FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 

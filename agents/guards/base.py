@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from browser_env.actions import Action
-from browser_env.observation import Observation
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Observation
 
 
 @dataclass(frozen=True)

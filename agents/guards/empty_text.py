@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from agents.guards.base import Guard, Verdict
-from agents.guards.goals import quoted
-from browser_env.actions import Action, Fill, Type
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.guards.goals import quoted
+from selfsurf.browser_env.actions import Action, Fill, Type
+from selfsurf.browser_env.observation import Observation
 
 _TYPING = re.compile(r"\b(enter|type|fill|write|input|search for|named|called)\b", re.IGNORECASE)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.compact import compact
-from agents.guards.base import Verdict
-from browser_env.actions import Action, Press, Scroll, Wait
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Verdict
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.actions import Action, Press, Scroll, Wait
+from selfsurf.browser_env.observation import Observation
 
 
 def escapes(obs: Observation) -> list[Action]:

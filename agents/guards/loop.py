@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from agents.guards.base import Guard, Verdict
-from agents.guards.escapes import escapes, instead
-from agents.page_state import action_key, page_state
-from browser_env.actions import Action, Finish, Infeasible
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.guards.escapes import escapes, instead
+from selfsurf.agents.guards.page_state import action_key, page_state
+from selfsurf.browser_env.actions import Action, Finish, Infeasible
+from selfsurf.browser_env.observation import Observation
 
 
 class Loop(Guard):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 
-from agents.compact import compact
-from agents.guards.base import Guard, Verdict
-from agents.guards.escapes import escapes, instead
-from agents.page_state import page_state
-from browser_env.actions import Action, Wait
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.guards.escapes import escapes, instead
+from selfsurf.agents.guards.page_state import page_state
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.actions import Action, Wait
+from selfsurf.browser_env.observation import Observation
 
 
 class Repetition(Guard):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agents.guards.base import Guard, Verdict
-from browser_env.actions import Action, Click, Fill, Finish, Press, Type
-from browser_env.observation import Element, Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Press, Type
+from selfsurf.browser_env.observation import Element, Observation
 
 _SUBMIT = re.compile(
     r"^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.guards.base import Guard, Verdict
-from browser_env.actions import Action
-from browser_env.observation import Observation
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Observation
 
 _Kind = tuple[str, str]
 

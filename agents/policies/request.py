@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.policy import Guidance
+from selfsurf.agents.policy import Guidance
 
 
 def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:

@@ -1,6 +1,6 @@
 """What keeps an agent from doing harm: where it may go, what it may type, read and write, what it must ask for."""
 
-from browser_env.safety.policy import Confirm, Risk, RiskKind, Safety
-from browser_env.safety.secrets import Secret
+from selfsurf.browser_env.safety.policy import Confirm, Risk, RiskKind, Safety
+from selfsurf.browser_env.safety.secrets import Secret
 
 __all__ = ["Confirm", "Risk", "RiskKind", "Safety", "Secret"]

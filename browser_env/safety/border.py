@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from browser_env.errors import ActionError
-from browser_env.runtime import BrowserSpec
-from browser_env.safety.files import shows_file
-from browser_env.safety.gate import Gate
-from browser_env.safety.network import Rules, host_and_port
-from browser_env.safety.policy import Safety
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.safety.files import shows_file
+from selfsurf.browser_env.safety.gate import Gate
+from selfsurf.browser_env.safety.network import Rules, host_and_port
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.runtime import BrowserSpec
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route

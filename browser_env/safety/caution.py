@@ -9,19 +9,19 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from browser_env.actions import Click, Press, Type
-from browser_env.errors import ActionError
-from browser_env.observation import Element, Observation
-from browser_env.safety.network import host_and_port
-from browser_env.safety.policy import Confirm, Risk, Safety
-from browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
-from browser_env.session import Session
-from browser_env.tab import Place
+from selfsurf.browser_env.actions import Click, Press, Type
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.safety.network import host_and_port
+from selfsurf.browser_env.safety.policy import Confirm, Risk, Safety
+from selfsurf.browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Place
 
 
 @cache
 def _script() -> str:
-    source = resources.files("browser_env").joinpath("safety", "around.js").read_text(encoding="utf8")
+    source = resources.files("selfsurf.browser_env").joinpath("safety", "around.js").read_text(encoding="utf8")
     return source[source.index("function ()") :].strip()
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from browser_env.errors import ActionError
-from browser_env.safety.policy import Safety
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.safety.policy import Safety
 
 if TYPE_CHECKING:
     from playwright.async_api import Download
 
-    from browser_env.tab import Tab
+    from selfsurf.browser_env.session.tab import Tab
 
 DOWNLOAD_BOUND = 2.0
 """Seconds that a step waits for a download to end; a longer one is reported by a later step."""

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from browser_env.safety.network import (
+from selfsurf.browser_env.safety.network import (
     PRIVATE,
     REBOUND,
     Address,

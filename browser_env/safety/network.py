@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from browser_env.safety.policy import Safety
+    from selfsurf.browser_env.safety.policy import Safety
 
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

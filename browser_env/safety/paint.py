@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from browser_env.tab import Tab
+from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -30,7 +30,7 @@ _FRAME_BOUND = 2.0
 
 @cache
 def _script() -> str:
-    source = resources.files("browser_env").joinpath("safety", "shown.js").read_text(encoding="utf8")
+    source = resources.files("selfsurf.browser_env").joinpath("safety", "shown.js").read_text(encoding="utf8")
     return source[source.index("(patterns)") :]
 
 

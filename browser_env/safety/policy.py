@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from browser_env.observation import Element
-from browser_env.safety.secrets import Secret
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.safety.secrets import Secret
 
 RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish", "credentials"]
 

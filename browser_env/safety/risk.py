@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from browser_env.actions import Click, Drag, Fill, Press, Select, Type
-from browser_env.observation import Element
-from browser_env.safety.policy import Risk, RiskKind
-from browser_env.safety.words import (
+from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.safety.policy import Risk, RiskKind
+from selfsurf.browser_env.safety.words import (
     FIRST,
     GO_AHEAD,
     HARMLESS,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from browser_env.errors import ActionError
-from browser_env.observation import Element, Observation
-from browser_env.safety.network import clean_host, matches
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.safety.network import clean_host, matches
 
 PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from browser_env.safety.policy import RiskKind
+from selfsurf.browser_env.safety.policy import RiskKind
 
 _MY = r"(?:my |your |the |this |these |all |selected |an? |mon |ma |la |le |les |l |mi |el |los |las |il |lo |o |a |mein |dein )*"
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from browser_env.browsers import cache_home, find_browser
-from browser_env.errors import EnvError
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.session.browsers import cache_home, find_browser
 
 MAKING_SECONDS = 1800.0
 """The longest that pip may take for one environment."""

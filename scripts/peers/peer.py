@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from scripts.peers.environments import REQUIREMENTS, PeerError, browser_wrapper, home, make
-from scripts.processes import kill_tree
+from selfsurf.scripts.machine.processes import kill_tree
+from selfsurf.scripts.peers.environments import REQUIREMENTS, PeerError, browser_wrapper, home, make
 
 FOLDER = Path(__file__).parent
 

@@ -4,10 +4,10 @@
 something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
-from sdft.rollouts.books import Books, BooksError, Ledger
-from sdft.rollouts.episode import Ask, Job, Result, Step
-from sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
-from sdft.rollouts.local import Rollouts
+from selfsurf.sdft.rollouts.books import Books, BooksError, Ledger
+from selfsurf.sdft.rollouts.episode import Ask, Job, Result, Step
+from selfsurf.sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
+from selfsurf.sdft.rollouts.local import Rollouts
 
 __all__ = [
     "Ask",

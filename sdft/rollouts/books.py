@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sdft.rollouts.episode import Ask, Job, Result, derived, failed
+from selfsurf.sdft.rollouts.episode import Ask, Job, Result, derived, failed
 
 RERUNS = 1
 """Times that an episode is run again when the infrastructure failed it."""

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agents.episodes import Chosen, Running, choose, taken
-from agents.gather import Gather
-from agents.llm_agent import LLMAgent
-from agents.policy import PolicyError
-from agents.record import versions
-from browser_env import EnvError, Outcome
-from browser_env.actions import parse_action
-from browser_env.episode import EpisodeWriter
-from browser_env.runtime import runtime
-from sdft.rollouts.environments import Environments
-from sdft.rollouts.episode import Ask, Result, Step
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play.episodes import Chosen, Running, choose, taken
+from selfsurf.agents.play.gather import Gather
+from selfsurf.agents.play.record import versions
+from selfsurf.agents.policy import PolicyError
+from selfsurf.browser_env import EnvError, Outcome
+from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.sdft.rollouts.environments import Environments
+from selfsurf.sdft.rollouts.episode import Ask, Result, Step
 
 EPISODE_TIMEOUT = 600.0
 """Seconds that an episode may take in a worker."""

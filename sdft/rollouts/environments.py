@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from typing import Any
 
-from browser_env import AsyncBrowserEnv
-from browser_env.runtime import runtime
-from envs_registry import task_of
+from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.envs_registry import task_of
 
 CLOSING = 10.0
 """Seconds that an environment may take to close before it is left alone."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.llm_agent import Decision
-from browser_env import Observation, Outcome
+from selfsurf.agents.llm_agent import Decision
+from selfsurf.browser_env import Observation, Outcome
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from agents.llm_agent import LLMAgent
-from sdft.rollouts.books import Books
-from sdft.rollouts.episode import Job, Result
-from sdft.rollouts.local import Rollouts
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.sdft.rollouts.books import Books
+from selfsurf.sdft.rollouts.episode import Job, Result
+from selfsurf.sdft.rollouts.local import Rollouts
 
 if TYPE_CHECKING:
     import torch

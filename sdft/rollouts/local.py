@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.llm_agent import LLMAgent
-from sdft.rollouts.books import Books, Ledger
-from sdft.rollouts.engine import Engine, Manner
-from sdft.rollouts.environments import Environments
-from sdft.rollouts.episode import Job, Result
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.sdft.rollouts.books import Books, Ledger
+from selfsurf.sdft.rollouts.engine import Engine, Manner
+from selfsurf.sdft.rollouts.environments import Environments
+from selfsurf.sdft.rollouts.episode import Job, Result
 
 
 class Rollouts:

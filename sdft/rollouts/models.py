@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
+from selfsurf.agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
 
 if TYPE_CHECKING:
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class LocalModel:
         """Load the model and give it the adapter, which is nothing until its weights come."""
         from peft import get_peft_model
 
-        from agents.policies.transformers import TransformersPolicy
-        from sdft.scoring import make_ready
+        from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+        from selfsurf.sdft.loss.scoring import make_ready
 
         base = TransformersPolicy(self.model, **self.options)
         owner = base.tokenizer if base.processor is None else base.processor
@@ -173,8 +173,8 @@ class _Engine:
     def __init__(self, engine: Engine) -> None:
         from transformers import AutoTokenizer
 
-        from agents import models
-        from agents.policies.openai import OpenAIPolicy
+        from selfsurf.agents import models
+        from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 
         self._engine = engine
         self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))

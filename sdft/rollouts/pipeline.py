@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdft.rollouts.episode import Job
-from sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
+from selfsurf.sdft.rollouts.episode import Job
+from selfsurf.sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
 
 
 class Pipeline:

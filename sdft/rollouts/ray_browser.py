@@ -13,14 +13,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.llm_agent import LLMAgent
-from agents.policy import Policy
-from browser_env.runtime import shutdown
-from sdft.rollouts.engine import Engine, Manner, Times
-from sdft.rollouts.environments import Environments
-from sdft.rollouts.episode import Ask, Result
-from sdft.rollouts.models import About
-from sdft.rollouts.ray_policy import RemotePolicy
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Policy
+from selfsurf.browser_env.session.runtime import shutdown
+from selfsurf.sdft.rollouts.engine import Engine, Manner, Times
+from selfsurf.sdft.rollouts.environments import Environments
+from selfsurf.sdft.rollouts.episode import Ask, Result
+from selfsurf.sdft.rollouts.models import About
+from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
 
 @dataclass(frozen=True)

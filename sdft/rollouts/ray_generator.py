@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sdft.rollouts.books import Books, Ledger
-from sdft.rollouts.episode import Ask, Job
-from sdft.rollouts.generator import Batch, RolloutError, Weights
-from sdft.rollouts.layout import Layout
-from sdft.rollouts.models import ModelMaker
-from sdft.rollouts.ray_browser import BrowserWorker, Setup
-from sdft.rollouts.ray_cluster import reason_of
-from sdft.rollouts.ray_policy import PolicyWorker
+from selfsurf.sdft.rollouts.books import Books, Ledger
+from selfsurf.sdft.rollouts.episode import Ask, Job
+from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
+from selfsurf.sdft.rollouts.layout import Layout
+from selfsurf.sdft.rollouts.models import ModelMaker
+from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Setup
+from selfsurf.sdft.rollouts.ray_cluster import reason_of
+from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 STARTS = 3
 """Times in a row that a worker may die before it is ready."""

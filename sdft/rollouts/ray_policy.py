@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from agents.gather import Gather
-from agents.policies.prompts import Prompts
-from agents.policies.request import row_seeds
-from agents.policy import Completion, Conversation, PolicyError
-from sdft.rollouts.models import About, Asked, ModelMaker, merged
-from sdft.rollouts.ray_cluster import reason_of
+from selfsurf.agents.play.gather import Gather
+from selfsurf.agents.policies.request import row_seeds
+from selfsurf.agents.policies.transformers.prompts import Prompts
+from selfsurf.agents.policy import Completion, Conversation, PolicyError
+from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
+from selfsurf.sdft.rollouts.ray_cluster import reason_of
 
 PAUSE = 0.5
 """Seconds before a policy worker that is gone is asked again."""

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from browser_env.actions import Action
-from browser_env.errors import EnvError
-from browser_env.observation import Observation
-from browser_env.task import EpisodeState, Score, Task
-from tasks.miniwob import oracles
-from tasks.miniwob.names import FLIGHTS, NAMES
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.task import EpisodeState, Score, Task
+from selfsurf.tasks.miniwob import oracles
+from selfsurf.tasks.miniwob.names import FLIGHTS, NAMES
 
 ORIGIN = "http://miniwob.test"
 """The pages are served under this address from the `miniwob` package's folder, without a server."""

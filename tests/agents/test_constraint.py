@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.constraint import KINDS, Matcher, grammar, ll_tokenizer, offered, token_masks
-from agents.parse import parse
-from browser_env.actions import Fill, Select, Type
-from browser_env.observation import Element, Observation
+from selfsurf.agents.reply.constraint import KINDS, Matcher, grammar, ll_tokenizer, offered, token_masks
+from selfsurf.agents.reply.parse import parse
+from selfsurf.browser_env.actions import Fill, Select, Type
+from selfsurf.browser_env.observation import Element, Observation
 
 
 def walk(

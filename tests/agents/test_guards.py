@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.guards import (
+from selfsurf.agents.guards import (
     Answer,
     EmptyText,
     Guard,
@@ -19,10 +19,10 @@ from agents.guards import (
     counts,
     default_guards,
 )
-from agents.guards.goals import asks
-from browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
-from browser_env.delta import NO_CHANGE
-from browser_env.observation import Element, Observation
+from selfsurf.agents.guards.goals import asks
+from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.delta import NO_CHANGE
 
 Make = Callable[..., Observation]
 MakeElement = Callable[..., Element]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.history import MAX_HISTORY, compacted
-from agents.tokens import cut
+from selfsurf.agents.prompt.history import MAX_HISTORY, compacted
+from selfsurf.agents.prompt.tokens import cut
 
 
 def words(text: str) -> int:

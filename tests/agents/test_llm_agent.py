@@ -11,13 +11,13 @@ from typing import Any
 import gymnasium
 import pytest
 
-import agents
-from agents.examples import Example
-from agents.llm_agent import LLMAgent
-from agents.parse import parse
-from agents.prompt import PromptTooLong
-from browser_env.actions import ACTION_TYPES, Click, Finish, Wait
-from browser_env.observation import Element, Observation
+from selfsurf import agents
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.prompt.examples import Example
+from selfsurf.agents.prompt.prompt import PromptTooLong
+from selfsurf.agents.reply.parse import parse
+from selfsurf.browser_env.actions import ACTION_TYPES, Click, Finish, Wait
+from selfsurf.browser_env.observation import Element, Observation
 from tests.agents.said import saying
 
 
@@ -233,7 +233,7 @@ def test_examples_are_given_to_the_model(policy: Any, form: Observation) -> None
 
 def test_what_was_typed_is_submitted_before_the_end(policy: Any, tmp_path: Path) -> None:
     """A form in a real browser: the model types and says that it has finished; the guard presses the button."""
-    from browser_env import Score, Task
+    from selfsurf.browser_env import Score, Task
 
     class Form(Task):
         async def score(self, page: Any, episode: Any) -> Score:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
 
 ASKED = [[Message("user", "Hi")], [Message("user", "Name three colours, please.")]]
 IDS = torch.tensor([[5, 9, 200, 31, 7]])

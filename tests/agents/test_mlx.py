@@ -12,14 +12,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import agents
-from agents.adapters.convert import peft_to_mlx
-from agents.constraint import grammar, token_masks
-from agents.models import ModelError
-from agents.parity import PlainTorch, compare, short_prompts
-from agents.parse import parse
-from agents.policy import Completion, Conversation, Message, PolicyError
-from browser_env.observation import Observation
+from selfsurf import agents
+from selfsurf.agents.adapters.convert import peft_to_mlx
+from selfsurf.agents.models import ModelError
+from selfsurf.agents.policies.parity import PlainTorch, compare, short_prompts
+from selfsurf.agents.policy import Completion, Conversation, Message, PolicyError
+from selfsurf.agents.reply.constraint import grammar, token_masks
+from selfsurf.agents.reply.parse import parse
+from selfsurf.browser_env.observation import Observation
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
 
@@ -40,7 +40,7 @@ def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def mlx(folder: Path) -> Any:
-    from agents.policies.mlx import MLXPolicy
+    from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
     return MLXPolicy(folder)
 
@@ -59,7 +59,7 @@ def vision(
     """A vision policy and the torch model."""
     from transformers import AutoModelForImageTextToText
 
-    from agents.policies.mlx import MLXPolicy
+    from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
     where = request.param(tmp_path_factory.mktemp("vision"), model_folder)
     return MLXPolicy(where), AutoModelForImageTextToText.from_pretrained(where).eval()
@@ -84,7 +84,7 @@ def test_greedy_replies_and_logits_are_torchs(mlx: Any, reference: PlainTorch) -
 def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, tmp_path: Path) -> None:
     from transformers import Gemma3ForCausalLM
 
-    from agents.policies.mlx import MLXPolicy
+    from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
     policy = MLXPolicy(save_gemma3(tmp_path, tokenizer))
     parity = compare(
@@ -97,7 +97,7 @@ def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, tmp_pat
 
 
 def test_under_a_grammar_it_writes_what_the_torch_policy_writes(mlx: Any, folder: Path, form: Observation) -> None:
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     rules = [grammar(form["elements"], kinds, max_text=8) for kinds in (("click",), ("fill",), ("select",), ("press",))]
     wanted = TransformersPolicy(folder, dtype="float32", device="cpu").complete(
@@ -115,7 +115,7 @@ def test_under_a_grammar_it_writes_what_the_torch_policy_writes(mlx: Any, folder
 
 
 def test_the_policys_numbers_are_those_of_its_settings(mlx: Any, folder: Path) -> None:
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     other = TransformersPolicy(folder, device="cpu")
     assert mlx.parameter_count == other.parameter_count
@@ -170,7 +170,7 @@ def test_a_batch_replies_as_its_rows_do_alone(mlx: Any, form: Observation) -> No
 
 
 def test_what_a_prompt_shares_with_an_earlier_one_is_not_computed_again(mlx: Any, folder: Path) -> None:
-    from agents.policies.mlx import MLXPolicy
+    from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
     fresh = MLXPolicy(folder, reuse=0)
     system = Message("system", "Answer in one word. " * 90)
@@ -369,7 +369,7 @@ def test_a_vision_model_takes_an_adapter(vision: tuple[Any, Any], tmp_path: Path
 def test_smollm2_replies_as_torch_does(model_folder: Path, tokenizer: Any) -> None:
     from transformers import AutoModelForCausalLM
 
-    from agents.policies.mlx import MLXPolicy
+    from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype="float32").eval()
     policy = MLXPolicy(model_folder, dtype="float32")

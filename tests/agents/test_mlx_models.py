@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from agents import mlx_models
-from agents.models import ModelError
+from selfsurf.agents.models import ModelError
+from selfsurf.agents.policies.mlx import loading as mlx_models
 from tests.agents.tiny_models import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
@@ -131,7 +131,7 @@ def test_loading_casts_to_the_precision_asked_for(tokenizer: Any, tmp_path: Path
 LOADED = """
 import resource, sys
 from transformers import AutoProcessor
-from agents.mlx_models import load_text, load_vision
+from selfsurf.agents.policies.mlx.loading import load_text, load_vision
 text, vision = sys.argv[1:]
 before = resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from_pretrained"]
 load_text(text)

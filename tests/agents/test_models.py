@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import models
+from selfsurf.agents import models
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-import agents
-from agents.constraint import grammar
-from agents.parse import parse
-from agents.policies.endpoints import ENDPOINTS, Endpoint
-from agents.policies.openai import OpenAIPolicy
-from agents.policy import Message, PolicyError
-from agents.schema import action_schema, any_action, strict, wrapped
-from browser_env.actions import ACTION_TYPES
-from browser_env.observation import Observation
+from selfsurf import agents
+from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, Endpoint
+from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.agents.policy import Message, PolicyError
+from selfsurf.agents.reply.constraint import grammar
+from selfsurf.agents.reply.parse import parse
+from selfsurf.agents.reply.schema import action_schema, any_action, strict, wrapped
+from selfsurf.browser_env.actions import ACTION_TYPES
+from selfsurf.browser_env.observation import Observation
 from tests.agents.policy_server import KEY, policy_app, schema_grammar, serve
 
 ASK = [Message("user", 'Reply with one action in JSON. Enter "Ada" into the field [3] Name. The button [7] is Submit.')]

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import agents
-from agents.parse import parse
-from agents.policies import retry
-from agents.policies.accounting import Prices
-from agents.policies.chat import read, without_reasoning
-from agents.policies.endpoints import ENDPOINTS
-from agents.policies.openai import OpenAIPolicy
-from agents.policy import Message, PolicyError
+from selfsurf import agents
+from selfsurf.agents.policies.openai import retry
+from selfsurf.agents.policies.openai.accounting import Prices
+from selfsurf.agents.policies.openai.chat import read, without_reasoning
+from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
+from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.agents.policy import Message, PolicyError
+from selfsurf.agents.reply.parse import parse
 from tests.agents.policy_server import Handler, answer, completion, serve_raw
 
 KEY = "nvapi-0123456789-very-secret"
@@ -495,6 +495,8 @@ def test_the_package_is_imported_when_needed() -> None:
     import subprocess
     import sys
 
-    code = "import sys, agents.policies.openai; assert not {'openai', 'transformers', 'torch'} & set(sys.modules)"
+    code = (
+        "import sys, agents.policies.openai.policy; assert not {'openai', 'transformers', 'torch'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
     assert set(ENDPOINTS) >= {"nim", "vllm", "trtllm", "openai", "ollama"}

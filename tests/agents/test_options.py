@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator
 
-import agents
-from agents.options import Amount, Count, OptionError, checked
-from agents.policies.accounting import Prices
-from agents.policies.endpoints import Endpoint
+from selfsurf import agents
+from selfsurf.agents.options import Amount, Count, OptionError, checked
+from selfsurf.agents.policies.openai.accounting import Prices
+from selfsurf.agents.policies.openai.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -10,9 +10,9 @@ from typing import Any
 import gymnasium
 import pytest
 
-from agents.outlines import Outlines
-from browser_env.delta import make_delta
-from browser_env.observation import Element, Observation
+from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.delta import make_delta
 from tests.agents.said import saying
 
 Make = Callable[..., Observation]
@@ -57,7 +57,7 @@ def test_a_page_may_say_no_change(form: Observation) -> None:
 
 def test_prompts_are_the_same_in_both_modes(policy: Any, tmp_path: Path) -> None:
     """One episode in a real browser, watched whole and by its changes."""
-    import browser_env  # noqa: F401  (registers Browser-v0)
+    from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
 
     rows = "".join(f"<p><label><input type=checkbox> Row {number}</label></p>" for number in range(8))
     page = tmp_path / "index.html"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import gymnasium
 
-import agents
-import envs_registry  # noqa: F401
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf import agents
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 

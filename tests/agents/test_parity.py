@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.parity import PlainTorch, compare, short_prompts
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
+from selfsurf.agents.policies.parity import PlainTorch, compare, short_prompts
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_llama
 
@@ -67,7 +67,7 @@ def test_smollm2_sampled_in_batches_replies_as_generate_does(
     """Also the logits that were sampled from, with known beginnings, batches and guesses, are those of one plain pass."""
     import torch
 
-    from agents.policies.sampling import Sampler
+    from selfsurf.agents.policies.transformers.sampling import Sampler
 
     policy = TransformersPolicy(model_folder, dtype="float32", device="cpu")
     reference = PlainTorch(policy.model, tokenizer)

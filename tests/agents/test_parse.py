@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agents.compact import compact
-from agents.parse import ALIASES, parse
-from browser_env.actions import ACTION_TYPES, Action, Click, Fill, Finish, Press, Scroll, Select, parse_action
+from selfsurf.agents.reply.compact import compact
+from selfsurf.agents.reply.parse import ALIASES, parse
+from selfsurf.browser_env.actions import ACTION_TYPES, Action, Click, Fill, Finish, Press, Scroll, Select, parse_action
 
 IDS = {3, 4, 5, 41}
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agents.parse import parse
-from browser_env.actions import parse_action
+from selfsurf.agents.reply.parse import parse
+from selfsurf.browser_env.actions import parse_action
 
 CORPUS = Path(__file__).parent / "corpus"
 PROMPTS: dict[str, Any] = json.loads((CORPUS / "prompts.json").read_text(encoding="utf8"))

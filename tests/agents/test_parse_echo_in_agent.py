@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.llm_agent import LLMAgent
-from agents.policy import Completion, Conversation
-from browser_env.actions import Click
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Completion, Conversation
+from selfsurf.browser_env.actions import Click
 
 
 class Copyist:

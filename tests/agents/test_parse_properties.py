@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents.compact import compact
-from agents.parse import ALIASES, MAX_CHARACTERS, parse
-from agents.reading.loose_json import objects
-from browser_env.actions import ACTION_TYPES, Click, parse_action
+from selfsurf.agents.reply.compact import compact
+from selfsurf.agents.reply.parse import ALIASES, MAX_CHARACTERS, parse
+from selfsurf.agents.reply.reading.loose_json import objects
+from selfsurf.browser_env.actions import ACTION_TYPES, Click, parse_action
 
 IDS = {3, 4, 5, 41}
 KEPT = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])

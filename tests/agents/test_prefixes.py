@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.constraint import grammar
-from agents.policies import sampling
-from agents.policies.prefixes import PrefixCache
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Completion, Message
-from browser_env.observation import Observation
+from selfsurf.agents.policies.local.prefixes import PrefixCache
+from selfsurf.agents.policies.transformers import sampling
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.agents.reply.constraint import grammar
+from selfsurf.browser_env.observation import Observation
 
 HEAD = "Goal: click on the link that says where the nearest library is.\nYou can click an element by its id. "
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.examples import Example
-from agents.page import handle, page_lines
-from agents.policy import Message
-from agents.prompt import PromptTooLong, build, with_demonstration
-from browser_env.actions import Click
-from browser_env.observation import Element, Observation
+from selfsurf.agents.policy import Message
+from selfsurf.agents.prompt.examples import Example
+from selfsurf.agents.prompt.page import handle, page_lines
+from selfsurf.agents.prompt.prompt import PromptTooLong, build, with_demonstration
+from selfsurf.browser_env.actions import Click
+from selfsurf.browser_env.observation import Element, Observation
 from tests.agents.prompt_cases import cases
 
 

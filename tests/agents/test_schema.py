@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.constraint import KINDS, Matcher, grammar, ll_tokenizer
-from agents.parse import parse
-from agents.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
-from browser_env.actions import Fill, Select
-from browser_env.observation import Element, Observation
+from selfsurf.agents.reply.constraint import KINDS, Matcher, grammar, ll_tokenizer
+from selfsurf.agents.reply.parse import parse
+from selfsurf.agents.reply.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
+from selfsurf.browser_env.actions import Fill, Select
+from selfsurf.browser_env.observation import Element, Observation
 from tests.agents.policy_server import schema_grammar
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import agents
-from agents.adapters.identity import WrongBase, identity, write_about
-from agents.policy import Message, PolicyError
+from selfsurf import agents
+from selfsurf.agents.adapters.identity import WrongBase, identity, write_about
+from selfsurf.agents.policy import Message, PolicyError
 
 GRAMMAR = 'start: "{\\"click\\":" ID "}"\nID: /3|7/\n'
 SCHEMA = {"type": "object", "properties": {"click": {"enum": [3, 7]}}, "required": ["click"]}
@@ -200,7 +200,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 @pytest.fixture
 def make(engine: Engine, model_folder: Path, tokenizer: Any) -> Any:
     """Makes a policy over the stand-in."""
-    from agents.policies.tensorrt import TensorRTPolicy
+    from selfsurf.agents.policies.tensorrt.policy import TensorRTPolicy
 
     return lambda **options: TensorRTPolicy(model_folder, tokenizer=tokenizer, **options)
 
@@ -305,7 +305,7 @@ def test_a_guided_reply_is_sampled_whole(
 
 
 def test_what_a_grammar_allowed_can_be_computed_again(engine: Engine, make: Any, tokenizer: Any) -> None:
-    from agents.constraint import token_masks
+    from selfsurf.agents.reply.constraint import token_masks
 
     engine.answer([*tokenizer.encode('{"click":7}'), tokenizer.eos_token_id])
     (reply,) = make().complete([PAGE], prefill='{"', grammars=[GRAMMAR])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.constraint import KINDS, grammar, token_masks
-from agents.parse import parse
-from agents.policies import transformers_loading
-from agents.policies.transformers import TransformersPolicy, make_lm_head_contiguous
-from agents.policy import Completion, Message
-from browser_env.observation import Observation
+from selfsurf.agents.policies.transformers import loading as transformers_loading
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.agents.reply.constraint import KINDS, grammar, token_masks
+from selfsurf.agents.reply.parse import parse
+from selfsurf.browser_env.observation import Observation
 
 RAGGED = [
     [Message("user", "What is the capital of France?")],

@@ -11,10 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.policies.sampling import Sampler
-from agents.policies.transformers import TransformersPolicy
-from agents.policies.transformers_loading import load_processor
-from agents.policy import Completion, Message
+from selfsurf.agents.policies.transformers.loading import load_processor
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policies.transformers.sampling import Sampler
+from selfsurf.agents.policy import Completion, Message
 from tests.agents.tiny_vision import FAMILIES, idefics3
 
 Kind = Callable[[Path, Path], Path]

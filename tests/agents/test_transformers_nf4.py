@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies import transformers_loading
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
+from selfsurf.agents.policies.transformers import loading as transformers_loading
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
 from tests.agents.tiny_vision import qwen2_5_vl
 
 bitsandbytes = pytest.importorskip("bitsandbytes")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.llm_agent import LLMAgent
-from agents.policy import Message
-from agents.prompt import PromptTooLong
-from agents.vision import picture
-from browser_env import marks
-from browser_env.observation import Element, Observation
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Message
+from selfsurf.agents.prompt.prompt import PromptTooLong
+from selfsurf.agents.prompt.vision import picture
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe import marks
 from tests.agents.said import IMAGE_TOKENS, saying, seeing
 
 
@@ -34,7 +34,7 @@ def seen(observation: Callable[..., Observation], element: Callable[..., Element
 
 
 def test_it_needs_no_browser() -> None:
-    code = "import sys, agents.vision; assert 'playwright' not in sys.modules and 'PIL' not in sys.modules"
+    code = "import sys, agents.prompt.vision; assert 'playwright' not in sys.modules and 'PIL' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -6,7 +6,7 @@ import threading
 import gymnasium
 import pytest
 
-import browser_env
+from selfsurf import browser_env
 
 ORIGIN = "http://site.test"
 OTHER = "http://other.test"

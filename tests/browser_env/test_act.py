@@ -1,6 +1,6 @@
 import pytest
 
-import browser_env
+from selfsurf import browser_env
 
 
 def test_actions_do_what_they_say(open_page, by_name, tmp_path):

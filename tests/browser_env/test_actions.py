@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser_env.actions import ACTION_TYPES, Click, Finish, parse_action
-from browser_env.errors import ActionError
+from selfsurf.browser_env.actions import ACTION_TYPES, Click, Finish, parse_action
+from selfsurf.browser_env.errors import ActionError
 
 
 @pytest.mark.parametrize(

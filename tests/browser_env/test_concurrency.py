@@ -8,7 +8,7 @@ import threading
 import gymnasium
 import pytest
 
-import browser_env
+from selfsurf import browser_env
 from tests.processes import browsers, counts, until
 
 PAGE = "data:text/html,<button onclick=\"document.title='clicked'\">Go</button>"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from browser_env.delta import NO_CHANGE, apply_delta, make_delta
-from browser_env.outline import element_line
+from selfsurf.browser_env.observe.delta import NO_CHANGE, apply_delta, make_delta
+from selfsurf.browser_env.observe.outline import element_line
 
 FORM = """heading "Order" level=1
 form

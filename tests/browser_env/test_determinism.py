@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs_registry  # noqa: F401
+import selfsurf  # noqa: F401  (registers the ids)
 
 CLOCK = """<style>@keyframes go { to { transform: translateX(300px) rotate(90deg) } }
 #box { width: 50px; height: 50px; background: red; animation: go 3s infinite alternate }

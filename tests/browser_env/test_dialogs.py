@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from browser_env import Safety
-from browser_env.env import make_core
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.env import make_core
 
 ASK = """<button onclick="document.title = 'a' + alert('hi')">Alert</button><button onclick="document.title = 'c' + confirm('sure?')">Confirm</button>
 <button onclick="document.title = 'p' + prompt('name?', 'Bob')">Prompt</button>"""

@@ -7,8 +7,8 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import browser_env
-from browser_env import AsyncBrowserEnv
+from selfsurf import browser_env
+from selfsurf.browser_env import AsyncBrowserEnv
 
 PAGE = "data:text/html,<title>t</title><button onclick=\"this.textContent = 'done'\">Go</button>"
 
@@ -26,7 +26,7 @@ def test_import_is_quick_and_light():
     code = """
 import sys, time
 start = time.process_time()  # others may be at work on the machine
-import browser_env
+from selfsurf import browser_env
 seconds = time.process_time() - start
 heavy = {"torch", "transformers", "playwright", "ray", "trl", "mlx"} & set(sys.modules)
 assert not heavy, heavy
@@ -152,13 +152,13 @@ def test_an_address_that_does_not_answer_fails_the_reset_clearly():
 
 
 def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
-    from browser_env.browsers import find_browser
+    from selfsurf.browser_env.session.browsers import find_browser
 
     monkeypatch.setenv("SELFSURF_BROWSER", str(tmp_path / "none"))
     with pytest.raises(browser_env.BrowserNotFound, match="SELFSURF_BROWSER"):
         find_browser()
     monkeypatch.delenv("SELFSURF_BROWSER")
-    monkeypatch.setattr("browser_env.browsers._DEBIAN", tmp_path)
+    monkeypatch.setattr("selfsurf.browser_env.session.browsers._DEBIAN", tmp_path)
     for name, value in {
         "PATH": str(tmp_path),
         "HOME": str(tmp_path),
@@ -166,7 +166,7 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
-    monkeypatch.setattr("browser_env.browsers._MAC_APPS", ())
+    monkeypatch.setattr("selfsurf.browser_env.session.browsers._MAC_APPS", ())
     with pytest.raises(browser_env.BrowserNotFound, match="playwright install chromium"):
         find_browser()
     browser = tmp_path / "chromium"
@@ -177,10 +177,10 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
 
 def test_no_browser_is_left_behind():
     code = f"""
-import gymnasium, browser_env, os
+import gymnasium, selfsurf, os
 env = gymnasium.make("Browser-v0", start_url={PAGE!r})
 env.reset(seed=0)
-from browser_env.runtime import runtime
+from selfsurf.browser_env.session.runtime import runtime
 print(os.getpid())
 """
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
@@ -191,7 +191,8 @@ print(os.getpid())
 
 def test_a_fork_starts_its_own_browser():
     code = f"""
-import gymnasium, browser_env, multiprocessing
+import gymnasium, multiprocessing
+from selfsurf import browser_env
 def use(_):
     env = gymnasium.make("Browser-v0", start_url={PAGE!r}, screenshot=False)
     env.reset(seed=0)

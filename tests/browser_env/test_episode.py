@@ -3,7 +3,7 @@ import json
 import pytest
 from PIL import Image
 
-from browser_env.episode import Episode, EpisodeError, EpisodeWriter
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 
 
 def write(open_page, folder, **options):
@@ -63,7 +63,7 @@ def test_redaction_comes_before_writing(open_page, tmp_path):
 
 
 def test_halves_of_characters_in_a_reply_are_written(tmp_path, monkeypatch):
-    from browser_env.episode import Episode, EpisodeWriter, new_folder
+    from selfsurf.browser_env.record.episode import Episode, EpisodeWriter, new_folder
 
     monkeypatch.chdir(tmp_path)
     folders = [new_folder("run") for _ in range(3)]

@@ -10,9 +10,9 @@ import time
 import gymnasium
 import pytest
 
-import browser_env
-from browser_env import Bounds
-from browser_env.runtime import runtime
+from selfsurf import browser_env
+from selfsurf.browser_env import Bounds
+from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = "data:text/html,<button>Go</button>"
 
@@ -41,7 +41,7 @@ def assert_env_error(result, env):
 
 
 def test_a_killed_browser(env):
-    from browser_env.runtime import runtime
+    from selfsurf.browser_env.session.runtime import runtime
 
     browser = env.unwrapped.core.session.context.browser
 
@@ -56,7 +56,7 @@ def test_a_killed_browser(env):
 
 
 def test_a_crashed_page(env):
-    from browser_env.runtime import runtime
+    from selfsurf.browser_env.session.runtime import runtime
 
     session = env.unwrapped.core.session
 
@@ -106,7 +106,7 @@ def test_a_server_that_never_answers_is_the_agents_error_not_ours():
         safety = browser_env.Safety(allow_private=True)
         env = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False, safety=safety)
         env.reset(seed=0)
-        import browser_env.act as act
+        import selfsurf.browser_env.act.perform as act
 
         before, act.NAVIGATION_TIMEOUT = act.NAVIGATION_TIMEOUT, 1.0
         try:
@@ -208,7 +208,7 @@ def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
             await page.goto(PAGE)
             return "Go."
 
-    from browser_env import VectorBrowserEnv
+    from selfsurf.browser_env import VectorBrowserEnv
 
     envs = VectorBrowserEnv(2, task=Flaky(), screenshot=False)
     envs.reset(seed=0)

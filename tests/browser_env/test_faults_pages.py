@@ -53,7 +53,7 @@ def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
 
 
 def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
-    import browser_env
+    from selfsurf import browser_env
 
     env, _ = open_page(NEXT, page="<script>for (;;);</script>", options=OPTIONS)
     start = time.monotonic()
@@ -118,7 +118,7 @@ def test_two_hundred_windows_are_twenty_tabs(run):
 
 
 def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
-    monkeypatch.setattr("browser_env.session.MAX_TABS", 4)
+    monkeypatch.setattr("selfsurf.browser_env.session.session.MAX_TABS", 4)
     page = "<button onclick=\"for (let i = 0; i < 10; i++) window.open('index.html')\">Go</button>"
     actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 2000}, {"action": "new_tab"})
     (obs, *_, info), _ = run(page, *actions, hang_timeout=10.0)
@@ -136,7 +136,7 @@ def test_a_window_that_still_loads_takes_one_place_of_the_limit(open_page, loopb
             return b"<title>late</title><script src=/slow.js></script>"
         return b"<button onclick=\"for (let i = 0; i < 3; i++) setTimeout(() => window.open('/late'), 400 * i)\">Go</button>"
 
-    monkeypatch.setattr("browser_env.session.MAX_TABS", 4)
+    monkeypatch.setattr("selfsurf.browser_env.session.session.MAX_TABS", 4)
     env, _ = open_page(NEXT)
     env.reset(seed=0, options={"start_url": loopback(answer).url})
     env.step({"action": "click", "id": 1})
@@ -170,7 +170,7 @@ STORMS = {
 
 @pytest.mark.parametrize("kind", STORMS)
 def test_a_storm_is_weathered(run, kind):
-    from browser_env import Bounds
+    from selfsurf.browser_env import Bounds
 
     actions = [{"action": "click", "x": 30.0, "y": 20.0}, {"action": "wait", "ms": 50}, {"action": "click", "id": 1}]
     bounds = Bounds(load=1.0, network=1.0, quiet=0.3)

@@ -9,12 +9,13 @@ import threading
 import gymnasium
 import pytest
 
-import browser_env
+from selfsurf import browser_env
 from tests.processes import browsers, counts, descendants, drivers, gone, until
 
 PAGE = "data:text/html,<button>Go</button>"
 SCRIPT = """
-import gymnasium, browser_env, sys
+import gymnasium, sys
+from selfsurf import browser_env
 env = gymnasium.make("Browser-v0", start_url="data:text/html,<button>Go</button>", screenshot=False)
 env.reset(seed=0)
 print("ready", flush=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from browser_env.keyboard import key_chord
+from selfsurf.browser_env.act.keyboard import key_chord
 
 LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;
 out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftKey && 'S', e.key, e.code].filter(Boolean).join(' '); if (e.ctrlKey || e.altKey) e.preventDefault() })</script>"""

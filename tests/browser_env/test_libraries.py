@@ -8,7 +8,7 @@ import threading
 import gymnasium
 import pytest
 
-from browser_env.browsers import cache_home
+from selfsurf.browser_env.session.browsers import cache_home
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +164,7 @@ def test_a_rich_text_editor(open_with, name):
     core = env.unwrapped.core
 
     def read(expression):
-        from browser_env.runtime import runtime
+        from selfsurf.browser_env.session.runtime import runtime
 
         return runtime().run(core.session.active.page.evaluate(expression)).replace("\u200b", "")
 

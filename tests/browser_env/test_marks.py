@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from browser_env.marks import crop, crops, draw
+from selfsurf.browser_env.observe.marks import crop, crops, draw
 
 ROLES = ("button", "link", "textbox", "checkbox", "combobox")
 

@@ -6,10 +6,10 @@ import json
 import gymnasium
 import pytest
 
-import browser_env
-from browser_env import Safety
-from browser_env.safety.secrets import Vault
-from browser_env.text import well_formed, well_formed_json
+from selfsurf import browser_env
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.safety.secrets import Vault
+from selfsurf.browser_env.text import well_formed, well_formed_json
 
 
 @pytest.mark.parametrize(

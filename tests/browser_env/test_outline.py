@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from browser_env.outline import render
+from selfsurf.browser_env.observe.outline import render
 
 
 def tokens(text):

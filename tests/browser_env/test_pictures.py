@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from browser_env.pictures import decode_png, encode_png
+from selfsurf.browser_env.observe.screenshot import decode_png, encode_png
 
 
 def test_a_screenshot_is_written_down_as_it_came(open_page, tmp_path):
@@ -28,7 +28,7 @@ def test_another_array_is_encoded_anew():
 
 
 def test_a_screenshot_with_a_secret_is_never_written_as_it_came(open_page):
-    from browser_env import Safety
+    from selfsurf.browser_env import Safety
 
     env, _ = open_page("<input aria-label=p>", options={"safety": Safety(secrets={"p": "hunter2"})})
     obs, *_ = env.step({"action": "fill", "id": 1, "text": "<secret:p>"})

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-import browser_env
-from agents.prompt import build, with_demonstration
-from browser_env.episode import Episode
-from browser_env.record import EARLY, Recorder
-from browser_env.replay import replay
-from browser_env.runtime import runtime
-from browser_env.tabs_watch import RECENT
-from envs_registry import task_of
+from selfsurf import browser_env
+from selfsurf.agents.prompt.prompt import build, with_demonstration
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.recorder import EARLY, Recorder
+from selfsurf.browser_env.record.replay import replay
+from selfsurf.browser_env.record.tabs_watch import RECENT
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.envs_registry import task_of
 from tests.browser_env.conftest import ORIGIN, Site
 
 

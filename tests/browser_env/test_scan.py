@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-import browser_env
+from selfsurf import browser_env
 
 LONG = "<style>body{margin:0} h2{margin:0} section{height:300px}</style>" + "".join(
     f"<section><h2>Part {i}</h2><a href='#{i}'>Link {i}</a></section>" for i in range(12)
@@ -24,7 +24,7 @@ def page_of(env):
 
 
 def evaluate(env, script):
-    from browser_env.runtime import runtime
+    from selfsurf.browser_env.session.runtime import runtime
 
     return runtime().run(page_of(env).evaluate(script))
 

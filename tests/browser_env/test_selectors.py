@@ -2,8 +2,8 @@
 
 import pytest
 
-from browser_env.actions import parse_action
-from browser_env.errors import ActionError
+from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env.errors import ActionError
 
 
 @pytest.mark.parametrize(

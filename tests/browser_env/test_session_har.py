@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-import browser_env
-from browser_env import SessionOptions
+from selfsurf import browser_env
+from selfsurf.browser_env import SessionOptions
 
 
 class Shop:

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-import browser_env
-from browser_env import SessionOptions
-from browser_env.browsers import has_window
+from selfsurf import browser_env
+from selfsurf.browser_env import SessionOptions
+from selfsurf.browser_env.session.browsers import has_window
 
 STORE = (
     b"<script>document.title = [document.cookie, localStorage.a, sessionStorage.a].join();"

@@ -11,8 +11,8 @@ import subprocess
 import gymnasium
 import pytest
 
-import browser_env
-from browser_env import AsyncBrowserEnv, Safety, SessionOptions
+from selfsurf import browser_env
+from selfsurf.browser_env import AsyncBrowserEnv, Safety, SessionOptions
 
 
 def tells(expression):

@@ -7,7 +7,7 @@ import time
 import gymnasium
 import pytest
 
-from browser_env import Bounds
+from selfsurf.browser_env import Bounds
 
 
 class Slow(http.server.BaseHTTPRequestHandler):

@@ -2,8 +2,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs_registry  # noqa: F401
-from browser_env import VectorBrowserEnv
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.browser_env import VectorBrowserEnv
 
 
 def test_the_native_vector_environment_steps_all_and_resets_what_ended():

@@ -1,8 +1,8 @@
 import gymnasium
 import pytest
 
-import envs_registry
-from tasks.miniwob import names
+from selfsurf import envs_registry
+from selfsurf.tasks.miniwob import names
 
 
 def test_all_registered_tasks_of_the_package_are_there():

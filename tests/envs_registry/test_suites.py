@@ -2,8 +2,8 @@
 
 import pytest
 
-from envs_registry.suites import Suite, SuiteError, SuiteTask, load_suite
-from tasks.miniwob import names
+from selfsurf.envs_registry.suites import Suite, SuiteError, SuiteTask, load_suite
+from selfsurf.tasks.miniwob import names
 
 
 def test_miniwob_is_complete_and_split_as_browsergym_does():

@@ -6,7 +6,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from envs_registry.suites import load_suite
+from selfsurf.envs_registry.suites import load_suite
 
 DOC = Path(__file__).parents[2] / "docs" / "tasks.md"
 

@@ -7,7 +7,7 @@ def tiny(tmp_path):
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    from agents import models
+    from selfsurf.agents import models
 
     tokenizer = AutoTokenizer.from_pretrained(models.pull("smollm2"))
     torch.manual_seed(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from browser_env.pictures import encode_png
+from selfsurf.browser_env.observe.screenshot import encode_png
 
 
 def line(task: str, seed: int, outcome: str = "solved", **changes: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import agents
-from agents.adapters.tensors import DamagedFile
-from scripts.cli import app
+from selfsurf import agents
+from selfsurf.agents.adapters.tensors import DamagedFile
+from selfsurf.scripts.cli import app
 from tests.agents.tiny_adapters import save_random_adapter
 from tests.agents.tiny_models import save_llama
 
@@ -20,7 +20,7 @@ from tests.agents.tiny_models import save_llama
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from transformers import AutoTokenizer
 
-    from agents import models
+    from selfsurf.agents import models
 
     return save_llama(tmp_path / "base", AutoTokenizer.from_pretrained(models.pull("smollm2")))
 

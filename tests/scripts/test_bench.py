@@ -10,11 +10,11 @@ import gymnasium
 import pytest
 from typer.testing import CliRunner
 
-from browser_env.runtime import runtime
-from scripts.cli import app
-from scripts.loopback import serving
-from scripts.processes import descendants
-from scripts.raw import RawPage
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.environment.raw import RawPage
+from selfsurf.scripts.machine.processes import descendants
 from tests.processes import ended
 
 
@@ -125,7 +125,7 @@ def test_bench_vector_wants_numbers():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
-    command = [sys.executable, "-m", "scripts.cli", "bench", "vector", "--envs", "2", "--seconds", "60"]
+    command = [sys.executable, "-m", "selfsurf.scripts.cli", "bench", "vector", "--envs", "2", "--seconds", "60"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     below = []
     try:

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from scripts.cli import app
+from selfsurf.scripts.cli import app
 
 
 def figures(model, *options):

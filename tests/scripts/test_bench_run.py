@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benchmark.books import Books, BooksError
-from scripts.processes import descendants
+from selfsurf.scripts.machine.processes import descendants
+from selfsurf.scripts.suite.books import Books, BooksError
 
 AGENTS = '''
 import os, time
@@ -35,7 +35,7 @@ class First:
         return {"action": "click", "id": next(e["id"] for e in obs["elements"] if e["role"] == "button")}
 '''
 POLICY = '''
-from agents.policy import Completion, Policy
+from selfsurf.agents.policy import Completion, Policy
 
 class Same(Policy):
     """Always replies the same."""
@@ -60,7 +60,7 @@ CHECKED = ("task", "seed", "outcome", "steps", "reward", "raw_reward", "outcome_
 
 
 def command(*words):
-    return [sys.executable, "-m", "scripts.cli", "bench", "run", *map(str, words)]
+    return [sys.executable, "-m", "selfsurf.scripts.cli", "bench", "run", *map(str, words)]
 
 
 def bench(*words, code=0):
@@ -268,8 +268,8 @@ TASKS = """
 import os, sys
 from pathlib import Path
 
-from browser_env import Score, Task
-from browser_env.actions import Finish
+from selfsurf.browser_env import Score, Task
+from selfsurf.browser_env.actions import Finish
 
 
 class Base(Task):

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from scripts.cli import app
+from selfsurf.scripts.cli import app
 
 
 def test_both_trainers_learn_the_same_from_the_same_rows(tiny, tmp_path):

@@ -3,13 +3,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from scripts.benchmark.comparison import compare
-from scripts.benchmark.leaderboard import boards, write_leaderboard
-from scripts.benchmark.paired import Mcnemar
-from scripts.benchmark.reading import ResultsError, read
-from scripts.benchmark.report import write_comparison
-from scripts.benchmark.summary import summarise
-from scripts.cli import app
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.report.comparison import compare
+from selfsurf.scripts.report.leaderboard import boards, write_leaderboard
+from selfsurf.scripts.report.paired import Mcnemar
+from selfsurf.scripts.report.reading import ResultsError, read
+from selfsurf.scripts.report.report import write_comparison
+from selfsurf.scripts.report.summary import summarise
 from tests.scripts.results_folders import line, run, write
 
 TASKS = {f"task-{at}": ("train", []) for at in range(6)}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from scripts.benchmark import failures as failure_cards
-from scripts.benchmark.intervals import wilson
-from scripts.benchmark.reading import ResultsError, read
-from scripts.benchmark.report import write_report
-from scripts.benchmark.summary import summarise
-from scripts.cli import app
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.report import failures as failure_cards
+from selfsurf.scripts.report.intervals import wilson
+from selfsurf.scripts.report.reading import ResultsError, read
+from selfsurf.scripts.report.report import write_report
+from selfsurf.scripts.report.summary import summarise
 from tests.scripts.results_folders import line, picture, run, write
 
 TASKS = {"one": ("train", ["forms"]), "two": ("train", []), "three": ("test", ["forms"])}

@@ -3,8 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from scripts.benchmark.intervals import mean_interval, resampled_means, unanimous, weights, wilson
-from scripts.benchmark.paired import Mcnemar, difference_interval, mcnemar, sign_flip
+from selfsurf.scripts.report.intervals import mean_interval, resampled_means, unanimous, weights, wilson
+from selfsurf.scripts.report.paired import Mcnemar, difference_interval, mcnemar, sign_flip
 
 
 def test_wilson_is_the_published_one():

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from scripts import cli
+from selfsurf.scripts import cli
 
 runner = CliRunner()
 
@@ -20,7 +20,7 @@ def test_help_names_every_command_and_imports_none() -> None:
     source = """if True:
         import sys
         from typer.testing import CliRunner
-        from scripts import cli
+        from selfsurf.scripts import cli
         print(CliRunner().invoke(cli.app, ["--help"]).output)
         heavy = {"torch", "playwright", "gymnasium", "browser_env", "agents"} & set(sys.modules)
         sys.exit(str(heavy) if heavy else 0)

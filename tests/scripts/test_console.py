@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from scripts.console import quiet_libraries
+from selfsurf.scripts.terminal.console import quiet_libraries
 
 
 def test_libraries_do_not_speak_of_themselves() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from scripts.cli import app
+from selfsurf.scripts.cli import app
 
 SMALL = ["--seeds", "1", "--steps", "2", "--json"]
 
@@ -44,7 +44,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
 
 
 def test_a_finished_run_is_kept(tmp_path):
-    from scripts.demo import default_settings, prepare_folder
+    from selfsurf.scripts.demo import default_settings, prepare_folder
 
     settings = default_settings("smollm2", 0)
     out = prepare_folder(settings, tmp_path / "demo")

@@ -8,8 +8,9 @@ import pytest
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from scripts import cli, doctor, requirements
-from scripts.requirements import Needed
+from selfsurf.scripts import cli, doctor
+from selfsurf.scripts.machine import requirements
+from selfsurf.scripts.machine.requirements import Needed
 
 
 def test_reports_and_exits_with_the_verdict() -> None:

@@ -3,10 +3,10 @@
 import gymnasium
 import pytest
 
-import browser_env  # noqa: F401
-from scripts.bench_observe import VIEWPORT, quiet
-from scripts.chromium_view import collect
-from scripts.fidelity import (
+from selfsurf import browser_env  # noqa: F401
+from selfsurf.scripts.bench_observe import VIEWPORT, quiet
+from selfsurf.scripts.observation.chromium_view import collect
+from selfsurf.scripts.observation.fidelity import (
     Disagreement,
     Node,
     accepted_roles,
@@ -20,8 +20,8 @@ from scripts.fidelity import (
     same_name,
     total,
 )
-from scripts.pages.serve import Pages
-from scripts.pages.table import HARD_NAMES, HARD_PAGES
+from selfsurf.scripts.observation.pages.serve import Pages
+from selfsurf.scripts.observation.pages.table import HARD_NAMES, HARD_PAGES
 
 BOX = (10.0, 10.0, 50.0, 20.0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import install_browser
+from selfsurf.scripts import install_browser
 
 
 def executable(path: Path, text: str) -> Path:

@@ -7,11 +7,11 @@ import urllib.request
 import pytest
 from typer.testing import CliRunner
 
-from scripts.cli import app
-from scripts.pages import install
-from scripts.pages.serve import Pages
-from scripts.pages.source import App, Static
-from scripts.pages.table import HARD_PAGES, PAGES, choose
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.observation.pages import install
+from selfsurf.scripts.observation.pages.serve import Pages
+from selfsurf.scripts.observation.pages.source import App, Static
+from selfsurf.scripts.observation.pages.table import HARD_PAGES, PAGES, choose
 
 
 def test_names_are_unique_and_kinds_are_many():
@@ -121,7 +121,7 @@ def test_a_page_that_can_not_be_had_is_not_skipped_silently(monkeypatch):
     def absent():
         raise install.Unavailable("npm is not installed")
 
-    from scripts.pages import table
+    from selfsurf.scripts.observation.pages import table
 
     page = table.Page("absent", "editor", Static("absent", "x", absent), "/")
     monkeypatch.setattr(table, "PAGES", (page,))
@@ -134,8 +134,8 @@ def test_a_page_that_can_not_be_had_is_not_skipped_silently(monkeypatch):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", sorted({page.kind for page in PAGES} - {"hard"}))
 def test_fidelity_on_real_pages(kind):
-    from scripts.bench_observe import measure
-    from scripts.fidelity import total
+    from selfsurf.scripts.bench_observe import measure
+    from selfsurf.scripts.observation.fidelity import total
 
     rows = measure(choose([], kind))
     assert [row.problem for row in rows if row.problem] == []

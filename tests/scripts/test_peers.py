@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.peers import peer as peers
-from scripts.peers.environments import PeerError, Requirements, browser_wrapper, home, make
-from scripts.peers.peer import Peer, open_peer
-from scripts.processes import cpu_seconds, descendants, kill_tree, memory
+from selfsurf.scripts.machine.processes import cpu_seconds, descendants, kill_tree, memory
+from selfsurf.scripts.peers import peer as peers
+from selfsurf.scripts.peers.environments import PeerError, Requirements, browser_wrapper, home, make
+from selfsurf.scripts.peers.peer import Peer, open_peer
 from tests.processes import ended
 
 WORKER = Path(peers.__file__).parent / "worker.py"
@@ -174,7 +174,7 @@ def test_processes_below_are_found_measured_and_ended():
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["browsergym", "browser-use"])
 def test_the_real_peers_observe_a_page(name, tmp_path):
-    from scripts.loopback import serving
+    from selfsurf.scripts.environment.loopback import serving
 
     (tmp_path / "index.html").write_text("<title>t</title>" + "<button>Press me</button>" * 20)
     with serving(tmp_path) as url, open_peer(name) as peer:

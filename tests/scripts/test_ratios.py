@@ -1,6 +1,6 @@
 import pytest
 
-from scripts.ratios import OURS, RAW, Work
+from selfsurf.scripts.environment.ratios import OURS, RAW, Work
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from browser_env.browsers import find_browser
-from browser_env.episode import Episode
-from browser_env.errors import BrowserNotFound
-from scripts import cli
+from selfsurf.browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.scripts import cli
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.processes import until
 
@@ -104,7 +104,7 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
     server = loopback(answer)
     env = {**os.environ, "DISPLAY": display}
     folder = tmp_path / "episode"
-    command = [sys.executable, "-m", "scripts.cli", "record"]
+    command = [sys.executable, "-m", "selfsurf.scripts.cli", "record"]
     recording = subprocess.Popen(
         [*command, "--url", f"{server.url}/", "--goal", "Order.", "--out", str(folder), "--outcome", "solved", "--json"],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -199,7 +199,7 @@ def test_closing_the_window_or_sigterm_ends_the_recording(display, loopback, tmp
     env = {**os.environ, "DISPLAY": display}
     folder = tmp_path / "episode"
     recording = subprocess.Popen(
-        [sys.executable, "-m", "scripts.cli", "record", "--url", f"{server.url}/", "--out", str(folder), "--json"],
+        [sys.executable, "-m", "selfsurf.scripts.cli", "record", "--url", f"{server.url}/", "--out", str(folder), "--json"],
         env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -20,9 +20,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from scripts import live
-from scripts.cli import app
-from scripts.interrupts import Interrupts
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.terminal import live
+from selfsurf.scripts.terminal.interrupts import Interrupts
 from tests.processes import browsers, descendants, gone, until
 
 PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
@@ -33,7 +33,7 @@ POLICIES = """
 import time
 from pathlib import Path
 
-from agents.policy import Completion, PolicyError
+from selfsurf.agents.policy import Completion, PolicyError
 
 
 class Base:
@@ -285,7 +285,16 @@ def process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "scripts.cli", "run", *arguments, "--out", str(tmp_path / "episode"), "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "selfsurf.scripts.cli",
+            "run",
+            *arguments,
+            "--out",
+            str(tmp_path / "episode"),
+            "--json",
+        ]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         started.append(subprocess.Popen(command, **pipes, env=environment, start_new_session=True))
@@ -360,7 +369,7 @@ def test_ctrl_c_while_it_acts(process: Any, tmp_path: Path, site: Any) -> None:
 def test_an_interrupt_in_generated_code_keeps_the_exit_code(tmp_path: Path) -> None:
     code = """
 import sys
-from scripts.interrupts import Interrupts
+from selfsurf.scripts.terminal.interrupts import Interrupts
 with Interrupts() as interrupts:
     try:
         exec("import signal; signal.raise_signal(signal.SIGINT)")

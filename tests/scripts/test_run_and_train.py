@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from scripts.cli import app
+from selfsurf.scripts.cli import app
 
 
 def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
@@ -24,13 +24,13 @@ def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
 
 
 def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
-    import sdft.train
-    from sdft.rollouts import RolloutError
+    from selfsurf.sdft import train as training
+    from selfsurf.sdft.rollouts import RolloutError
 
     def train(*_, **__):
         raise RolloutError("The policy workers did not start: no room.")
 
-    monkeypatch.setattr(sdft.train, "train", train)
+    monkeypatch.setattr(training, "train", train)
     result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     assert "The policy workers did not start: no room." in result.output
@@ -42,14 +42,14 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
     [((), "the same command begins again"), ((5, 10), "with --resume goes on from step 10 of 28")],
 )
 def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
-    import sdft.train
+    from selfsurf.sdft import train as training
 
     def train(settings, out, **_):
         for step in checkpoints:
             (out / "checkpoints" / f"checkpoint-{step}").mkdir(parents=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sdft.train, "train", train)
+    monkeypatch.setattr(training, "train", train)
     result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
     assert result.exit_code == 130
     assert says in " ".join(result.output.split())

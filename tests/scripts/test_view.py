@@ -4,9 +4,9 @@ import gymnasium
 import pytest
 from typer.testing import CliRunner
 
-import envs_registry  # noqa: F401
-from browser_env.episode import EpisodeWriter
-from scripts.cli import app
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.scripts.cli import app
 
 
 @pytest.fixture

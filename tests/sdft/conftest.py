@@ -11,7 +11,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 def tokenizer():
     from transformers import AutoTokenizer
 
-    from agents import models
+    from selfsurf.agents import models
 
     return AutoTokenizer.from_pretrained(models.pull("smollm2"))
 
@@ -22,7 +22,7 @@ def tiny_policy(tokenizer):
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -38,7 +38,7 @@ def tiny_policy(tokenizer):
 @pytest.fixture
 def settings():
     """Settings of a run that takes seconds."""
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     return TrainSettings(
         tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=4, episodes_per_step=3, max_rows=5,

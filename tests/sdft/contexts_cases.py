@@ -2,14 +2,14 @@
 
 from urllib.parse import quote
 
-from agents.compact import compact
-from agents.llm_agent import Decision
-from agents.policy import Completion, Message
-from browser_env.actions import parse_action
-from browser_env.env import AsyncBrowserEnv
-from browser_env.runtime import runtime
-from envs_registry import open_id, task_of
-from sdft.rollouts import Job, Result, Step
+from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.envs_registry import open_id, task_of
+from selfsurf.sdft.rollouts import Job, Result, Step
 
 FORM = """<title>Order</title><label>Name <input></label> <label>City <input></label>
 <button onclick="document.body.innerHTML = '<h1>Sent</h1><a href=#>Home</a>'">Send</button>"""

@@ -11,13 +11,10 @@ from pathlib import Path
 
 import torch
 
-import sdft.adapter
-import sdft.checkpoint_files
-import sdft.checkpoints
-import sdft.heldout
-import sdft.metrics
-import sdft.rollouts.engine
-import sdft.teacher
+from selfsurf.sdft.measure import heldout
+from selfsurf.sdft.rollouts import engine
+from selfsurf.sdft.run import adapter, checkpoints, metrics
+from selfsurf.sdft.teacher import weights
 
 
 def die(*_, **__):
@@ -41,14 +38,14 @@ def torn_line(log, *_, **__):
 
 
 MOMENTS = {
-    "rollout": (sdft.rollouts.engine.Engine, "_act", die),
-    "teacher not moved yet": (sdft.teacher, "move_teacher", die),
+    "rollout": (engine.Engine, "_act", die),
+    "teacher not moved yet": (weights, "move_teacher", die),
     "checkpoint half written": (torch, "save", half_written),
-    "checkpoint without its name": (sdft.checkpoints, "publish", die),
+    "checkpoint without its name": (checkpoints, "publish", die),
     "old checkpoint half removed": (shutil, "rmtree", half_removed),
-    "evaluation": (sdft.heldout, "drift", die),
-    "line of metrics": (sdft.metrics.MetricsLog, "on_log", torn_line),
-    "adapter without its name": (sdft.adapter, "publish", die),
+    "evaluation": (heldout, "drift", die),
+    "line of metrics": (metrics.MetricsLog, "on_log", torn_line),
+    "adapter without its name": (adapter, "publish", die),
 }
 
 
@@ -66,7 +63,7 @@ def arm(moment, count):
 
 
 if __name__ == "__main__":
-    from scripts.cli import app
+    from selfsurf.scripts.cli import app
 
     arm(sys.argv[1], int(sys.argv[2]))
     app(sys.argv[3:])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from agents.llm_agent import Decision
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
-from sdft.rollouts import Job, Result, Step
-from sdft.samples import Sample, collate
+from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
+from selfsurf.sdft.rollouts import Job, Result, Step
+from selfsurf.sdft.rows.samples import Sample, collate
 
 TOLD = {"action": {"action": "click", "id": 1}, "reason": ""}
 GRAMMAR = 'start: "{\\"click\\":" ("1" | "2" | "31") "}"'

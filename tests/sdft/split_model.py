@@ -12,8 +12,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sdft.processes import whole
-from sdft.teacher import add_teacher, move_teacher, teaching
+from selfsurf.sdft.run.processes import whole
+from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, teaching
 
 
 def main(out: Path) -> None:

@@ -15,11 +15,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from agents.adapters.identity import read_about
-from agents.policies.transformers import TransformersPolicy
-from browser_env import EnvError
-from browser_env.env import AsyncBrowserEnv
-from sdft.checkpoint_files import (
+from selfsurf.agents.adapters.identity import read_about
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env import EnvError
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft.measure.heldout import Evaluation, better, fault
+from selfsurf.sdft.measure.retention import general_text
+from selfsurf.sdft.run.checkpoint_files import (
     check_whole,
     checkpoint,
     discard,
@@ -30,10 +32,8 @@ from sdft.checkpoint_files import (
     room_in,
     steps_saved,
 )
-from sdft.heldout import Evaluation, better, fault
-from sdft.retention import general_text
-from sdft.run_folder import alone_in
-from sdft.train import train
+from selfsurf.sdft.run.run_folder import alone_in
+from selfsurf.sdft.train import train
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = "adapter_model.safetensors"
@@ -67,7 +67,7 @@ def lines_of(run):
 def command(settings, run, *before):
     changed = settings.model_dump(mode="json", exclude={"tasks", "model", "steps", "seed"}, exclude_defaults=True)
     more = [part for name, value in changed.items() for part in ("--set", f"{name}={json.dumps(value)}")]
-    start = [sys.executable, *before] if before else [sys.executable, "-m", "scripts.cli"]
+    start = [sys.executable, *before] if before else [sys.executable, "-m", "selfsurf.scripts.cli"]
     return [*start, "train", *settings.tasks, "--model", settings.model, "--steps", str(settings.steps),
             "--out", str(run), "--resume", *more]  # fmt: skip
 
@@ -151,7 +151,9 @@ def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch, error):
     assert "no room" not in str(other.value)
     if isinstance(error, RuntimeError):  # torch does not say why
         usage = shutil.disk_usage(tmp_path)
-        monkeypatch.setattr("sdft.checkpoint_files.shutil.disk_usage", lambda path: usage._replace(free=1000))
+        monkeypatch.setattr(
+            "selfsurf.sdft.run.checkpoint_files.shutil.disk_usage", lambda path: usage._replace(free=1000)
+        )
     with pytest.raises(OSError, match=r"There is no room left for .* --resume"), room_in(tmp_path):
         raise error
 
@@ -227,7 +229,7 @@ def test_the_best_solves_most_and_forgets_least_and_was_judged_in_full():
 def test_seeds_of_evaluation_are_not_those_of_training(settings):
     from pydantic import ValidationError
 
-    from sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings
 
     chosen = settings.model_dump() | {"evaluate_every": 1, "first_evaluation_seed": 5}
     with pytest.raises(ValidationError, match="among those of training"):

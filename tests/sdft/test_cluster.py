@@ -15,7 +15,7 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
-from sdft.processes import check_sharding, share
+from selfsurf.sdft.run.processes import check_sharding, share
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "docs" / "cluster"
@@ -23,7 +23,7 @@ CONFIGS = ROOT / "docs" / "cluster"
 
 def launched(name: str) -> Any:
     """What `accelerate launch --config_file` makes of a file."""
-    given = ["--config_file", str(CONFIGS / name), "-m", "scripts.cli", "train"]
+    given = ["--config_file", str(CONFIGS / name), "-m", "selfsurf.scripts.cli", "train"]
     return _validate_launch_command(launch_command_parser().parse_args(given))[0]
 
 

@@ -6,22 +6,22 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from agents.compact import compact
-from agents.prompt import with_demonstration, with_told
-from browser_env.episode import EpisodeError
-from envs_registry import open_id, task_of
-from scripts import cli
-from sdft.acting import make_agent
-from sdft.contexts.feedback import Feedback
-from sdft.contexts.lessons import Lessons, make_lessons
-from sdft.contexts.oracle import Oracle
-from sdft.contexts.recording import load_recordings, recording_of_result
-from sdft.contexts.shown import KEPT, Demonstrations, Hindsight
-from sdft.jobs import training_jobs
-from sdft.rollouts import Job, Rollouts
-from sdft.samples import samples_of
-from sdft.settings import TrainSettings
-from sdft.train import train
+from selfsurf.agents.prompt.prompt import with_demonstration, with_told
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.envs_registry import open_id, task_of
+from selfsurf.scripts import cli
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.feedback import Feedback
+from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
+from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.recording import load_recordings, recording_of_result
+from selfsurf.sdft.teacher.shown import KEPT, Demonstrations, Hindsight
+from selfsurf.sdft.train import train
 from tests.sdft.contexts_cases import FORM, GOAL, NEWS, ORDER, in_turn, named, open_task, oracle, played, step_of
 
 KINDS = ("click", "fill", "select", "finish")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sdft.contexts.context import told_action
-from sdft.contexts.enrich import Enricher, EnrichSettings
-from sdft.contexts.lessons import Lessons, make_lessons
-from sdft.contexts.oracle import Oracle
-from sdft.rollouts import Job, Result
-from sdft.settings import TrainSettings
+from selfsurf.sdft.rollouts import Job, Result
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.context import told_action
+from selfsurf.sdft.teacher.enrich import Enricher, EnrichSettings
+from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
+from selfsurf.sdft.teacher.oracle import Oracle
 from tests.agents.policy_server import KEY, answer, completion, policy_app, serve, serve_raw
 from tests.sdft.contexts_cases import step_of
 

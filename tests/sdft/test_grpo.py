@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agents.policies.transformers import TransformersPolicy
-from browser_env import EnvError, Outcome
-from browser_env.env import AsyncBrowserEnv
-from sdft.grpo import EpisodeGRPOTrainer, advantages, train_grpo
-from sdft.rollouts import Job, Result, RolloutError
-from sdft.settings import GRPOSettings
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env import EnvError, Outcome
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft.rollouts import Job, Result, RolloutError
+from selfsurf.sdft.settings import GRPOSettings
+from selfsurf.sdft.trainers.grpo import EpisodeGRPOTrainer, advantages, train_grpo
 from tests.sdft.rows import copied
 
 

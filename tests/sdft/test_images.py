@@ -12,20 +12,20 @@ from datasets import Dataset
 from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from agents import models
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
-from agents.prompt import with_demonstration
-from sdft.acting import make_agent
-from sdft.arguments import sdft_arguments
-from sdft.images import Seen
-from sdft.loading import lora_config
-from sdft.rollouts import Rollouts
-from sdft.samples import samples_of
-from sdft.scoring import at_tokens
-from sdft.settings import TrainSettings
-from sdft.train import train
-from sdft.trainer import EpisodeSDFTTrainer
+from selfsurf.agents import models
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
+from selfsurf.agents.prompt.prompt import with_demonstration
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.scoring import at_tokens
+from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft.rows.images import Seen
+from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.run.loading import lora_config
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.arguments import sdft_arguments
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.agents.tiny_vision import FAMILIES, idefics3, qwen2_5_vl
 from tests.sdft.rows import TOLD, batch_of, episodes_of
 

@@ -10,15 +10,15 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from scripts.benchmark.formats import NONE
-from scripts.cli import app
-from scripts.learn.arms import Arm, note, read_arms
-from scripts.learn.figures import figures
-from scripts.learn.report import arm_rows, markdown
-from scripts.learn.run import Comparison, check
-from scripts.learn.settings import default_settings, demonstrations, prepare_folder
-from sdft.questions import questions
-from sdft.settings import TrainSettings
+from selfsurf.scripts.cli import app
+from selfsurf.scripts.learning.arms import Arm, note, read_arms
+from selfsurf.scripts.learning.figures import figures
+from selfsurf.scripts.learning.report import arm_rows, markdown
+from selfsurf.scripts.learning.run import Comparison, check
+from selfsurf.scripts.learning.settings import default_settings, demonstrations, prepare_folder
+from selfsurf.scripts.report.formats import NONE
+from selfsurf.sdft.measure.questions import questions
+from selfsurf.sdft.settings import TrainSettings
 
 TASKS = ("click-test-2", "click-option")
 
@@ -74,7 +74,7 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     run(*command(tiny_folder, out, arms))
     assert before == {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
     run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1")
-    run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
+    run("bench", "learn", "--out", str(out), "--arms", "selfsurf.sdft:reverse", "--set", "divergence=1")
     found = report(out)
     assert found["arms"]["sdft"]["seeds"] == [0, 1]
     assert found["arms"]["sdft"]["trained"]["episodes"] == 8
@@ -89,7 +89,7 @@ def test_an_arm_that_was_killed_ends_like_an_unbroken_one(tiny_folder, tmp_path,
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(*command(tiny_folder, whole, arm))
-    start = [sys.executable, "-m", "scripts.cli", *command(tiny_folder, cut, arm)]
+    start = [sys.executable, "-m", "selfsurf.scripts.cli", *command(tiny_folder, cut, arm)]
     # The second moment is after a whole checkpoint, not one that is still being made in a folder beside it.
     for sign in ("arms/**/metrics.jsonl", "arms/**/checkpoints/checkpoint-1", "stages/**/test/click-option.json"):
         process = subprocess.Popen(start, start_new_session=True)
@@ -139,9 +139,9 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
+        (["--arms", "selfsurf.sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
         (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
-        (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
+        (["--arms", "selfsurf.sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["--seeds", "a"], "--seeds are numbers from 0 on"),
         (["--seeds", ""], "--seeds are numbers from 0 on"),
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
@@ -217,12 +217,12 @@ def test_a_report_is_of_the_settings_that_are_there(tmp_path):
 
 def test_arms_are_read_from_the_command_line():
     assert [arm.name for arm in read_arms("base,sft,sdft", {})] == ["base", "sft", "sdft"]
-    (arm,) = read_arms("sdft:reverse", {"divergence": 1})
+    (arm,) = read_arms("selfsurf.sdft:reverse", {"divergence": 1})
     assert (arm.folder, arm.changes) == ("sdft+reverse", {"divergence": 1})
     wrong = (
         ("sfd", {}, "no arm 'sfd'"),
         ("base:x", {"steps": 1}, "may have a label"),
-        ("sdft:x", {}, "say with --set"),
+        ("selfsurf.sdft:x", {}, "say with --set"),
         ("sdft,sdft:x", {"steps": 1}, "call of their own"),
         ("", {}, "No arm is named"),
     )
@@ -361,8 +361,8 @@ def test_the_questions_are_well_formed():
 
 @pytest.mark.slow
 def test_the_model_knows_more_than_chance():
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.questions import answers
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.measure.questions import answers
 
     found = answers(TransformersPolicy("smollm2"))
     assert found["accuracy"] >= 0.5

@@ -11,17 +11,18 @@ from datasets import Dataset
 from peft import get_peft_model
 from pydantic import ValidationError
 
-from agents.policies import transformers, transformers_loading
-from agents.policies.transformers import TransformersPolicy
-from agents.policy import Message
-from sdft.acting import make_agent
-from sdft.arguments import sdft_arguments
-from sdft.loading import load_policy, lora_config
-from sdft.rollouts import Rollouts
-from sdft.samples import samples_of
-from sdft.settings import TrainSettings
-from sdft.train import train
-from sdft.trainer import EpisodeSDFTTrainer
+from selfsurf.agents.policies.transformers import loading as transformers_loading
+from selfsurf.agents.policies.transformers import policy as transformers
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.policy import Message
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.run.loading import load_policy, lora_config
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.arguments import sdft_arguments
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.sdft.rows import batch_of, episodes_of
 
 ASKED = [[Message("user", "Hi")], [Message("user", "Count from one to ten in words.")]]

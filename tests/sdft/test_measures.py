@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from browser_env import EnvError, Outcome
-from sdft.acting import make_agent
-from sdft.evaluate import summarise
-from sdft.retention import general_text, perplexity
-from sdft.rollouts import Job, Result, Rollouts
-from sdft.statistics import mean_interval, wilson
+from selfsurf.browser_env import EnvError, Outcome
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.evaluate import summarise
+from selfsurf.sdft.measure.retention import general_text, perplexity
+from selfsurf.sdft.measure.statistics import mean_interval, wilson
+from selfsurf.sdft.rollouts import Job, Result, Rollouts
 
 
 def test_wilson_agrees_with_the_published_example():
@@ -101,7 +101,7 @@ def test_perplexity_is_the_models_own_loss(tiny_policy):
 
 
 def test_an_episode_that_the_infrastructure_failed_is_run_again(tiny_policy, settings, monkeypatch):
-    from browser_env.env import AsyncBrowserEnv
+    from selfsurf.browser_env.env import AsyncBrowserEnv
 
     original, failures = AsyncBrowserEnv.reset, []
 
@@ -121,7 +121,7 @@ def test_an_episode_that_the_infrastructure_failed_is_run_again(tiny_policy, set
 
 
 def test_one_that_fails_again_is_masked_and_counted(tiny_policy, settings, monkeypatch):
-    from browser_env.env import AsyncBrowserEnv
+    from selfsurf.browser_env.env import AsyncBrowserEnv
 
     async def broken(self, *, seed=None, options=None):
         raise EnvError("The browser went away.")

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from envs_registry import open_id
-from sdft.metrics import MetricsLog, batch_figures, reporting
-from sdft.retention import drift, perplexity
-from sdft.rollouts import Job, Result
-from sdft.samples import Sample
-from sdft.train import train
-from sdft.trainer import EpisodeSDFTTrainer
+from selfsurf.envs_registry import open_id
+from selfsurf.sdft.measure.retention import drift, perplexity
+from selfsurf.sdft.rollouts import Job, Result
+from selfsurf.sdft.rows.samples import Sample
+from selfsurf.sdft.run.metrics import MetricsLog, batch_figures, reporting
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 OPEN = open_id("https://example.org", "Look around.")
 
@@ -87,8 +87,8 @@ def test_a_run_that_goes_on_has_no_line_twice_and_none_torn(tmp_path, torn):
 def test_drift_is_none_at_the_start_and_the_divergence_after(tiny_policy):
     from peft import LoraConfig, get_peft_model
 
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.retention import DRIFT_TOKENS, general_text
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.measure.retention import DRIFT_TOKENS, general_text
 
     model = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM"))
     policy = TransformersPolicy(model, tiny_policy.tokenizer)

@@ -8,13 +8,13 @@ from peft import LoraConfig
 from pydantic import ValidationError
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
-from sdft.acting import make_agent
-from sdft.arguments import sdft_arguments
-from sdft.gates import Gates, passed
-from sdft.rollouts import Rollouts
-from sdft.scoring import FORBIDDEN
-from sdft.settings import TrainSettings
-from sdft.trainer import EpisodeSDFTTrainer, NothingToTeach
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.scoring import FORBIDDEN
+from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft.rows.gates import Gates, passed
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.trainers.arguments import sdft_arguments
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer, NothingToTeach
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30
 

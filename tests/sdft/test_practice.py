@@ -7,13 +7,13 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from browser_env import EnvError
-from browser_env.env import AsyncBrowserEnv
-from sdft.adapter import save_adapter
-from sdft.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
-from sdft.rollouts import RolloutError, Rollouts
-from sdft.sft import collect, train_sft
-from sdft.train import train
+from selfsurf.browser_env import EnvError
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft.loss.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
+from selfsurf.sdft.rollouts import RolloutError, Rollouts
+from selfsurf.sdft.run.adapter import save_adapter
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.sdft.rows import copied
 
 EASY = "MiniWoB/click-test-v0"
@@ -29,7 +29,7 @@ def random_lora(policy, seed=3):
 @pytest.fixture
 def earlier(tiny_policy, settings, tmp_path, monkeypatch):
     """An adapter of an earlier run, on an easy task, of which it plays a few episodes."""
-    monkeypatch.setattr("sdft.practice.EPISODES", 8)
+    monkeypatch.setattr("selfsurf.sdft.loss.practice.EPISODES", 8)
     learned = settings.model_copy(update={"tasks": (EASY,), "first_episode_seed": 50}).model_dump(mode="json")
     return save_adapter(random_lora(tiny_policy), tmp_path / "earlier", {"settings": learned})
 
@@ -99,7 +99,9 @@ def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
 def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, tmp_path, monkeypatch, way):
     few = {"steps": 6, "episodes_per_step": 2, "max_rows": 2, "learning_rate": 0.02}
     chosen = settings.model_copy(update={"start_from": earlier, **few})
-    monkeypatch.setattr("sdft.practice.played", lambda *_: [([5, 6, 7, n], [9, 10, 11]) for n in range(20, 24)])
+    monkeypatch.setattr(
+        "selfsurf.sdft.loss.practice.played", lambda *_: [([5, 6, 7, n], [9, 10, 11]) for n in range(20, 24)]
+    )
     options = {}
     if way is train_sft:
         options = {"rows": tmp_path / "rows.jsonl"}
@@ -127,7 +129,7 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tiny_policy, settings, e
     train(chosen, tmp_path / "whole", policy=copied(tiny_policy))
     with pytest.raises(Cut):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
-    monkeypatch.setattr("sdft.practice.played", None)
+    monkeypatch.setattr("selfsurf.sdft.loss.practice.played", None)
     train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
     whole, lines = (
         [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
@@ -183,7 +185,7 @@ def test_it_is_played_as_it_was_learned(tiny_policy, settings, earlier, monkeypa
             seen.append({"actions": agent.actions, "tasks": {job.env_id for job in jobs}})
             return super().run(agent, jobs, **options)
 
-    monkeypatch.setattr("sdft.practice.Rollouts", Watched)
+    monkeypatch.setattr("selfsurf.sdft.loss.practice.Rollouts", Watched)
     own = {"max_episode_steps": 5, "actions": ["click", "press"], "first_episode_seed": 50}
     says(earlier, learned=[EASY, "MiniWoB/enter-text-v0"], settings=own)
     played(settings.model_copy(update={"start_from": earlier, "rollout_batch": 1}), tiny_policy)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from sdft.grpo import GRPOSettings, train_grpo
-from sdft.rehearsal import Rehearsal, own_texts, rehearsal_of
-from sdft.sft import collect, train_sft
-from sdft.train import train
+from selfsurf.sdft.loss.rehearsal import Rehearsal, own_texts, rehearsal_of
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.grpo import GRPOSettings, train_grpo
+from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.sdft.rows import copied
 
 
@@ -24,7 +24,7 @@ def test_a_run_that_has_begun_keeps_its_texts_and_a_new_one_writes_its_own(
     tiny_policy, settings, tmp_path, monkeypatch
 ):
     written = [torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)]
-    monkeypatch.setattr("sdft.rehearsal.own_texts", lambda policy, seed: written.pop())
+    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: written.pop())
     chosen = settings.model_copy(update={"rehearsal": 0.1})
     path = tmp_path / "rehearsal.json"
     rehearsal_of(chosen, tiny_policy, tmp_path, begun=False)
@@ -83,7 +83,7 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
 @pytest.mark.parametrize("way", [train, train_sft, train_grpo])
 def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch, way):
     """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
-    monkeypatch.setattr("sdft.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))
+    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))
     chosen = settings.model_copy(update={"steps": 1, "rehearsal": 1.0})
     if way is train_grpo:
         chosen = GRPOSettings(**{**chosen.model_dump(), "episodes_per_step": 4, "group_size": 2})
@@ -102,7 +102,7 @@ def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch
 def test_it_holds_the_student_back(tiny_policy, settings, tmp_path, monkeypatch):
     """The same demonstrations, with and without: with it, what the model wrote itself changes less."""
     texts = torch.randint(0, 100, (4, 9))
-    monkeypatch.setattr("sdft.rehearsal.own_texts", lambda policy, seed: texts)
+    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: texts)
     rows = tmp_path / "rows.jsonl"
     collect(settings.model_copy(update={"steps": 2}), tiny_policy, rows)
     drift = {}

@@ -6,8 +6,8 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from sdft.lora import make_lean
-from sdft.scoring import choices, make_packable, pack, packed_logits, plain_logits
+from selfsurf.sdft.loss.lora import make_lean
+from selfsurf.sdft.loss.scoring import choices, make_packable, pack, packed_logits, plain_logits
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -204,8 +204,8 @@ def test_rounding_is_hardly_worse_than_it_was(tiny_policy):
 def test_rounding_is_hardly_worse_than_it_was_on_the_real_model(tokenizer):
     from transformers import AutoModelForCausalLM
 
-    from agents import models
-    from sdft.retention import general_text
+    from selfsurf.agents import models
+    from selfsurf.sdft.measure.retention import general_text
 
     text = tokenizer.encode(general_text())
     rows = [text[:40] + text[100 * row : 100 * row + 20 + 20 * row] for row in range(1, 5)]

@@ -8,15 +8,15 @@ import pytest
 import torch
 from peft import get_peft_model_state_dict
 
-from agents.adapters.identity import WrongBase
-from agents.policies.transformers import TransformersPolicy
-from browser_env import EnvError
-from browser_env.env import AsyncBrowserEnv
-from sdft.acting import make_agent
-from sdft.adapter import trainable
-from sdft.jobs import training_jobs
-from sdft.rollouts import RolloutError
-from sdft.sft import Demonstrator, batches_of, collect, train_sft
+from selfsurf.agents.adapters.identity import WrongBase
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env import EnvError
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import RolloutError
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.run.adapter import trainable
+from selfsurf.sdft.trainers.sft import Demonstrator, batches_of, collect, train_sft
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def read(path):
 
 
 def test_a_row_is_what_the_student_would_have_seen_and_written(tiny_policy, settings, rows):
-    from sdft.rollouts import Rollouts
+    from selfsurf.sdft.rollouts import Rollouts
 
     found = read(rows)
     assert {row["env_id"] for row in found} == set(settings.tasks)
@@ -59,7 +59,7 @@ def test_a_row_is_what_the_student_would_have_seen_and_written(tiny_policy, sett
 
 
 def test_the_history_is_the_oracles(tiny_policy, settings):
-    from sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.rollouts import Job, Rollouts
 
     agent = make_agent(tiny_policy, settings, sampling=False, kind=Demonstrator)
     with Rollouts(1, max_episode_steps=3) as rollouts:
@@ -107,7 +107,7 @@ def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, t
     found = []
     for packed in (True, False):
         if not packed:
-            monkeypatch.setattr("sdft.sft.make_ready", lambda model: False)
+            monkeypatch.setattr("selfsurf.sdft.trainers.sft.make_ready", lambda model: False)
         policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
         run = train_sft(chosen, tmp_path / str(packed), rows=few, policy=policy)
         (line,) = read(tmp_path / str(packed) / "metrics.jsonl")
@@ -191,6 +191,6 @@ def test_what_the_environment_fails_is_counted_and_ends_it_when_nothing_else_com
 
 
 def test_what_sft_can_not_do_is_said_before_anything_is_collected(tiny_policy, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdft.sft.collect", None)
+    monkeypatch.setattr("selfsurf.sdft.trainers.sft.collect", None)
     with pytest.raises(ValueError, match="lead is for SDFT only"):
         train_sft(settings.model_copy(update={"lead": 0.5}), tmp_path / "run", policy=tiny_policy)

@@ -7,17 +7,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agents.adapters.tensors import DamagedFile
-from envs_registry import open_id
-from sdft.acting import make_agent
-from sdft.contexts.feedback import Feedback
-from sdft.contexts.lessons import Lessons
-from sdft.jobs import training_jobs
-from sdft.rollouts import Job, Result, Rollouts
-from sdft.samples import Sample, choose, collate, samples_of
-from sdft.settings import TrainSettings
-from sdft.train import train
-from sdft.trainer import NothingToTeach
+from selfsurf.agents.adapters.tensors import DamagedFile
+from selfsurf.envs_registry import open_id
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Job, Result, Rollouts
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.feedback import Feedback
+from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.train import train
+from selfsurf.sdft.trainers.sdft import NothingToTeach
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
 
     The teacher is sharpened by `temperature`; the first `skipped` tokens of a row are not learned from.
     """
-    from agents.constraint import token_masks
+    from selfsurf.agents.reply.constraint import token_masks
 
     means = []
     for row in rows:
@@ -125,8 +125,8 @@ def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alph
 def test_the_objective_is_the_divergence_on_completion_tokens(
     tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
 ):
-    import sdft.trainer as module
-    from sdft.teacher import teaching
+    import selfsurf.sdft.trainers.sdft as module
+    from selfsurf.sdft.teacher.weights import teaching
 
     rows = samples_of(episodes, tiny_policy)[:5]
     losses = []
@@ -169,7 +169,7 @@ def test_forced_tokens_weigh_nothing(tiny_policy, settings, episodes):
 def test_the_teacher_starts_as_a_copy_and_follows_as_an_average(tiny_policy):
     from peft import LoraConfig, get_peft_model
 
-    from sdft.teacher import add_teacher, move_teacher, pairs, teaching
+    from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, pairs, teaching
 
     model = get_peft_model(tiny_policy.model, LoraConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM"))
     add_teacher(model)
@@ -194,8 +194,8 @@ def test_the_teacher_starts_as_a_copy_and_follows_as_an_average(tiny_policy):
 
 
 def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, settings, tmp_path):
-    from agents.adapters.identity import read_about
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.adapters.identity import read_about
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     base = {name: value.clone() for name, value in tiny_policy.model.state_dict().items()}
     base_model = tiny_policy.model
@@ -231,7 +231,7 @@ def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, s
 def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path):
     from copy import deepcopy
 
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     pristine = deepcopy(tiny_policy.model)
 
@@ -265,10 +265,10 @@ def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in
 ):
     from copy import deepcopy
 
-    from agents.policies.transformers import TransformersPolicy
-    from browser_env import EnvError
-    from browser_env.env import AsyncBrowserEnv
-    from sdft.rollouts import RolloutError
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.browser_env import EnvError
+    from selfsurf.browser_env.env import AsyncBrowserEnv
+    from selfsurf.sdft.rollouts import RolloutError
 
     original, pristine = AsyncBrowserEnv.reset, deepcopy(tiny_policy.model)
 
@@ -330,7 +330,7 @@ def test_gates_may_leave_out_batches_once_something_was_learned(tiny_policy, set
         return kept, {"divergence": int((mask - kept).any(-1).sum())}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdft.trainer.passed", passed)
+        patch.setattr("selfsurf.sdft.trainers.sdft.passed", passed)
         train(settings, tmp_path / "run", policy=tiny_policy)
     assert (tmp_path / "run/adapter").exists()
 

@@ -18,16 +18,16 @@ from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 
-from agents.llm_agent import Decision
-from agents.policy import Message
-from sdft.acting import make_agent
-from sdft.arguments import sdft_arguments
-from sdft.processes import check_sharding
-from sdft.rollouts import Job, Result, Rollouts, Step
-from sdft.samples import samples_of
-from sdft.settings import TrainSettings
-from sdft.teacher import TEACHER, pairs
-from sdft.trainer import EpisodeSDFTTrainer
+from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.policy import Message
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Job, Result, Rollouts, Step
+from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.run.processes import check_sharding
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.weights import TEACHER, pairs
+from selfsurf.sdft.trainers.arguments import sdft_arguments
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 MENDED = "TRL has mended this: what sdft does about it may go"
 LORA = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-import sdft.train
-import sdft.trainer
-from agents import models
-from agents.policies.transformers import TransformersPolicy
-from sdft.jobs import training_jobs
-from sdft.processes import is_first
-from sdft.settings import TrainSettings
+from selfsurf.agents import models
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft import train as training
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.trainers import sdft as trainer
 
 SETTINGS = TrainSettings(
     tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=3, episodes_per_step=4, max_rows=4,
@@ -34,9 +34,9 @@ def main(out: Path) -> None:
     )  # fmt: skip
     jobs: list[list[tuple[str, int]]] = []
     rows: list[int] = []
-    samples_of = sdft.trainer.samples_of
+    samples_of = trainer.samples_of
     wrote: list[Path] = []
-    save_adapter = sdft.train.save_adapter
+    save_adapter = training.save_adapter
 
     def watched(results: Any, *more: Any, **options: Any) -> Any:
         jobs.append([(result.job.env_id, result.job.seed) for result in results])
@@ -51,10 +51,10 @@ def main(out: Path) -> None:
         wrote.append(folder)
         return save_adapter(model, folder, about)
 
-    sdft.trainer.samples_of = watched
-    sdft.train.save_adapter = saved
+    trainer.samples_of = watched
+    training.save_adapter = saved
     policy = TransformersPolicy(LlamaForCausalLM(config), tokenizer)
-    model = sdft.train.train(SETTINGS, out / "run", policy=policy)["model"]
+    model = training.train(SETTINGS, out / "run", policy=policy)["model"]
     left = {
         "jobs": jobs,
         "rows": rows,

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs_registry  # noqa: F401
-from tasks.miniwob import names
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.tasks.miniwob import names
 from tests.processes import counts, memory
 
 KEYS = ("Enter", "Tab", "Escape", "a", "Control+a", "ArrowDown", "Backspace", "Hyper+x", "", "++")

@@ -5,8 +5,8 @@ import json
 import gymnasium
 import pytest
 
-import envs_registry  # noqa: F401
-from tasks.miniwob import FLIGHTS, names
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.tasks.miniwob import FLIGHTS, names
 
 SEARCH = {"flight.AA": "Search", "flight.Alaska": "Find Flights", "flight.Alaska-auto": "Find Flights"}
 

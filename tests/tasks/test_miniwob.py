@@ -2,9 +2,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs_registry  # noqa: F401
-from tasks.miniwob import MiniWobTask, names
-from tasks.miniwob.oracles import ORACLES
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.tasks.miniwob import MiniWobTask, names
+from selfsurf.tasks.miniwob.oracles import ORACLES
 
 TYPING = ("enter-text", "enter-text-dynamic", "enter-password", "login-user")
 SEVERAL_STEPS = ("click-option", "click-checkboxes", "choose-list", "click-collapsible", "click-tab-2", *TYPING)

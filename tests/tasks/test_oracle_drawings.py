@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.miniwob.oracles.geometry import angle
-from tasks.miniwob.oracles.shapes import Shape, fits, read_shape, within
+from selfsurf.tasks.miniwob.oracles.geometry import angle
+from selfsurf.tasks.miniwob.oracles.shapes import Shape, fits, read_shape, within
 
 
 def element(look, name=""):

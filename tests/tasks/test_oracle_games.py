@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from tasks.miniwob.oracles.games import DIGITS, DISTANCES, most_telling, tic_tac_toe
-from tasks.miniwob.oracles.words import alike
+from selfsurf.tasks.miniwob.oracles.games import DIGITS, DISTANCES, most_telling, tic_tac_toe
+from selfsurf.tasks.miniwob.oracles.words import alike
 
 
 def cells(board):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tasks.miniwob.oracles.booking import clock, half_hour
-from tasks.miniwob.oracles.email import Wish, mentioned, wish
-from tasks.miniwob.task import html_root
+from selfsurf.tasks.miniwob.oracles.booking import clock, half_hour
+from selfsurf.tasks.miniwob.oracles.email import Wish, mentioned, wish
+from selfsurf.tasks.miniwob.task import html_root
 
 NAMES = {"Ada", "Bo", "Em"}
 ACTIONS = {"forward": "forward", "reply": "reply", "important": "star", "delete": "trash"}

@@ -5,13 +5,13 @@ from datetime import datetime
 import gymnasium
 import pytest
 
-import envs_registry  # noqa: F401
-from tasks.miniwob.oracles.base import elements, last_done, line_near
-from tasks.miniwob.oracles.dates import months_between
-from tasks.miniwob.oracles.forms import to_delete
-from tasks.miniwob.oracles.selection import marked_text
-from tasks.miniwob.oracles.sliders import scale_of
-from tasks.miniwob.oracles.texts import ordinal
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.tasks.miniwob.oracles.base import elements, last_done, line_near
+from selfsurf.tasks.miniwob.oracles.dates import months_between
+from selfsurf.tasks.miniwob.oracles.forms import to_delete
+from selfsurf.tasks.miniwob.oracles.selection import marked_text
+from selfsurf.tasks.miniwob.oracles.sliders import scale_of
+from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ An oracle looks at what an agent sees, and at what it has seen in the episode: n
 every state that it can meet, also in those that another agent's mistakes lead to.
 """
 
-from tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
+from selfsurf.tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
     arithmetic,
     basics,
     booking,
@@ -29,6 +29,6 @@ from tasks.miniwob.oracles import (  # noqa: F401  each module registers its ora
     widgets,
     words,
 )
-from tasks.miniwob.oracles.base import ORACLES, Notes
+from selfsurf.tasks.miniwob.oracles.base import ORACLES, Notes
 
 __all__ = ["ORACLES", "Notes"]

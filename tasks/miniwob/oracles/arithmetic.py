@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle, was_clicked
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import (
+    Notes,
+    click,
+    elements,
+    fill_then_submit,
+    noting_oracle,
+    oracle,
+    was_clicked,
+)
 
 
 @noting_oracle("ascending-numbers")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from browser_env.actions import Action, Click, Fill
-from browser_env.observation import Element, Observation
+from selfsurf.browser_env.actions import Action, Click, Fill
+from selfsurf.browser_env.observation import Element, Observation
 
 Notes: TypeAlias = dict[str, Any]
 """What an oracle has read in this episode, by a name of its choice. Only facts that it saw (the number on a card that

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Click, Select
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, same
+from selfsurf.browser_env.actions import Action, Click, Select
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, same
 
 
 @oracle("click-button")

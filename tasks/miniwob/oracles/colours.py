@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 
 OTHER_NAMES = {"grey": "gray", "cyan": "aqua"}
 CHANNELS = ("red", "green", "blue")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from browser_env.actions import Action, Press
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle
+from selfsurf.browser_env.actions import Action, Press
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle
 
 
 @oracle("enter-date")

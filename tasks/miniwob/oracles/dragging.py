@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Drag
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.browser_env.actions import Action, Drag
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 
 _PLACES = {
     "top left": 0, "top center": 1, "top right": 2, "center left": 3, "center": 4, "center right": 5,

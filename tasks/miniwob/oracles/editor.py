@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Fill, Press, Select, Wait
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle
-from tasks.miniwob.oracles.selection import marked_text
+from selfsurf.browser_env.actions import Action, Fill, Press, Select, Wait
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle
+from selfsurf.tasks.miniwob.oracles.selection import marked_text
 
 KEYS = {"bold": "Control+b", "italics": "Control+i", "underlined": "Control+u"}
 """What an editor's styles are switched on with."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from browser_env.actions import Action, Click, Wait
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, noting_oracle
-from tasks.miniwob.oracles.outline import outline
+from selfsurf.browser_env.actions import Action, Click, Wait
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, noting_oracle
+from selfsurf.tasks.miniwob.oracles.outline import outline
 
 _DELETE = re.compile(r"\b(deleted?|trash|remove|rid|throw|recycling|out of my inbox|don't want)\b", re.IGNORECASE)
 _SENDER = (r"\b(?:from|by) {}\b", r"{} e-?mail", r"{}'?s\b", r"{} (?:sent|wrote)\b")

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from browser_env.actions import Action, Click, Fill, Type
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.browser_env.actions import Action, Click, Fill, Type
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 
 _CODES = {
     "New York": "NYC", "Los Angeles": "LAX", "Las Vegas": "LAS", "San Diego": "SAN", "San Francisco": "SFO",

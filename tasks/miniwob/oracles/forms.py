@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Click, Fill, Press, Select, Type
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import (
+from selfsurf.browser_env.actions import Action, Click, Fill, Press, Select, Type
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import (
     Notes,
     click,
     elements,
@@ -16,7 +16,7 @@ from tasks.miniwob.oracles.base import (
     quoted,
     same,
 )
-from tasks.miniwob.oracles.sliders import set_slider
+from selfsurf.tasks.miniwob.oracles.sliders import set_slider
 
 
 @oracle("form-sequence-2")

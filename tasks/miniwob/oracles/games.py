@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from browser_env.actions import Action, Click, Hover
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
+from selfsurf.browser_env.actions import Action, Click, Hover
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
 
 DIGITS = (
     ".##. #..# #..# #..# #..# #..# .##.",

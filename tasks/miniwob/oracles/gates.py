@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from browser_env.actions import Action, Fill, Scroll
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted
+from selfsurf.browser_env.actions import Action, Fill, Scroll
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted
 
 
 @oracle("login-user-popup")

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterable
 
-from browser_env.actions import Action, Click, Drag
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
-from tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
+from selfsurf.browser_env.actions import Action, Click, Drag
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
 
 _SHIFT = 2
 """Pixels that the pages draw a point to the right of the click and below it, since their drawing begins there."""

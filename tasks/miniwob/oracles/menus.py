@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from browser_env.actions import Action, Hover, Select, Wait
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle, quoted
+from selfsurf.browser_env.actions import Action, Hover, Select, Wait
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted
 
 ICONS = {
     "disk": "Save",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from browser_env.observation import Observation
+from selfsurf.browser_env.observation import Observation
 
 _LINE = re.compile(r"( *)(?:\[(\d+)\] )?(.*)")
 

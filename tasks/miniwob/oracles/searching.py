@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Click, Fill
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
-from tasks.miniwob.oracles.outline import outline
+from selfsurf.browser_env.actions import Action, Click, Fill
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
+from selfsurf.tasks.miniwob.oracles.outline import outline
 
 PAGE = 3
 """Results on a page of the search engine."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from browser_env.actions import Action, Click, Scroll
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, last_done, oracle
-from tasks.miniwob.oracles.texts import ordinal
+from selfsurf.browser_env.actions import Action, Click, Scroll
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle
+from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
 """Pixels that are more than any text of these tasks is high."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from browser_env.actions import Action, Drag
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.browser_env.actions import Action, Drag
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 
 _LOOK = re.compile(
     r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"

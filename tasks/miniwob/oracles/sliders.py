@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Drag, Press
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, line_near, noting_oracle
+from selfsurf.browser_env.actions import Action, Drag, Press
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, line_near, noting_oracle
 
 FINE = 3
 """Pixels within which dragging is not exact enough; there an arrow key, which moves by one, is better."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from browser_env.actions import Action, Click, Wait
-from browser_env.observation import Element, Observation
-from tasks.miniwob.oracles.base import click, elements, oracle, quoted, same
-from tasks.miniwob.oracles.outline import outline
+from selfsurf.browser_env.actions import Action, Click, Wait
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted, same
+from selfsurf.tasks.miniwob.oracles.outline import outline
 
 
 class Post(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Fill
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import (
+from selfsurf.browser_env.actions import Action, Fill
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import (
     Notes,
     click,
     elements,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Drag
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle
+from selfsurf.browser_env.actions import Action, Drag
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle
 
 COLORS = {
     "black": "000000",

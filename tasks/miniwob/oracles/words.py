@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from browser_env.actions import Action, Click
-from browser_env.observation import Observation
-from tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.browser_env.actions import Action, Click
+from selfsurf.browser_env.observation import Observation
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 
 SYNONYMS = [
     set(line.split())

@@ -32,7 +32,7 @@ def pages() -> dict[str, Any]:
     """Observations by name: made pages as in `conftest.py`, and the first ones of real MiniWoB++ tasks."""
     import gymnasium as gym
 
-    import envs_registry  # noqa: F401  (registers the environments)
+    import selfsurf  # noqa: F401  (registers the ids)
     from tests.agents.conftest import _element, _observation
 
     found: dict[str, Any] = {
@@ -67,8 +67,8 @@ def pages() -> dict[str, Any]:
 
 def main(draft: Path) -> None:
     """Ask the model about every page."""
-    from agents.policies.transformers import TransformersPolicy
-    from agents.prompt import build, with_demonstration
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.agents.prompt.prompt import build, with_demonstration
 
     history = ['{"click":4} button "Back"', "an unreadable reply"]
     prompts: dict[str, Any] = {}

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from browser_env import Safety
+from selfsurf.browser_env import Safety
 
 PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><button onclick="document.title = 'read'">Read</button>
     <form onsubmit="document.title = 'paid'; return false"><input aria-label=Number autocomplete=cc-number><input aria-label=Name><button>Continue</button></form>

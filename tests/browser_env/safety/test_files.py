@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
-from browser_env import ActionError, Safety
-from browser_env.safety.files import file_name, uploadable
+from selfsurf.browser_env import ActionError, Safety
+from selfsurf.browser_env.safety.files import file_name, uploadable
 
 INPUT = "<input type=file aria-label=file>"
 

@@ -7,9 +7,9 @@ import time
 import gymnasium
 import pytest
 
-import browser_env
-from browser_env.safety import Safety, gate
-from browser_env.safety.network import Rules, clean_host, is_private, matches
+from selfsurf import browser_env
+from selfsurf.browser_env.safety import Safety, gate
+from selfsurf.browser_env.safety.network import Rules, clean_host, is_private, matches
 
 PUBLIC = "data:text/html,<title>outside</title><button>Go</button>"
 EVIL = {"blocked": ("evil.localhost",)}

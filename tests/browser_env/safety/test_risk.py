@@ -2,8 +2,8 @@
 
 import pytest
 
-from browser_env.actions import Click, Fill, Hover, Press, Scroll, Select, Type
-from browser_env.safety.risk import Around, assess, might_be_risky
+from selfsurf.browser_env.actions import Click, Fill, Hover, Press, Scroll, Select, Type
+from selfsurf.browser_env.safety.risk import Around, assess, might_be_risky
 
 BUTTONS = {
     "purchase": """Buy now | Place order | Place your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase

@@ -4,11 +4,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-import browser_env
-from browser_env import Safety, Secret
-from browser_env.episode import EpisodeWriter
-from browser_env.safety.paint import PAINT
-from browser_env.safety.secrets import Vault
+from selfsurf import browser_env
+from selfsurf.browser_env import Safety, Secret
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.safety.paint import PAINT
+from selfsurf.browser_env.safety.secrets import Vault
 
 VALUE = "hunter2/ä&x y"
 
@@ -103,7 +103,7 @@ def test_it_is_typed_but_never_seen(private, by_name, way):
     assert by_name(obs, "For <secret:password>")
     assert "Bystander" in obs["page_text"]
     assert obs["url"].endswith("?q=<secret:password>")
-    typed = browser_env.runtime.runtime().run(env.unwrapped.core.session.active.page.evaluate("window.typed"))
+    typed = browser_env.session.runtime.runtime().run(env.unwrapped.core.session.active.page.evaluate("window.typed"))
     assert typed == VALUE
     # Painted: every field and text that shows it; not painted: the text that does not.
     painted = np.all(obs["screenshot"] == PAINT, axis=2)

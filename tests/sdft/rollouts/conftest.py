@@ -30,7 +30,7 @@ def model(tiny_folder):
     """What makes the tiny model with an adapter, here or in a worker."""
     from peft import LoraConfig
 
-    from sdft.rollouts.models import LocalModel
+    from selfsurf.sdft.rollouts.models import LocalModel
 
     return LocalModel(str(tiny_folder), LoraConfig(**LORA), {"dtype": "float32"})
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sdft.rollouts import Books, BooksError, Job, Ledger, Result
-from sdft.rollouts.books import LOSSES, RERUNS
-from sdft.rollouts.episode import failed
+from selfsurf.sdft.rollouts import Books, BooksError, Job, Ledger, Result
+from selfsurf.sdft.rollouts.books import LOSSES, RERUNS
+from selfsurf.sdft.rollouts.episode import failed
 
 JOBS = [Job("a", 1), Job("b", 1), Job("a", 1)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sdft.rollouts.layout import Layout, Resources
+from selfsurf.sdft.rollouts.layout import Layout, Resources
 
 FILE = Path(__file__).parents[3] / "docs" / "cluster" / "ray.yaml"
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from browser_env.env import AsyncBrowserEnv
-from sdft.acting import make_agent
-from sdft.rollouts import Books, Job, LocalGenerator, Rollouts
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Books, Job, LocalGenerator, Rollouts
 from tests.processes import counts, until
 
 TASKS = ("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0")
@@ -108,7 +108,7 @@ def test_a_local_generator_makes_a_batch_when_it_is_collected(tiny_policy, setti
 
 
 def test_environments_that_stay_open_are_bounded(tiny_policy, settings):
-    from browser_env.runtime import runtime
+    from selfsurf.browser_env.session.runtime import runtime
 
     agent = make_agent(tiny_policy, settings, sampling=True)
     names = ("click-test", "click-test-2", "click-button", "click-option", "click-link")

@@ -14,8 +14,8 @@ pytest.importorskip("openai")
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from agents.policy import Message, PolicyError
-from sdft.rollouts.models import Asked, Engine
+from selfsurf.agents.policy import Message, PolicyError
+from selfsurf.sdft.rollouts.models import Asked, Engine
 from tests.agents.policy_server import _answer, _guide, _messages, serve
 
 GRAMMAR = r'start: "{\"click\":" /[1-9][0-9]?/ "}"'
@@ -69,7 +69,7 @@ def asked():
 @pytest.fixture
 def server(tiny_folder):
     """Its address, and what it was told."""
-    from agents.policies.transformers import TransformersPolicy
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     told = []
     with serve(app(TransformersPolicy(str(tiny_folder), dtype="float32"), told)) as url:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agents.policy import PolicyError
-from sdft.acting import make_agent
-from sdft.rollouts import Books, Job, Rollouts
+from selfsurf.agents.policy import PolicyError
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Books, Job, Rollouts
 
 JOBS = [Job("MiniWoB/click-test-v0", 1), Job("MiniWoB/click-option-v0", 2)]
 

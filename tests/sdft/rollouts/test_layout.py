@@ -1,7 +1,7 @@
 """The workers that a run's settings ask for."""
 
-from sdft.generating import layout_of
-from sdft.rollouts.layout import Layout
+from selfsurf.sdft.rollouts.layout import Layout
+from selfsurf.sdft.run.generating import layout_of
 
 LIMITS = {
     "rollout_start_timeout": 1.0,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from sdft.acting import make_agent
-from sdft.contexts.lessons import Lessons
-from sdft.contexts.oracle import Oracle
-from sdft.metrics import batch_figures
-from sdft.rollouts import Job, Rollouts
-from sdft.rollouts.episode import Ask
-from sdft.samples import samples_of
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.rollouts.episode import Ask
+from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.run.metrics import batch_figures
+from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.teacher.oracle import Oracle
 
 LOGIN = "MiniWoB/login-user-v0"
 JOBS = [Job(LOGIN, seed) for seed in range(6)]

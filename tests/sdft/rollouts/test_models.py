@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from safetensors.torch import save
 
-from agents.policy import Message
-from sdft.rollouts.models import Asked, reuse
+from selfsurf.agents.policy import Message
+from selfsurf.sdft.rollouts.models import Asked, reuse
 
 
 def test_prompts_that_begin_alike_are_read_once_until_the_weights_change(model, weights_of):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sdft.rollouts import Batch, Books, Job, RolloutError
-from sdft.rollouts.pipeline import Pipeline, figures
+from selfsurf.sdft.rollouts import Batch, Books, Job, RolloutError
+from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
 
 
 class Recorder:

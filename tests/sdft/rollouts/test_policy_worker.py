@@ -3,9 +3,9 @@
 import asyncio
 import threading
 
-from agents.policy import Completion, Message
-from sdft.rollouts.models import Asked
-from sdft.rollouts.ray_policy import PolicyWorker
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.sdft.rollouts.models import Asked
+from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 
 class Slow:

@@ -9,12 +9,12 @@ from functools import partial
 import psutil
 import pytest
 
-from sdft.acting import make_agent
-from sdft.rollouts import Books, Job, RolloutError, Rollouts
-from sdft.rollouts.engine import Manner
-from sdft.rollouts.layout import Layout, Resources
-from sdft.rollouts.ray_browser import Setup
-from sdft.rollouts.ray_generator import RayGenerator
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rollouts import Books, Job, RolloutError, Rollouts
+from selfsurf.sdft.rollouts.engine import Manner
+from selfsurf.sdft.rollouts.layout import Layout, Resources
+from selfsurf.sdft.rollouts.ray_browser import Setup
+from selfsurf.sdft.rollouts.ray_generator import RayGenerator
 from tests.processes import browsers, descendants, gone, until
 
 TASKS = ("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0")
@@ -210,7 +210,7 @@ def raylet_pid(node):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, weights_of):
-    from sdft.rollouts.books import LOSSES
+    from selfsurf.sdft.rollouts.books import LOSSES
 
     cluster_of(1)
     generator = generator_of(layout(contexts=1))
@@ -234,18 +234,18 @@ def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, we
 def test_a_run_with_workers_learns_from_the_same_rows(
     one_thread, cluster_of, settings, tiny_folder, tmp_path, monkeypatch
 ):
-    import sdft.trainer
-    from agents.policies.transformers import TransformersPolicy
-    from sdft.train import train
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.train import train
+    from selfsurf.sdft.trainers import sdft as trainer
 
     learned = []
-    collate = sdft.trainer.collate
+    collate = trainer.collate
 
     def noted(rows, *arguments, **options):
         learned.append(rows)
         return collate(rows, *arguments, **options)
 
-    monkeypatch.setattr(sdft.trainer, "collate", noted)
+    monkeypatch.setattr(trainer, "collate", noted)
     cluster_of(2)
     base = settings.model_copy(update={"steps": 3, "rollout_batch": 1})
     remote = type(settings).model_validate(
@@ -293,7 +293,7 @@ def test_a_model_that_is_broken_is_not_the_environments_failure(cluster_of, gene
 
 
 def test_a_model_in_memory_is_refused(settings, tiny_policy, tmp_path):
-    from sdft.train import train
+    from selfsurf.sdft.train import train
 
     chosen = settings.model_copy(update={"rollout_workers": 1})
     with pytest.raises(ValueError, match="give its name or folder"):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sdft.rollouts.scale import WorkerFigures, expected, growth
+from selfsurf.sdft.rollouts.scale import WorkerFigures, expected, growth
 
 FIGURES = WorkerFigures(
     steps=2, env_seconds=0.1, cpu_seconds=0.04, policy_seconds=0.3, policy_rows=50, driver_seconds=0.01,

@@ -1,0 +1,1 @@
+"""Playing episodes: the one loop between agents and environments."""

@@ -1,0 +1,54 @@
+"""What an episode keeps about the agent: how each action came about, and which versions of what were at work."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from selfsurf.agents.llm_agent import Decision
+
+PACKAGES = (
+    "selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance",
+    "bitsandbytes", "openai", "mlx", "mlx-lm", "mlx-vlm", "tensorrt-llm",
+)  # fmt: skip
+"""The packages that a result depends on."""
+
+
+def policy_record(decision: Decision) -> dict[str, Any]:
+    """Return what an episode keeps of a decision: exactly what was shown and sampled, and what it cost."""
+    completion = decision.completion
+    record = {
+        "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
+        "text": completion.text,
+        "prompt_token_ids": completion.prompt_token_ids,
+        "prefill_token_ids": completion.prefill_token_ids,
+        "token_ids": completion.token_ids,
+        "logprobs": [round(value, 6) for value in completion.logprobs],
+        "grammar": completion.grammar,
+        "finish_reason": completion.finish_reason,
+        "error": decision.error,
+        "guard": decision.guard_note,
+        "guards": decision.guard_counts,
+        "demonstrated": decision.privileged is not None,
+    }
+    return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

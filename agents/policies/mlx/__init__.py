@@ -1,0 +1,1 @@
+"""The backend for models in MLX, on Apple silicon and, slowly, on Linux."""

@@ -1,0 +1,192 @@
+"""Running MLX models token by token: prompts into key-value caches, caches kept for the next prompt, batched steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.agents.policies.local.prefixes import PrefixCache
+
+CHUNK = 512
+"""Tokens of a prompt that are computed at a time; more need more memory and are hardly faster."""
+
+Logits: TypeAlias = NDArray[np.float32]
+"""Scores of the next token."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt as a model takes it."""
+
+    ids: list[int]
+    """Tokens, those that stand for images included."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What an mlx-vlm processor makes of images (`pixel_values` and others); empty without."""
+
+
+class TextDecoder:
+    """Decodes with an mlx-lm model: rows in one batch, and what a prompt shares with an earlier one computed once.
+
+    Args:
+        model: the mlx-lm model.
+        prefixes: prompts read before; None if nothing is to be reused. Models whose layers look at a window of the
+            last tokens alone, or keep a state, have nothing that can be reused.
+    """
+
+    def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
+        self._model = model
+        self._prefixes = prefixes
+        self._rows: list[list[Any]] = []
+        self._batch: list[Any] = []
+
+    def forget(self) -> None:
+        """Forget the prompts read before: the model's weights have changed."""
+        if self._prefixes is not None:
+            self._prefixes.clear()
+
+    def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
+        """Take up a batch of prompts.
+
+        Returns:
+            For each prompt the logits (V,) after its last token, and how many of its tokens were not computed anew.
+        """
+        self._rows, self._batch = [], []
+        logits, reused = [], []
+        for prompt in prompts:
+            cache, known = self._known(prompt.ids)
+            logits.append(self._prefill(cache, prompt.ids, known))
+            reused.append(known)
+            self._rows.append(cache)
+            self._keep(prompt.ids, cache)
+        return logits, reused
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Go on with these rows of the batch only; the first call comes right after `start`."""
+        import mlx.core as mx
+
+        if self._batch:
+            for layer in self._batch:
+                layer.filter(mx.array(list(rows)))
+            return
+        chosen = [self._rows[row] for row in rows]
+        self._rows = []
+        if len(chosen) == 1:
+            self._batch = chosen[0]
+        else:
+            self._batch = [type(layers[0]).merge(layers) for layers in zip(*chosen, strict=True)]
+
+    def step(self, token_ids: Sequence[int]) -> list[Logits]:
+        """Add a token to each row and return the logits after it."""
+        import mlx.core as mx
+
+        output = self._model(mx.array([[token] for token in token_ids]), cache=self._batch)
+        return list(_numpy(output[:, -1]))
+
+    def logits(self, ids: Sequence[int]) -> Logits:
+        """Return the logits (T, V) after each of T tokens."""
+        import mlx.core as mx
+
+        return _numpy(self._model(mx.array([list(ids)])))[0]
+
+    def _known(self, ids: list[int]) -> tuple[list[Any], int]:
+        """Return a cache that begins like `ids`, and how many of them it holds."""
+        from mlx_lm.models.cache import make_prompt_cache
+
+        cache = make_prompt_cache(self._model)
+        known, length = (None, 0) if self._prefixes is None else self._prefixes.longest(ids)
+        if known is not None:
+            for layer, (keys, values) in zip(cache, known.layers, strict=True):
+                layer.state = keys[..., :length, :], values[..., :length, :], length
+        return cache, length
+
+    def _keep(self, ids: list[int], cache: list[Any]) -> None:
+        import mlx.core as mx
+        from mlx_lm.models.cache import KVCache
+
+        if self._prefixes is None or not all(type(layer) is KVCache for layer in cache):
+            return
+        layers = [layer.keys_and_values() for layer in cache]
+        mx.eval(layers)
+        self._prefixes.add(ids, layers)
+
+    def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
+        """Compute the cache of a prompt. Its logits are asked for at the last token alone."""
+        import mlx.core as mx
+
+        for start in range(known, len(ids) - 1, CHUNK):
+            self._model(mx.array([ids[start : min(start + CHUNK, len(ids) - 1)]]), cache=cache)
+            mx.eval([layer.state for layer in cache])
+        return _numpy(self._model(mx.array([ids[-1:]]), cache=cache)[0, -1])
+
+
+class VisionDecoder:
+    """Decodes with an mlx-vlm model: one row at a time, each prompt from its beginning.
+
+    (Some of its models keep the positions of the prompt in themselves, so that rows can't be taken in turns.)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._language = model.language_model
+        self._cache: list[Any] = []
+        parts = (model, self._language)
+        self._whole = any(
+            getattr(part, "no_chunked_prefill", False) or hasattr(part, "chunked_prefill_policy") for part in parts
+        )
+
+    def forget(self) -> None:
+        """Nothing is kept between prompts."""
+
+    def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
+        """Take up one prompt; see `TextDecoder.start`."""
+        import mlx.core as mx
+        from mlx_vlm.models.cache import make_prompt_cache
+
+        (prompt,) = prompts
+        self._cache = make_prompt_cache(self._language)
+        ids, embeddings, rest = self._embed(prompt)
+        start, end = 0, ids.shape[1]
+        while start < end - 1 and not self._whole:
+            count = min(CHUNK, end - 1 - start)
+            part = slice(start, start + count)
+            self._language(
+                ids[:, part], inputs_embeds=embeddings[:, part], cache=self._cache, n_to_process=count, **rest
+            )
+            mx.eval([layer.state for layer in self._cache])
+            start += count
+        output = self._language(ids[:, start:], inputs_embeds=embeddings[:, start:], cache=self._cache, **rest)
+        return [_numpy(output.logits[0, -1])], [0]
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """There is one row."""
+
+    def step(self, token_ids: Sequence[int]) -> list[Logits]:
+        """Add a token and return the logits after it."""
+        import mlx.core as mx
+
+        return [_numpy(self._language(mx.array([list(token_ids)]), cache=self._cache).logits[0, -1])]
+
+    def logits(self, ids: Sequence[int]) -> Logits:
+        """Return the logits (T, V) after each of T tokens of text."""
+        tokens, embeddings, rest = self._embed(Prompt(list(ids)))
+        return _numpy(self._language(tokens, inputs_embeds=embeddings, **rest).logits[0])
+
+    def _embed(self, prompt: Prompt) -> tuple[Any, Any, dict[str, Any]]:
+        """Return token ids (1, T), embeddings with the images in them (1, T, D), and what else the model needs."""
+        import mlx.core as mx
+
+        ids = mx.array([prompt.ids])
+        inputs = {key: value for key, value in prompt.inputs.items() if key != "pixel_values"}
+        found = self._model.get_input_embeddings(ids, prompt.inputs.get("pixel_values"), **inputs)
+        rest = {key: value for key, value in found.to_dict().items() if value is not None and key != "inputs_embeds"}
+        return ids, found.inputs_embeds, rest
+
+
+def _numpy(array: Any) -> Logits:
+    import mlx.core as mx
+
+    return np.array(array.astype(mx.float32))

@@ -1,0 +1,255 @@
+"""Loading models into MLX: mlx-lm for text, mlx-vlm for vision and language, from ordinary Hugging Face folders.
+
+Both libraries read the `config.json` of transformers 4. transformers 5 writes some settings elsewhere, and neither
+library complains: a missing `rope_theta` becomes a default, and every logit is wrong. So the configuration is mended
+before it is read (`mend_text`, `mend_vision`), and after loading it is checked that the model took what stands there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from selfsurf.agents.models import ModelError
+
+Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
+"""Precision of the weights."""
+
+Config: TypeAlias = dict[str, Any]
+"""What `config.json` holds."""
+
+_NEVER_COPIED = frozenset({"model_type", "architectures", "dtype", "torch_dtype", "transformers_version"})
+
+
+def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, Any]:
+    """Load a text model.
+
+    Args:
+        folder: a Hugging Face or MLX model folder.
+        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay as they are.
+
+    Returns:
+        The mlx-lm model (called with token ids (B, T), it gives logits (B, T, V)) and the Hugging Face tokenizer.
+
+    Raises:
+        agents.models.ModelError: the folder holds no model, or one that mlx-lm can't load.
+    """
+    folder = Path(folder).expanduser()
+    config = mend_text(read_config(folder))
+    with _limits_kept():
+        from mlx_lm.utils import load_model
+        from transformers import AutoTokenizer
+    try:
+        model, _ = load_model(folder, model_config=config)
+    except (ValueError, FileNotFoundError, TypeError) as error:
+        raise ModelError(f"mlx-lm can't load {folder}: {error}") from error
+    _check_rope(config, getattr(model, "args", None), folder)
+    _cast(model, dtype)
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, Any]:
+    """Load a vision-language model.
+
+    Args:
+        folder: a Hugging Face or MLX model folder, its processor included.
+        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay as they are.
+
+    Returns:
+        The mlx-vlm model and its processor (`processor.tokenizer` is the Hugging Face tokenizer).
+
+    Raises:
+        agents.models.ModelError: the folder holds no model, or one that mlx-vlm can't load.
+    """
+    folder = Path(folder).expanduser()
+    original = read_config(folder)
+    if original.get("model_file"):
+        raise ModelError(f"{folder} wants to run code of its own ({original['model_file']}), which is not allowed.")
+    with _limits_kept(), _own_processors():
+        from mlx_vlm.utils import get_model_and_args, load_image_processor, load_model, load_processor
+    try:
+        with _own_processors():
+            package, _ = get_model_and_args(original)
+            processor = load_processor(folder, add_detokenizer=False, trust_remote_code=False)
+        default = getattr(getattr(package, "VisionConfig", None), "model_type", "")
+        config = mend_vision(original, vision_type=default if isinstance(default, str) else "")
+        with _view(folder, config) as view:
+            model = load_model(view)
+        model.model_path = folder
+        own = load_image_processor(folder)
+    except (ValueError, FileNotFoundError, TypeError) as error:
+        raise ModelError(f"mlx-vlm can't load {folder}: {error}") from error
+    if own is not None:
+        processor.image_processor = own
+    _check_rope(config.get("text_config", config), model.config.text_config, folder)
+    _cast(model, dtype)
+    return model, processor
+
+
+def is_vision(folder: str | Path) -> bool:
+    """Whether the folder holds a model that sees images.
+
+    Raises:
+        agents.models.ModelError: the folder holds no model.
+    """
+    return isinstance(read_config(Path(folder).expanduser()).get("vision_config"), Mapping)
+
+
+def read_config(folder: Path) -> Config:
+    """Return what the folder's `config.json` holds.
+
+    Raises:
+        agents.models.ModelError: there is none, or it is no JSON object.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{folder} holds no model (no config.json).") from None
+    except ValueError as error:
+        raise ModelError(f"{folder / 'config.json'} is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{folder / 'config.json'} is not a JSON object.")
+    return config
+
+
+def mend_text(config: Mapping[str, Any]) -> Config:
+    """Return the configuration with the settings of rotary embedding and attention where transformers 4 had them.
+
+    transformers 5 has `rope_parameters: {rope_theta, rope_type, ...}`, one for each kind of layer in some models;
+    mlx reads `rope_theta`, `rope_scaling`, `partial_rotary_factor`, and for two kinds of layers `rope_local_base_freq`
+    and `rope_global_base_freq`. transformers 5 lists the kind of each layer in `layer_types`; mlx reads of how many
+    layers one sees all tokens, `sliding_window_pattern`. What stands there already is kept.
+    """
+    mended = dict(config)
+    given = mended.get("rope_parameters")
+    if isinstance(given, Mapping):
+        local = given.get("sliding_attention")
+        if isinstance(local, Mapping):
+            _fill(mended, "rope_local_base_freq", local.get("rope_theta"))
+        whole = given.get("full_attention")
+        if isinstance(whole, Mapping):
+            _fill(mended, "rope_global_base_freq", whole.get("rope_theta"))
+            given = whole
+        _fill(mended, "rope_theta", given.get("rope_theta"))
+        _fill(mended, "partial_rotary_factor", given.get("partial_rotary_factor"))
+        _fill(mended, "rope_scaling", _rope_scaling(given))
+    _fill(mended, "sliding_window_pattern", _pattern(mended.get("layer_types")))
+    if isinstance(mended.get("text_config"), Mapping):
+        mended["text_config"] = mend_text(mended["text_config"])
+    return mended
+
+
+def mend_vision(config: Mapping[str, Any], vision_type: str = "") -> Config:
+    """Return the configuration as `mend_text` does, and with what mlx-vlm wants besides.
+
+    - Some of its models (Qwen2-VL, Qwen2.5-VL and others) read the text model's settings from the root, where
+      transformers 4 had them, so those of `text_config` are repeated there; what stands at the root is kept.
+    - Some of its vision models know only the transformers 4 name of their `model_type`, without `_vision`.
+
+    Args:
+        config: what `config.json` holds.
+        vision_type: the `model_type` that mlx-vlm's own vision configuration has by default.
+    """
+    mended = mend_text(config)
+    text = mended.get("text_config")
+    if isinstance(text, Mapping):
+        for key, value in text.items():
+            if key not in _NEVER_COPIED:
+                _fill(mended, key, value)
+    vision = mended.get("vision_config")
+    if isinstance(vision, Mapping) and vision_type and vision.get("model_type") == f"{vision_type}_vision":
+        mended["vision_config"] = {**vision, "model_type": vision_type}
+    return mended
+
+
+def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
+    """The `rope_scaling` of transformers 4, or None if positions are not scaled."""
+    kind = given.get("rope_type", given.get("type", "default"))
+    if "mrope_section" in given:
+        kind = "mrope"  # transformers 5 calls it default; mlx wants its own name
+    if kind == "default":
+        return None
+    rest = {key: value for key, value in given.items() if key not in ("rope_theta", "partial_rotary_factor")}
+    return {**rest, "type": kind, "rope_type": kind}
+
+
+def _pattern(kinds: Any) -> int | None:
+    """Every how many layers one is of full attention and the others of a sliding window; None if it is not so."""
+    if not isinstance(kinds, list) or "sliding_attention" not in kinds or "full_attention" not in kinds:
+        return None
+    period = kinds.index("full_attention") + 1
+    regular = ["sliding_attention" if index % period else "full_attention" for index in range(1, len(kinds) + 1)]
+    return period if kinds == regular else None
+
+
+def _fill(config: Config, key: str, value: Any) -> None:
+    if value is not None and config.get(key) is None:
+        config[key] = value
+
+
+def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
+    """Refuse a model whose rotary base is not the configuration's: it would answer, and wrongly."""
+    for key in ("rope_theta", "rope_local_base_freq", "rope_global_base_freq"):
+        expected, found = wanted.get(key), getattr(taken, key, None)
+        if expected is not None and found is not None and float(found) != float(expected):
+            raise ModelError(f"{folder}: MLX took {key}={found} where config.json says {expected}; don't use it.")
+
+
+def _cast(model: Any, dtype: Dtype | None) -> None:
+    if dtype is None:
+        return
+    core = import_module("mlx.core")
+    model.set_dtype(getattr(core, dtype))
+    core.eval(model.parameters())
+
+
+@contextlib.contextmanager
+def _view(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
+    """A temporary folder of links to the model's files, with another `config.json`."""
+    with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
+        view = Path(temporary)
+        for file in folder.resolve().iterdir():
+            if file.name != "config.json":
+                (view / file.name).symlink_to(file)
+        (view / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        yield view
+
+
+_PROCESSORS: list[Any] = []
+"""`AutoProcessor.from_pretrained` as mlx-vlm has it, once it was loaded."""
+
+
+@contextlib.contextmanager
+def _own_processors() -> Iterator[None]:
+    """Let mlx-vlm replace `AutoProcessor.from_pretrained` for as long as it loads a processor, and no longer.
+
+    It does so for each of its models when that is imported, and torch models in this process would get its processors.
+    """
+    from transformers import AutoProcessor
+
+    original = AutoProcessor.__dict__["from_pretrained"]
+    if _PROCESSORS:
+        AutoProcessor.from_pretrained = _PROCESSORS[-1]
+    try:
+        yield
+    finally:
+        _PROCESSORS[:] = [AutoProcessor.__dict__["from_pretrained"]]
+        AutoProcessor.from_pretrained = original
+
+
+@contextlib.contextmanager
+def _limits_kept() -> Iterator[None]:
+    """Importing mlx_lm limits this process to 2048 open files for good, too few beside a browser: keep it from that."""
+    import resource
+
+    original = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = original

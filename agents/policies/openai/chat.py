@@ -1,0 +1,178 @@
+"""The chat-completions format: messages out, replies in."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from selfsurf.agents.policies.openai.retry import ReplyError
+from selfsurf.agents.policy import FinishReason, Message, PolicyError
+from selfsurf.agents.reply.schema import Schema
+
+TOOL = "act"
+"""Name of the one tool that takes the action, where replies are tool calls."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server answered. Lists are empty and numbers None where it does not tell."""
+
+    text: str
+    """Without what the model reasoned before."""
+    finish_reason: FinishReason
+    prompt_token_ids: list[int]
+    token_ids: list[int]
+    """All that was sampled, reasoning included."""
+    logprobs: list[float]
+    prompt_tokens: int | None
+    cached_tokens: int
+    completion_tokens: int
+
+
+def written(message: Message) -> dict[str, Any]:
+    """A message as a server reads it: images before the text, as PNG in data URIs.
+
+    Raises:
+        ValueError: an image is not a uint8 array (height, width, 3).
+    """
+    if not message.images:
+        return {"role": message.role, "content": message.text}
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": data_uri(image)}} for image in message.images
+    ]
+    return {"role": message.role, "content": [*parts, {"type": "text", "text": message.text}]}
+
+
+def data_uri(image: Any) -> str:
+    """The image as PNG in a data URI.
+
+    Raises:
+        ValueError: it is not a uint8 array (height, width, 3).
+    """
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        raise ValueError(f"An image is a uint8 array (height, width, 3), not {pixels.dtype} {pixels.shape}.")
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def tool_fields(parameters: Schema, *, strict: bool) -> dict[str, Any]:
+    """The fields of a request that make the reply a call of one tool."""
+    function: dict[str, Any] = {
+        "name": TOOL,
+        "description": "Carry out one action on the page.",
+        "parameters": parameters,
+    }
+    fields: dict[str, Any] = {
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": TOOL}},
+    }
+    if strict:
+        function["strict"] = True
+        fields["parallel_tool_calls"] = False  # strict mode holds for single calls only
+    return fields
+
+
+def read(data: Any) -> Reply:
+    """Read a server's answer.
+
+    Raises:
+        ReplyError: it is not a chat completion, or holds no choice.
+        PolicyError: the server withheld the reply.
+    """
+    if not isinstance(data, dict):
+        raise ReplyError("The answer is not a JSON object.")
+    choices = data.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        error = data.get("error")
+        told = error.get("message") if isinstance(error, dict) else error
+        raise ReplyError(f"The answer holds no choices{f': {told}' if told else ''}.")
+    choice = choices[0]
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ReplyError("The answer's choice holds no message.")
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":
+        raise PolicyError("The server's content filter withheld the reply.")
+    if reason in ("abort", "error"):
+        raise ReplyError(f"The server broke the reply off ({reason}).")
+    token_ids, logprobs = _tokens(choice)
+    usage = data.get("usage")
+    if not isinstance(usage, Mapping) or not isinstance(usage.get("prompt_tokens"), int):
+        usage = {}
+    details = usage.get("prompt_tokens_details")
+    return Reply(
+        text=_text(message),
+        finish_reason="length" if reason in ("length", "max_tokens") else "eos",
+        prompt_token_ids=_integers(data.get("prompt_token_ids") or choice.get("prompt_token_ids")),
+        token_ids=token_ids,
+        logprobs=logprobs,
+        prompt_tokens=usage.get("prompt_tokens"),
+        cached_tokens=int((details.get("cached_tokens") if isinstance(details, Mapping) else 0) or 0),
+        completion_tokens=int(usage.get("completion_tokens") or 0),
+    )
+
+
+def without_reasoning(text: str) -> str:
+    """The text behind what a model thought aloud in `<think>`; nothing of it is left if the thought never ended.
+
+    The opening tag often stands in the chat template, so the reply begins within the thought.
+    """
+    if "</think>" in text and not _is_json(text):
+        return text.partition("</think>")[2].lstrip()
+    return "" if text.lstrip().startswith("<think>") else text
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls and isinstance(calls[0], dict):
+        function = calls[0].get("function") or {}
+        name, arguments = function.get("name"), function.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        if not isinstance(name, str) or name in ("", TOOL):
+            return written
+        # A function that was not offered, such as `click`: its name may be the action's. What was cut off stays so.
+        written = written.strip() or "{}"
+        return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
+    content = message.get("content")
+    if isinstance(content, list):  # parts; those of a thought have another type
+        content = "".join(
+            str(part.get("text", "")) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
+        )
+    # Reasoning apart (`reasoning_content`, `reasoning`) is no part of the reply; a refusal is, and holds no action.
+    return without_reasoning(content or message.get("refusal") or "")
+
+
+def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:
+    """The sampled tokens' ids and log-probabilities, each empty if not told."""
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    entries = [entry for entry in content or [] if isinstance(entry, Mapping)]
+    ids = _integers(choice.get("token_ids"))
+    names = [str(entry.get("token", "")) for entry in entries]
+    if not ids and names and all(name.startswith("token_id:") for name in names):
+        ids = [int(name.removeprefix("token_id:")) for name in names]
+    values = [float(entry["logprob"]) for entry in entries if isinstance(entry.get("logprob"), (int, float))]
+    if len(values) != len(entries) or (ids and len(values) != len(ids)):
+        values = []  # not one for each token
+    return ids, values
+
+
+def _integers(value: Any) -> list[int]:
+    return list(value) if isinstance(value, list) and all(isinstance(item, int) for item in value) else []
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,411 @@
+"""Models behind any server that speaks OpenAI's chat-completions format, through the `openai` client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from selfsurf.agents import models
+from selfsurf.agents.options import Count, Duration, Natural
+from selfsurf.agents.policies.openai import chat, estimate
+from selfsurf.agents.policies.openai.accounting import Prices, Totals, prices_of
+from selfsurf.agents.policies.openai.background import Background
+from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
+from selfsurf.agents.policies.openai.problems import Explainer
+from selfsurf.agents.policies.openai.retry import Limits, ReplyError, persist
+from selfsurf.agents.policies.request import check_sampling, followed, row_seeds
+from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
+from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
+
+
+class OpenAIPolicy:
+    """A language model behind an OpenAI-compatible server.
+
+    Requests of one call are made at the same time, up to `max_concurrency`. A guided reply is sampled from its first
+    character, since servers apply a grammar or a schema to what they sample and not to what a message began with; so
+    the prefill is used for free replies only, and only where the server continues a message.
+
+    Args:
+        model: the model's name at the server.
+        endpoint: name of a known server (`openai`, `nim`, `vllm`, `vllm-guided`, `trtllm`, `ollama`), or an
+            `Endpoint`. By default `openai`, or with `base_url` a server of which nothing more is known.
+        base_url: where the server is, up to and including `/v1`, if not at the endpoint's own address.
+        api_key: the key; by default from the endpoint's environment variable.
+        adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
+        guidance: how replies are held to valid actions, if not in the endpoint's own way.
+        tools: take replies as calls of one tool, whose arguments are the reply's text. A call of another function,
+            such as `click`, is read as that action.
+        sees_images: whether the model takes images.
+        tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
+            one, tokens are counted by a server that offers it, else estimated (see `agents.policies.openai.estimate`).
+        context_length: most tokens of prompt and reply together, if known.
+        prompt_budget: how many tokens of prompt are worth their price.
+        max_concurrency: most requests at the same time.
+        timeout: seconds that one attempt may take.
+        retries: most attempts at a reply after the first.
+        patience: seconds for one reply, attempts and waits together, from when its first request is made.
+        prices: US dollars per million tokens, `Prices` or a dict with its fields (`input`, `output`, `cached`).
+        logprobs: whether to ask for log-probabilities, if not as the endpoint has it.
+        processed_logprobs: the server reports log-probabilities after mask and temperature (vLLM:
+            `--logprobs-mode processed_logprobs`). Unless it does, they are recorded only for free replies at
+            temperature 0 or 1, where there is no difference.
+        extra_body: further fields of each request, such as `{"reasoning_effort": "low"}`.
+        omit: fields to leave out, such as `temperature`, which OpenAI's reasoning models refuse.
+
+    Raises:
+        ImportError: the `openai` package is not installed.
+        ValueError: an option is unknown or does not fit another, or the endpoint needs a key and there is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: str | Endpoint | None = None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        adapter: str | None = None,
+        guidance: Guidance | None = None,
+        tools: bool = False,
+        sees_images: bool = False,
+        tokenizer: Any = None,
+        context_length: Count | None = None,
+        prompt_budget: Count = 16_000,
+        max_concurrency: Count = 8,
+        timeout: Duration = 60.0,
+        retries: Natural = 5,
+        patience: Duration = 300.0,
+        prices: Annotated[Prices | Mapping[str, float] | None, AfterValidator(prices_of)] = None,
+        logprobs: bool | None = None,
+        processed_logprobs: bool = False,
+        extra_body: Mapping[str, Any] | None = None,
+        omit: Sequence[str] = (),
+    ) -> None:
+        from openai import AsyncOpenAI
+
+        if not model:
+            raise ValueError("Say which model to ask: model= takes its name at the server.")
+        if max_concurrency < 1 or retries < 0 or timeout <= 0 or patience <= 0:
+            raise ValueError("max_concurrency is at least 1, retries at least 0; timeout and patience are above 0.")
+        self.endpoint = _endpoint(endpoint, base_url)
+        self.base_url = base_url or self.endpoint.base_url
+        self.name = model
+        self.adapter = adapter
+        self.tools = tools
+        self.guidance: Guidance = guidance or ("schema" if tools else self.endpoint.guidance)
+        if self.guidance == "grammar" and (tools or self.endpoint.grammar_form is None):
+            raise ValueError('This endpoint takes no grammars this way; use guidance="schema" or "none".')
+        if self.guidance == "schema" and not tools and self.endpoint.schema_form is None:
+            raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
+        self.sees_images = sees_images
+        self.prompt_budget = prompt_budget
+        self.prices = prices_of(prices)
+        self.totals = Totals()
+        """Requests, tokens and dollars since this policy was made."""
+        self._context_length = context_length
+        self._tokenizer = _tokenizer(tokenizer)
+        self._server_counts = self.endpoint.tokenizes
+        self._logprobs = self.endpoint.logprobs if logprobs is None else logprobs
+        self._processed = processed_logprobs
+        self._extra, self._omit = dict(extra_body or {}), frozenset(omit)
+        self._limits = Limits(retries, timeout, patience)
+        key = _key(self.endpoint, self.base_url, api_key)
+        self._explain = Explainer(self.base_url, adapter or model, key, self.endpoint.key_variable)
+        self._client = AsyncOpenAI(api_key=key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
+        self._slots = asyncio.Semaphore(max_concurrency)
+        self._background = Background("openai-policy")
+        self._closing = weakref.finalize(self, _close, self._background, self._client)
+
+    @property
+    def parameter_count(self) -> int | None:
+        """None: no server tells."""
+        return None
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and reply together, if it was told."""
+        return self._context_length
+
+    def close(self) -> None:
+        """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
+        self._closing()
+
+    def complete(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
+        prefill: str = "",
+        temperature: float = 0.0,
+        max_new_tokens: int = 64,
+        seed: int | Sequence[int] | None = None,
+    ) -> list[Completion]:
+        """Sample one reply for each conversation. See `Policy.complete`.
+
+        A row that fails lets the others finish before it is reported.
+
+        Raises:
+            PolicyError: replies failed for good; the message says which rows and why.
+            ValueError: the request can't be answered, here or by the server's word.
+        """
+        rows = len(conversations)
+        larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
+        check_sampling(temperature, max_new_tokens)
+        seeds = [None] * rows if seed is None else row_seeds(seed, rows)
+        bodies = []
+        for row, messages in enumerate(conversations):
+            grammar, schema = larks[row], forms[row]
+            begun = "" if grammar or schema else self._begun(prefill)
+            body = self._guide_fields(grammar, schema) | self._sampling_fields(temperature, max_new_tokens)
+            own = seeds[row]
+            if own is not None:
+                body["seed"] = own % 2**31  # some servers read 32 bits
+            bodies.append(self._message_fields(messages, begun) | body)
+        results = self._background.run(self._all(bodies))
+        _report(results)
+        completions = []
+        for row, (reply, usage) in enumerate(results):
+            grammar = larks[row]
+            free = not grammar and not forms[row]
+            begun = self._begun(prefill) if free else ""
+            told = self._processed or (free and temperature in (0, 1))
+            completions.append(
+                Completion(
+                    text=begun + reply.text,
+                    prompt_token_ids=reply.prompt_token_ids,
+                    token_ids=reply.token_ids,
+                    logprobs=reply.logprobs if told else [],
+                    grammar=grammar,
+                    finish_reason=reply.finish_reason,
+                    prefill_token_ids=self._prefill_ids(begun, reply.prompt_token_ids),
+                    usage=usage,
+                )
+            )
+        return completions
+
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of `text` alone: exact with a tokenizer or a server that counts, else an estimate.
+
+        Raises:
+            PolicyError: the server that counts could not be asked.
+        """
+        ids = self._encode(text)
+        return estimate.text_tokens(text) if ids is None else len(ids)
+
+    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
+        """Number of tokens of the whole prompt; images are always estimated (`agents.policies.openai.estimate`).
+
+        Raises:
+            PolicyError: the server that counts could not be asked.
+            ValueError: a message carries images, which this policy can't see.
+        """
+        begun = self._begun(prefill)
+        texts = [Message(message.role, message.text) for message in messages]
+        images = sum(estimate.image_tokens(image) for message in messages for image in message.images)
+        if images and not self.sees_images:
+            raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
+        if self._tokenizer is not None:
+            prompt = self._tokenizer.apply_chat_template(
+                [chat.written(message) for message in texts], add_generation_prompt=True, tokenize=False
+            )
+            return len(self._encode(prompt) or []) + len(self._encode(begun) or []) + images
+        ids = self._ask_tokenizer(self._message_fields(texts, begun))
+        if ids is not None:
+            return len(ids) + images
+        return estimate.conversation_tokens(texts) + (estimate.text_tokens(begun) if begun else 0) + images
+
+    def _begun(self, prefill: str) -> str:
+        """The part of the prefill that the server is given: all or nothing."""
+        return prefill if self.endpoint.continues and not self.tools else ""
+
+    def _message_fields(self, messages: Conversation, begun: str) -> dict[str, Any]:
+        if not self.sees_images and any(message.images for message in messages):
+            raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
+        written = [chat.written(message) for message in messages]
+        if not begun:
+            return {"messages": written}
+        return {
+            "messages": [*written, {"role": "assistant", "content": begun}],
+            "continue_final_message": True,
+            "add_generation_prompt": False,
+        }
+
+    def _guide_fields(self, grammar: str | None, schema: Schema | None) -> dict[str, Any]:
+        if self.tools:
+            is_strict = self.endpoint.schema_form == "strict" and schema is not None
+            if schema is None:
+                return chat.tool_fields(wrapped(any_action()), strict=False)
+            return chat.tool_fields(strict(schema) if is_strict else wrapped(schema), strict=is_strict)
+        if grammar and self.endpoint.grammar_form is not None:
+            return grammar_fields(self.endpoint.grammar_form, grammar)
+        if schema and self.endpoint.schema_form is not None:
+            return schema_fields(self.endpoint.schema_form, schema)
+        return {}
+
+    def _sampling_fields(self, temperature: float, max_new_tokens: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {"temperature": temperature, self.endpoint.length_field: max_new_tokens}
+        fields |= self.endpoint.neutral
+        if self.endpoint.token_ids is not None:
+            fields[self.endpoint.token_ids] = True
+        if self._logprobs:
+            fields["logprobs"] = True
+        fields |= self._extra
+        return {name: value for name, value in fields.items() if name not in self._omit}
+
+    async def _all(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        return await asyncio.gather(*(self._one(body) for body in bodies), return_exceptions=True)
+
+    async def _one(self, body: dict[str, Any]) -> tuple[chat.Reply, Usage | None]:
+        async with self._slots:
+            start = time.monotonic()
+            reply, attempts = await persist(lambda: self._ask(body), self._limits, self._explain)
+            usage = None
+            if reply.prompt_tokens is not None:
+                counts = (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
+                usage = Usage(
+                    prompt_tokens=reply.prompt_tokens,
+                    completion_tokens=reply.completion_tokens,
+                    cached_tokens=reply.cached_tokens,
+                    cost=None if self.prices is None else self.prices.cost(*counts),
+                    seconds=time.monotonic() - start,
+                    attempts=attempts,
+                )
+            self.totals = self.totals.with_reply(usage)
+            return reply, usage
+
+    async def _ask(self, body: dict[str, Any]) -> chat.Reply:
+        """Make one attempt."""
+        self.totals = self.totals.with_request()
+        answer = await self._client.chat.completions.with_raw_response.create(
+            model=self.adapter or self.name,
+            messages=body["messages"],
+            extra_body={name: value for name, value in body.items() if name != "messages"},
+        )
+        try:
+            data = json.loads(answer.text)
+        except ValueError:
+            data = None
+        if data is None:  # raised out here, without the parser's error as context
+            raise ReplyError("The answer is not JSON; is base_url= right?")
+        return chat.read(data)
+
+    def _encode(self, text: str) -> list[int] | None:
+        """The text's token ids, or None if nobody knows."""
+        if not text:
+            return []
+        if self._tokenizer is not None:
+            return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False)]
+        return self._ask_tokenizer({"prompt": text, "add_special_tokens": False})
+
+    def _ask_tokenizer(self, body: dict[str, Any]) -> list[int] | None:
+        """The token ids that the server's `/tokenize` gives, or None if it has none."""
+        if not self._server_counts:
+            return None
+        url = self.base_url.rstrip("/").removesuffix("/v1") + "/tokenize"
+        body = {"model": self.adapter or self.name, **body}
+
+        async def send() -> Any:
+            import openai
+
+            try:
+                return await self._client.post(url, cast_to=object, body=body)
+            except openai.NotFoundError:
+                return None
+
+        async def ask() -> Any:
+            async with self._slots:
+                answer, _ = await persist(send, self._limits, self._explain)
+                return answer
+
+        answer = self._background.run(ask())
+        if not isinstance(answer, dict) or not isinstance(answer.get("tokens"), list):
+            self._server_counts = False  # an OpenAI-compatible server without it: estimate from now on
+            return None
+        return [int(token) for token in answer["tokens"]]
+
+    def _prefill_ids(self, begun: str, prompt_token_ids: list[int]) -> list[int]:
+        """The tokens of the prefill at the prompt's end, if they are known to be just those."""
+        ids = self._encode(begun) if begun and prompt_token_ids else None
+        return ids if ids and prompt_token_ids[-len(ids) :] == ids else []
+
+
+def _report(results: Sequence[Any]) -> None:
+    """Raise one error for all rows that failed, if any did."""
+    failed = {row: result for row, result in enumerate(results) if isinstance(result, BaseException)}
+    for error in failed.values():
+        if not isinstance(error, (PolicyError, ValueError)):
+            raise error
+    if not failed:
+        return
+    reasons: dict[str, list[str]] = {}
+    for row, error in failed.items():
+        reasons.setdefault(str(error), []).append(str(row))
+    text = " ".join(
+        reason if len(results) == 1 else f"{'Rows' if len(rows) > 1 else 'Row'} {', '.join(rows)}: {reason}"
+        for reason, rows in reasons.items()
+    )
+    if len(results) > 1:
+        text = f"{len(failed)} of {len(results)} replies failed. {text}"
+    if all(isinstance(error, ValueError) for error in failed.values()):
+        raise ValueError(text)
+    raise PolicyError(text)
+
+
+def _endpoint(endpoint: str | Endpoint | None, base_url: str | None) -> Endpoint:
+    if isinstance(endpoint, Endpoint):
+        found = endpoint
+    elif endpoint is None:
+        found = PLAIN if base_url else ENDPOINTS["openai"]
+    elif endpoint in ENDPOINTS:
+        found = ENDPOINTS[endpoint]
+    else:
+        raise ValueError(f"Unknown endpoint {endpoint!r}: choose from {', '.join(ENDPOINTS)}, or pass base_url=.")
+    address = base_url or found.base_url
+    if not _is_address(address):
+        raise ValueError(f"base_url= is an address such as http://localhost:8000/v1, not {address!r}.")
+    return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:  # a port that is no number
+        return False
+
+
+def _key(endpoint: Endpoint, base_url: str, api_key: str | None) -> str:
+    key = (api_key or os.environ.get(endpoint.key_variable or "", "")).strip()
+    if not key and base_url == endpoint.base_url and base_url.startswith("https://") and endpoint.key_variable:
+        raise ValueError(f"{base_url} needs a key: set {endpoint.key_variable}, or pass api_key=.")
+    return key
+
+
+def _tokenizer(tokenizer: Any) -> Any:
+    """The tokenizer, loaded if it was named.
+
+    Raises:
+        ValueError: it has no chat template.
+    """
+    if isinstance(tokenizer, (str, Path)):
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(models.resolve(tokenizer))
+    if tokenizer is not None and not getattr(tokenizer, "chat_template", None):
+        raise ValueError("The tokenizer has no chat template; pass that of the instruction-tuned model.")
+    return tokenizer
+
+
+def _close(background: Background, client: Any) -> None:
+    background.run(client.close())
+    background.close()

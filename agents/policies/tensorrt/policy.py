@@ -1,0 +1,408 @@
+"""Local models through TensorRT-LLM, in this process.
+
+Not run against a real installation: PyPI's `tensorrt-llm` can't be installed without CUDA. It is written to the
+signatures in TensorRT-LLM's sources and documentation, and tested up to the call, and from the answer on, against
+objects with exactly those signatures (`tests/agents/test_tensorrt.py`). `selfsurf doctor` checks that a real
+installation has what is used here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from selfsurf.agents import models
+from selfsurf.agents.adapters.identity import check_base, read_config
+from selfsurf.agents.options import Count, Natural
+from selfsurf.agents.policies.local.template import chat_text, eos_token_ids, text_turns, token_ids
+from selfsurf.agents.policies.request import check_length, check_sampling, followed, row_seeds
+from selfsurf.agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
+
+GuideBackend: TypeAlias = Literal["llguidance", "xgrammar"]
+"""What keeps TensorRT-LLM to a grammar. In its `_torch/pyexecutor/grammar_matcher.py`, `GuidedDecodingParams.grammar`
+goes to `LLMatcher.grammar_from_lark` under llguidance and to xgrammar's own EBNF compiler under xgrammar; a JSON schema
+goes to both. Our grammars are Lark, so llguidance gets the grammar and xgrammar the schema."""
+
+_GUIDANCE: dict[GuideBackend | None, Guidance] = {"llguidance": "grammar", "xgrammar": "schema", None: "none"}
+
+LORA_CONFIG_MODULES = ("tensorrt_llm.lora_helper", "tensorrt_llm.lora_manager", "tensorrt_llm._torch.peft.lora.config")
+"""Where `LoraConfig` has lived, release by release."""
+
+LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_4h_to_h", "mlp_gate")
+"""TensorRT-LLM's names of the seven linear layers that our adapters train; it needs them where no adapter is given."""
+
+
+class TensorRTPolicy:
+    """A model in TensorRT-LLM's engine.
+
+    Args:
+        model: a short name known to `agents.models`, a folder, or a hub id.
+        tokenizer: a Hugging Face tokenizer; else loaded with the model.
+        adapter: folder of a PEFT LoRA adapter, in force from the start.
+        lora_rank: the highest rank of the adapters that `set_adapter` may load. None: that of `adapter`; without
+            one, no adapter can be loaded.
+        guided_decoding_backend: `"llguidance"` (constrains by grammar), `"xgrammar"` (by JSON schema), or None.
+        tensor_parallel_size: number of GPUs to split the model over.
+        dtype: `"auto"`, `"bfloat16"` or `"float16"`.
+        engine: further arguments of `tensorrt_llm.LLM`, such as `max_seq_len` or `kv_cache_config`.
+        seed: of the policy's own random stream, used by calls without a seed.
+
+    Raises:
+        ImportError: TensorRT-LLM is not installed.
+        agents.models.ModelError: the model can't be found or fetched.
+        FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+        ValueError: an unknown guided decoding backend, or a tokenizer without chat template.
+        PolicyError: the engine could not be started.
+    """
+
+    prompt_budget = 4096
+
+    def __init__(
+        self,
+        model: str | Path = "smollm2",
+        tokenizer: Any = None,
+        adapter: str | Path | None = None,
+        lora_rank: Count | None = None,
+        guided_decoding_backend: GuideBackend | None = "llguidance",
+        tensor_parallel_size: Count = 1,
+        dtype: Literal["auto", "bfloat16", "float16"] = "auto",
+        engine: Mapping[str, Any] | None = None,
+        seed: Natural = 0,
+    ) -> None:
+        if guided_decoding_backend not in _GUIDANCE:
+            raise ValueError(
+                f"guided_decoding_backend is llguidance, xgrammar or None, not {guided_decoding_backend!r}."
+            )
+        from tensorrt_llm import LLM
+        from transformers import AutoConfig, AutoTokenizer
+
+        self._source = str(models.resolve(model))
+        self.name = str(model)
+        self.tokenizer = AutoTokenizer.from_pretrained(self._source) if tokenizer is None else tokenizer
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
+        self.guidance: Guidance = _GUIDANCE[guided_decoding_backend]
+        self._config: Any = AutoConfig.from_pretrained(self._source)
+        self.sees_images = getattr(self._config, "vision_config", None) is not None
+        self.eos_token_ids = _eos_token_ids(self._source, self.tokenizer)
+        self._parameter_count = _parameter_count(self._config)
+        options = dict(engine or {})
+        self._longest = options.get("max_seq_len")
+        self._random = np.random.default_rng(seed)
+        self.adapter: Path | None = None
+        self._lora: Any = None
+        self._lora_count = 0
+        self.lora_rank = max(lora_rank or 0, 0 if adapter is None else _rank(Path(adapter).expanduser()))
+        if adapter is not None and Path(self._source).is_dir():  # of a hub id, the engine may have to fetch it first
+            check_base(adapter, self._source, name=self.name)
+        if self.lora_rank:
+            options["lora_config"] = _lora_config(adapter, self.lora_rank)
+        if guided_decoding_backend is not None:
+            options["guided_decoding_backend"] = guided_decoding_backend
+        self._llm: Any
+        try:
+            self._llm = LLM(
+                self._source,
+                tokenizer=self.tokenizer,
+                tensor_parallel_size=tensor_parallel_size,
+                dtype=dtype,
+                **options,
+            )
+        except Exception as error:  # whatever keeps an engine from starting: no GPU, no memory, a refused option
+            raise PolicyError(f"TensorRT-LLM could not start {self.name}: {_said(error)}") from error
+        if adapter is not None:
+            self.set_adapter(adapter)
+
+    @property
+    def parameter_count(self) -> int | None:
+        """Number of weights of the architecture, or None if transformers does not know it."""
+        return self._parameter_count
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and reply together: the model's, or the engine's `max_seq_len` if that is less."""
+        known = (getattr(self._config.get_text_config(), "max_position_embeddings", None), self._longest)
+        return min((int(length) for length in known if length), default=None)
+
+    def set_adapter(self, path: str | Path | None) -> None:
+        """Put another LoRA adapter in force; None goes back to the base model. The engine reads it at the next call.
+
+        Raises:
+            FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+            ValueError: the engine was started without adapters, or for lower ranks.
+        """
+        if path is None:
+            self.adapter = self._lora = None
+            return
+        folder = Path(path).expanduser()
+        rank = _rank(folder)
+        check_base(folder, self._source, name=self.name)
+        if rank > self.lora_rank:
+            raise ValueError(
+                f"The adapter at {folder} has rank {rank}, but the engine was started for ranks up to "
+                f"{self.lora_rank}: pass lora_rank={rank} when making the policy."
+            )
+        from tensorrt_llm.executor.request import LoRARequest
+
+        # The engine keeps adapters by number, so weights that changed in the same folder need a new one.
+        self._lora_count += 1
+        self._lora = LoRARequest(f"adapter_{self._lora_count}", self._lora_count, str(folder))
+        self.adapter = folder
+
+    def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
+        """Return the token ids of a prompt without images: chat template, assistant's turn opened, and the prefill."""
+        return self._encode(chat_text(self.tokenizer, text_turns(messages))) + self._encode(prefill)
+
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of `text` alone, without special tokens."""
+        return len(self._encode(text))
+
+    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
+        """Number of tokens of the whole prompt, chat template and prefill included, images not."""
+        return len(self.encode(messages, prefill))
+
+    def complete(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
+        prefill: str = "",
+        temperature: float = 0.0,
+        max_new_tokens: int = 64,
+        seed: int | Sequence[int] | None = None,
+    ) -> list[Completion]:
+        """Sample one reply for each conversation, all in one call of the engine. See `Policy.complete`.
+
+        A guide starts at the first generated token and never sees the prompt. So a guided reply is sampled whole: the
+        prefill is not given, the guide forces it, and its tokens are not counted against `max_new_tokens`.
+
+        Raises:
+            PolicyError: the engine failed, or ended a request without an answer.
+            ValueError: a prompt leaves no room, images for a text model, or guides that the backend does not take.
+        """
+        if not conversations:
+            return []
+        check_sampling(temperature, max_new_tokens)
+        guides = self._guides(grammars, schemas, len(conversations))
+        if seed is None:
+            seed = int(self._random.integers(2**62))
+        prefill_ids = self._encode(prefill)
+        inputs: list[dict[str, Any]] = []
+        sampling: list[Any] = []
+        seeds = row_seeds(seed, len(conversations))
+        for messages, guide, own in zip(conversations, guides, seeds, strict=True):
+            given = "" if guide else prefill
+            room = max_new_tokens + (len(prefill_ids) if guide else 0)
+            check_length(self.count_prompt_tokens(messages, given), room, self.context_length)
+            inputs.append(self._input(messages, given))
+            sampling.append(self._sampling(temperature, room, own % 2**63, guide))
+        outputs, seconds = self._generate(inputs, sampling)
+        given_grammars = grammars or [None] * len(conversations)
+        return [
+            self._completion(output, prompt, guide, prefill, grammar, temperature, seconds)
+            for output, prompt, guide, grammar in zip(outputs, inputs, guides, given_grammars, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Shut the engine down and free the GPU's memory."""
+        self._llm.shutdown()
+
+    def _guides(
+        self, grammars: Sequence[str | None] | None, schemas: Sequence[dict[str, Any] | None] | None, count: int
+    ) -> list[dict[str, Any] | None]:
+        lark, json_schemas = followed(f"{self.name} is constrained by", self.guidance, grammars, schemas, count)
+        kind, given = ("json", json_schemas) if self.guidance == "schema" else ("grammar", lark)
+        return [{kind: guide} if guide else None for guide in given]
+
+    def _input(self, messages: Conversation, given: str) -> dict[str, Any]:
+        """Return token ids; with images, what TensorRT-LLM's own loader makes, for it knows each model's placeholders.
+
+        The loader writes one user's turn and no system turn, so all text goes into that.
+        """
+        images = [image for message in messages for image in message.images]
+        if not images:
+            return {"prompt_token_ids": self.encode(messages, given)}
+        if not self.sees_images:
+            raise ValueError(f"{self.name} reads text only, but a message carries images.")
+        from PIL import Image
+        from tensorrt_llm.inputs import default_multimodal_input_loader
+
+        (loaded,) = default_multimodal_input_loader(
+            tokenizer=self.tokenizer,
+            model_dir=self._source,
+            model_type=self._config.model_type,
+            modality="image" if len(images) == 1 else "multiple_image",
+            prompts=["\n\n".join(message.text for message in messages)],
+            media=[[Image.fromarray(image) for image in images]],
+        )
+        return {**loaded, "prompt": loaded["prompt"] + given}
+
+    def _sampling(self, temperature: float, room: int, seed: int, guide: dict[str, Any] | None) -> Any:
+        from tensorrt_llm import SamplingParams
+        from tensorrt_llm.llmapi import GuidedDecodingParams
+
+        # With neither top_k nor top_p the engine decodes greedily, whatever the temperature; top_p=1 cuts nothing off.
+        how: dict[str, Any] = {"temperature": temperature, "top_p": 1.0} if temperature > 0 else {"top_k": 1}
+        if _tells_logprobs(temperature, guide is not None):
+            how["logprobs"] = 1
+            if temperature > 0 and _processed() is not None:
+                how["logprobs_mode"] = _processed()
+        return SamplingParams(
+            **how,
+            max_tokens=room,
+            seed=seed,
+            end_id=self.tokenizer.eos_token_id,
+            stop_token_ids=sorted(self.eos_token_ids - {self.tokenizer.eos_token_id}) or None,
+            include_stop_str_in_output=True,  # else a stop token is taken off the ids, and it was sampled
+            guided_decoding=GuidedDecodingParams(**guide) if guide else None,
+        )
+
+    def _generate(self, inputs: list[dict[str, Any]], sampling: list[Any]) -> tuple[list[Any], float]:
+        began = time.perf_counter()
+        lora = None if self._lora is None else [self._lora] * len(inputs)
+        try:
+            outputs = self._llm.generate(inputs, sampling_params=sampling, use_tqdm=False, lora_request=lora)
+        except Exception as error:  # the engine raises its own kinds, and those of CUDA and MPI
+            raise PolicyError(f"TensorRT-LLM could not answer: {_said(error)}") from error
+        return list(outputs), time.perf_counter() - began
+
+    def _completion(
+        self,
+        output: Any,
+        given: dict[str, Any],
+        guide: dict[str, Any] | None,
+        prefill: str,
+        grammar: str | None,
+        temperature: float,
+        seconds: float,
+    ) -> Completion:
+        (reply,) = output.outputs
+        if reply.finish_reason not in ("stop", "length"):
+            raise PolicyError(f"TensorRT-LLM ended a request without an answer: {reply.finish_reason}.")
+        token_ids = [int(token) for token in reply.token_ids]
+        prompt_ids = [int(token) for token in given.get("prompt_token_ids") or output.prompt_token_ids]
+        ended: FinishReason = "grammar" if guide else "eos"
+        if token_ids and token_ids[-1] in self.eos_token_ids:
+            ended = "eos"
+        told = _tells_logprobs(temperature, guide is not None)
+        return Completion(
+            text=("" if guide else prefill) + self.tokenizer.decode(token_ids, skip_special_tokens=True),
+            prompt_token_ids=prompt_ids,
+            token_ids=token_ids,
+            logprobs=_logprobs(token_ids, reply.logprobs) if told else [],
+            grammar=grammar,
+            finish_reason="length" if reply.finish_reason == "length" else ended,
+            prefill_token_ids=[] if guide else self._encode(prefill),
+            usage=Usage(len(prompt_ids), len(token_ids), seconds=seconds),
+        )
+
+    def _encode(self, text: str) -> list[int]:
+        return token_ids(self.tokenizer, text)
+
+
+def _tells_logprobs(temperature: float, guided: bool) -> bool:
+    """Whether the engine can tell the log-probabilities that `Completion.logprobs` asks for.
+
+    By default they are those of the raw logits. That is right for greedy decoding and at temperature 1, without a
+    guide. Newer releases also give those of the distribution that was drawn from (`logprobs_mode`).
+    """
+    if temperature > 0 and _processed() is not None:
+        return True
+    return temperature in (0.0, 1.0) and not guided
+
+
+def _processed() -> Any:
+    """`LogprobMode.PROCESSED`, or None in a release that has no choice of mode."""
+    from tensorrt_llm import SamplingParams
+
+    if "logprobs_mode" not in inspect.signature(SamplingParams).parameters:
+        return None
+    return import_module("tensorrt_llm.sampling_params").LogprobMode.PROCESSED
+
+
+def _logprobs(token_ids: list[int], told: Sequence[Any] | None) -> list[float]:
+    """The sampled tokens' values, from a list of numbers or of `{token id: Logprob}`; empty if any is missing."""
+    values: list[float] = []
+    for token, entry in zip(token_ids, told or (), strict=False):
+        value: Any = entry.get(token) if isinstance(entry, Mapping) else entry
+        if value is not None:
+            values.append(float(getattr(value, "logprob", value)))
+    return values if len(values) == len(token_ids) else []
+
+
+def _lora_config(adapter: str | Path | None, rank: int) -> Any:
+    """Return a `LoraConfig` from whichever module has it.
+
+    Raises:
+        ImportError: none has.
+    """
+    # Two of each: the next adapter may be loaded while the last one is still in use.
+    options: dict[str, Any] = {"max_lora_rank": rank, "max_loras": 2, "max_cpu_loras": 2}
+    if adapter is None:
+        options["lora_target_modules"] = list(LORA_MODULES)
+    else:
+        options["lora_dir"] = [str(Path(adapter).expanduser())]
+    return lora_config_class()(**options)
+
+
+def lora_config_class() -> Any:
+    """Return TensorRT-LLM's `LoraConfig`, wherever this release keeps it.
+
+    Raises:
+        ImportError: it is in none of `LORA_CONFIG_MODULES`.
+    """
+    for module in LORA_CONFIG_MODULES:
+        try:
+            return import_module(module).LoraConfig
+        except (ImportError, AttributeError):
+            continue
+    raise ImportError(f"TensorRT-LLM has no LoraConfig in {', '.join(LORA_CONFIG_MODULES)}.")
+
+
+def _rank(folder: Path) -> int:
+    """Return the rank of the adapter in a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    about = read_config(folder)
+    return max([int(about["r"]), *(int(rank) for rank in (about.get("rank_pattern") or {}).values())])
+
+
+def _eos_token_ids(source: str, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends the assistant's turn, from the tokenizer and the model's generation settings."""
+    from transformers import GenerationConfig
+
+    try:
+        settings: Any = GenerationConfig.from_pretrained(source).eos_token_id
+    except OSError:  # the model has no such settings
+        settings = None
+    return eos_token_ids(tokenizer.eos_token_id, settings)
+
+
+def _parameter_count(config: Any) -> int | None:
+    """Number of weights of an architecture, counted without making any; None if transformers does not know it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    kinds: tuple[Any, ...] = (AutoModelForCausalLM, AutoModelForImageTextToText)
+    for kind in kinds:
+        try:
+            with torch.device("meta"):
+                return sum(parameter.numel() for parameter in kind.from_config(config).parameters())
+        except ValueError:  # an architecture of another kind
+            continue
+    return None
+
+
+def _said(error: Exception) -> str:
+    return (f"{type(error).__name__}: {error}".splitlines() or [""])[0]

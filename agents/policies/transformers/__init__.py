@@ -1,0 +1,1 @@
+"""The backend for models of Hugging Face transformers, text or vision and language."""

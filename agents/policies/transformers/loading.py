@@ -1,0 +1,200 @@
+"""Loads a model of transformers with what turns text and images into its inputs: device, precision, 4-bit weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from selfsurf.agents import models
+
+if TYPE_CHECKING:
+    import torch
+
+Quantization: TypeAlias = Literal["nf4"]
+"""`nf4`: 4-bit normal floats by bitsandbytes, their scales quantised too. Saves memory, not time."""
+
+WIDENED = 1_000_000_000
+"""Most weights of a model that is widened to float32 where a processor has no arithmetic of fewer bits: 4 GB."""
+
+_SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in evaluation mode on its device, and what makes its inputs."""
+
+    model: Any
+    tokenizer: Any
+    processor: Any | None
+    """Of a vision-language model; None for a text model."""
+
+
+def load(
+    name_or_path: str | Path,
+    *,
+    dtype: str | torch.dtype = "auto",
+    device: str | torch.device = "auto",
+    quantization: Quantization | None = None,
+) -> Loaded:
+    """Load a text or vision-language model, whichever it is.
+
+    Args:
+        name_or_path: a short name known to `agents.models`, a folder or a hub id.
+        dtype: `"auto"`, or a torch dtype or its name; `bf16`, `fp16` and `fp32` are known. `"auto"` is that of the
+            checkpoint, but float32 where that is several times faster (`natively`) and takes little memory (`WIDENED`).
+            Under quantization it is what is computed in, float32 included; what is not quantised has it too.
+        device: `"auto"`, or `cpu`, `cuda`, `cuda:1`, `mps` and so on.
+        quantization: `"nf4"`, or None.
+
+    Raises:
+        agents.models.ModelError: the model can't be found or fetched.
+        ImportError: quantization without bitsandbytes.
+        ValueError: an unknown dtype, device or quantization, or a vision-language model without image processor.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
+
+    source = models.resolve(name_or_path)
+    where, precision = choose_device(device), choose_dtype(dtype)
+    with models.no_progress_bars():
+        config = AutoConfig.from_pretrained(source)
+        sees = _sees_images(config)
+        options: dict[str, Any] = {"dtype": precision}
+        if quantization is not None:
+            computed = config.dtype if precision == "auto" else precision
+            options |= {"quantization_config": _four_bits(quantization, computed), "device_map": {"": where}}
+        processor = load_processor(source, config) if sees else None
+        kind: Any = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+        model: Any = kind.from_pretrained(source, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source) if processor is None else processor.tokenizer
+    if quantization is None:
+        model = model.to(where)
+        if precision == "auto" and not natively(where, model.dtype) and model.num_parameters() <= WIDENED:
+            model = model.float()
+            model.config.dtype = model.dtype
+    keep_trainable(model)
+    return Loaded(model.eval(), tokenizer, processor)
+
+
+def load_processor(source: str | Path, config: Any) -> Any:
+    """Return the processor of a vision-language model.
+
+    Some families' processors also read videos, and that half alone asks for torchvision; without torchvision they are
+    loaded without it.
+
+    Raises:
+        ValueError: there is no image processor with the model.
+    """
+    from transformers import AutoProcessor
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+    try:
+        if find_spec("torchvision") is not None or type(config) not in PROCESSOR_MAPPING:
+            processor = AutoProcessor.from_pretrained(source)
+        else:
+            processor = _without_videos(PROCESSOR_MAPPING[type(config)]).from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{source} is a vision-language model, but its processor can't be loaded: {error}") from error
+    if getattr(processor, "image_processor", None) is None:
+        raise ValueError(f"{source} is a vision-language model, but holds no image processor.")
+    return processor
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """Return the device that is meant; `"auto"` takes cuda, else mps, else cpu.
+
+    Raises:
+        ValueError: there is no such device on this machine.
+    """
+    import torch
+
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        where = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"Unknown device {device!r}: use auto, cpu, cuda, cuda:1 or mps.") from None
+    if where.type == "cuda" and not (where.index or 0) < torch.cuda.device_count():
+        raise ValueError(f"There is no {device} here: torch sees {torch.cuda.device_count()} CUDA devices.")
+    if where.type == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("There is no mps device here; use auto or cpu.")
+    return where
+
+
+def choose_dtype(dtype: str | torch.dtype) -> torch.dtype | Literal["auto"]:
+    """Return the torch dtype that is meant, or `"auto"`.
+
+    Raises:
+        ValueError: it is no floating point type.
+    """
+    import torch
+
+    if dtype == "auto":
+        return "auto"
+    found = getattr(torch, _SHORT_DTYPES.get(dtype, dtype), None) if isinstance(dtype, str) else dtype
+    if found not in (torch.float32, torch.bfloat16, torch.float16):
+        raise ValueError(f"Unknown dtype {dtype!r}: use auto, bf16, fp16 or fp32.")
+    return found
+
+
+def natively(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a device multiplies matrices of a precision about as fast as float32 ones.
+
+    True of anything but a CPU. One without AVX-512 (or, on ARM, the bf16 extension) widens 16-bit numbers one by one:
+    SmolLM2-135M reads a prompt five times as slowly in bfloat16 as in float32 on an AVX2 processor.
+    """
+    import torch
+
+    if device.type != "cpu" or dtype not in (torch.bfloat16, torch.float16):
+        return True
+    kind = "bf16" if dtype == torch.bfloat16 else "fp16"
+    asked = getattr(torch.ops.mkldnn, f"_is_mkldnn_{kind}_supported", None)
+    return asked is not None and bool(asked())
+
+
+def keep_trainable(model: Any) -> None:
+    """Keep 4-bit weights in the format that gradients can flow through. Does nothing for other models.
+
+    On processors with AVX512-BF16 the first evaluation on CPU would repack the weights for speed, and every later
+    training step would get zero gradients below them, with no more than a warning. The cost is that speed. Weights
+    that were repacked before stay as they are: give a model here before it is used.
+    """
+    if not getattr(model, "is_loaded_in_4bit", False):
+        return
+    from bitsandbytes.nn import Linear4bit
+
+    for module in model.modules():
+        if isinstance(module, Linear4bit):
+            module.support_avx512bf16_for_cpu = False
+
+
+def _sees_images(config: Any) -> bool:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    return config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+
+def _four_bits(quantization: str, computed: torch.dtype | None) -> Any:
+    import torch
+
+    if quantization != "nf4":
+        raise ValueError(f"Unknown quantization {quantization!r}: the only one is 'nf4'.")
+    if find_spec("bitsandbytes") is None:
+        raise ImportError("quantization='nf4' needs bitsandbytes: pip install 'selfsurf[train]'.")
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=computed or torch.bfloat16,
+    )
+
+
+def _without_videos(kind: Any) -> Any:
+    """The same class of processor, without its part for videos."""
+    kept = [name for name in kind.get_attributes() if name != "video_processor"]
+    return type(kind.__name__, (kind,), {"get_attributes": classmethod(lambda cls: kept)})

@@ -1,0 +1,337 @@
+"""Sampling with a model of transformers: many replies at once, each under its grammar, from its own random stream.
+
+It is a loop of its own, because training needs what `generate` does not give: the exact tokens, and their
+log-probabilities under the very distribution that they were drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.agents.policies.local.prefixes import Known, Layers, PrefixCache
+from selfsurf.agents.policies.local.reply import Reply
+from selfsurf.agents.policies.transformers import images
+from selfsurf.agents.reply.constraint import Matcher
+
+if TYPE_CHECKING:
+    import torch
+
+CPU_PREFILL = 256
+GPU_PREFILL = 16_384
+"""Tokens, padding included, that are read in one forward pass. A processor gains nothing by more, but loses the
+padding; an accelerator is not busy with less."""
+
+MAX_DRAFT = 4
+"""Tokens of a reply that are guessed ahead."""
+
+
+class Row(Reply):
+    """One reply while it grows.
+
+    Args:
+        prompt: its tokens.
+        matcher: where it is in its grammar, if it has one.
+        seed: of its random stream.
+        extras: the model's other inputs that belong to the prompt, such as `pixel_values`.
+    """
+
+    def __init__(
+        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor] | None = None
+    ) -> None:
+        import torch
+
+        super().__init__(matcher)
+        self.prompt = prompt
+        self._known = np.asarray(prompt, dtype=np.int64)
+        self.extras = extras or {}
+        self.ahead = 0
+        """What its next token's position is more than the number of tokens before it: images may take fewer positions
+        than tokens."""
+        self.random = torch.Generator().manual_seed(seed % 2**63)
+        self.reused = 0
+        """Tokens of the prompt whose keys and values were there already."""
+
+    def draft(self, longest: int) -> list[int]:
+        """Guess how the reply goes on: as its grammar wants it, or as the prompt went on after the last two tokens."""
+        longest = min(longest, MAX_DRAFT)
+        guess = self.matcher.likely() if self.matcher is not None else []
+        if not guess and len(self.token_ids) > 1:
+            guess = _continued(self._known, self.token_ids[-2:], longest)
+        return guess[:longest]
+
+
+class Sampler:
+    """Samples replies from a model.
+
+    Args:
+        model: a causal language model of transformers.
+        eos_token_ids: what ends a reply.
+        pad_id: any token.
+        last_only: whether the model's `forward` takes `logits_to_keep`.
+        prefixes: prompts read before; None if nothing is to be reused.
+    """
+
+    def __init__(
+        self, model: Any, eos_token_ids: frozenset[int], pad_id: int, *, last_only: bool, prefixes: PrefixCache | None
+    ) -> None:
+        self._model = model
+        self._eos = eos_token_ids
+        self._pad = pad_id
+        self._last_only = last_only
+        self._prefixes = prefixes
+        self._device = model.get_input_embeddings().weight.device
+        self._group = CPU_PREFILL if self._device.type == "cpu" else GPU_PREFILL
+
+    def run(self, rows: list[Row], temperature: float, max_new_tokens: int) -> None:
+        """Sample until all rows are finished. None of them may be finished already.
+
+        Tokens that are easy to guess are read together with the last one, and are drawn from their distributions all
+        the same, one after the other: from the first that was guessed wrong on, the guess is forgotten. So what is
+        sampled is what would be sampled without guessing, in fewer passes.
+        """
+        import torch
+
+        cache, attention, logits = self._read(rows)
+        guessing = _is_plain(cache)
+        active = rows
+        drafts: list[list[int]] = [[] for _ in rows]
+        while True:
+            for index, (row, draft) in enumerate(zip(active, drafts, strict=True)):
+                wrong = self._take(row, logits[index, -1 - len(draft) :], draft, temperature, max_new_tokens)
+                if wrong:
+                    attention[index, -wrong:] = 0
+            unfinished = [index for index, row in enumerate(active) if not row.finished(max_new_tokens)]
+            if not unfinished:
+                return
+            if len(unfinished) < len(active):
+                keep = torch.tensor(unfinished, device=self._device)
+                cache.batch_select_indices(keep)
+                attention = attention[keep]
+                active = [active[index] for index in unfinished]
+            drafts = [
+                row.draft(max_new_tokens - len(row.token_ids) - 1) if guessing and not row.ahead else []
+                for row in active
+            ]
+            fed = [[row.token_ids[-1], *draft] for row, draft in zip(active, drafts, strict=True)]
+            ids = _padded(fed, self._pad).to(self._device)
+            new = _mask(list(map(len, fed)), self._device)
+            ahead = torch.tensor([[row.ahead] for row in active], device=self._device)
+            positions = (attention.sum(-1, keepdim=True) + new.cumsum(-1) - 1 + ahead).clamp(min=0)
+            attention = torch.cat([attention, new], dim=1)
+            logits = self._forward(ids, attention, positions, cache, keep=ids.shape[1])
+
+    def _take(
+        self, row: Row, logits: torch.Tensor, draft: Sequence[int], temperature: float, max_new_tokens: int
+    ) -> int:
+        """Draw the token after the last one, and after each of the draft as long as the draft is right.
+
+        Returns:
+            How many tokens of the draft have been read in vain.
+        """
+        for number, row_logits in enumerate(logits):
+            self._sample(row, row_logits, temperature)
+            if number == len(draft):
+                return 0
+            if row.finished(max_new_tokens) or row.token_ids[-1] != draft[number]:
+                return len(draft) - number
+        raise AssertionError("unreachable")
+
+    def _read(self, rows: list[Row]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+        """Read the prompts; return the cache, the attention mask (B, L) and the logits of the next tokens (B, 1, V)."""
+        import torch
+        from transformers import DynamicCache
+
+        if not _is_plain(DynamicCache(config=self._model.config)):
+            # Windows, states and the like can't be cut and put together: all rows are read together, padded.
+            return self._read_padded(rows, [(None, 0)] * len(rows))
+        known = [self._known(row) for row in rows]
+        logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        layers: list[Layers] = [[]] * len(rows)
+
+        def read(group: list[int]) -> None:
+            found = [known[index] for index in group]
+            if any(rows[index].extras for index in group):
+                found = [(None, 0)] * len(group)  # masks made from extras are those of whole prompts
+            cache, attention, scores = self._read_padded([rows[index] for index in group], found)
+            for place, index in enumerate(group):
+                logits[index], layers[index] = scores[place], _row_of(cache, place, attention[place])
+                rows[index].reused = found[place][1]
+
+        rest = [len(row.prompt) - shared for row, (_, shared) in zip(rows, known, strict=True)]
+        _side_by_side(read, list(self._groups(rest)), self._device)
+        if self._prefixes is not None:
+            for row, parts in zip(rows, layers, strict=True):
+                if not row.extras:  # other images have the same tokens
+                    self._prefixes.add(row.prompt, parts)
+        lengths = [len(row.prompt) for row in rows]
+        return _joined(self._model.config, layers), _mask(lengths, self._device), torch.stack(logits)
+
+    def _known(self, row: Row) -> tuple[Known | None, int]:
+        return (None, 0) if self._prefixes is None or row.extras else self._prefixes.longest(row.prompt)
+
+    def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
+        """Rows that are read together: alike in length, and not more than is worth it."""
+        group: list[int] = []
+        for index in sorted(range(len(lengths)), key=lambda each: lengths[each]):
+            if group and (len(group) + 1) * lengths[index] > self._group:
+                yield group
+                group = []
+            group.append(index)
+        yield group
+
+    def _read_padded(
+        self, rows: Sequence[Row], found: Sequence[tuple[Known | None, int]]
+    ) -> tuple[Any, torch.Tensor, torch.Tensor]:
+        """Read rows in one forward pass: what is known of them, then the rest, both padded on the left."""
+        import torch
+        from transformers import DynamicCache
+
+        rest = [row.prompt[shared:] for row, (_, shared) in zip(rows, found, strict=True)]
+        width = max(map(len, rest))
+        ids = _padded(rest, self._pad).to(self._device)
+        attention = _mask([len(tokens) for tokens in rest], self._device)
+        extras = images.merge([row.extras for row in rows], list(map(len, rest)), width, self._model.config.model_type)
+        extras = {key: tensor.to(self._device) for key, tensor in extras.items()}
+        positions = images.positions(self._model, ids, attention, extras)
+        cache = DynamicCache(config=self._model.config)
+        shared = [length for _, length in found]
+        if any(shared):
+            cache = _joined(self._model.config, [_cut(known, length) for known, length in found])
+            positions = positions + torch.tensor(shared, device=self._device)[:, None]
+            attention = torch.cat([_mask(shared, self._device), attention], dim=1)
+        last = positions[..., -1].reshape(-1, len(rows)).amax(0).tolist()
+        for row, position in zip(rows, last, strict=True):
+            row.ahead = position + 1 - len(row.prompt)
+        return cache, attention, self._forward(ids, attention, positions, cache, extras)
+
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        attention: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Any,
+        extras: dict[str, torch.Tensor] | None = None,
+        keep: int = 1,
+    ) -> torch.Tensor:
+        """Return the logits (B, keep, V) of the last tokens."""
+        output = self._model(
+            input_ids=ids,
+            attention_mask=attention,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            **({"logits_to_keep": keep} if self._last_only else {}),
+            **(extras or {}),
+        )
+        return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
+
+    def _sample(self, row: Row, logits: torch.Tensor, temperature: float) -> None:
+        """Draw one token and write it down with its log-probability."""
+        import torch
+
+        allowed = row.candidates(logits.shape[0])
+        candidates = None if allowed is None else torch.from_numpy(allowed)
+        scores = logits if candidates is None else logits[candidates]
+        logprobs = torch.log_softmax(scores / temperature if temperature > 0 else scores, dim=-1)
+        if temperature > 0:
+            choice = int(torch.multinomial(logprobs.exp(), 1, generator=row.random))
+        else:
+            choice = int(logprobs.argmax())
+        token_id = choice if candidates is None else int(candidates[choice])
+        row.add(token_id, float(logprobs[choice]), self._eos)
+
+
+def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:
+    """Read groups of rows, on a processor several at a time: a thread each loses less than all threads for one."""
+    import torch
+
+    threads = torch.get_num_threads()
+    workers = min(threads, len(groups))
+    if device.type != "cpu" or workers < 2:
+        for group in groups:
+            read(group)
+        return
+
+    def alone(group: list[int]) -> None:
+        with torch.no_grad():  # as in the thread that asks
+            read(group)
+
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+            list(pool.map(alone, groups[::-1]))  # the longest first
+    finally:
+        torch.set_num_threads(threads)  # for threads to come
+
+
+def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> list[int]:
+    """How `known` goes on where the two tokens `last` stand in it for the last time; nothing if they don't."""
+    places = np.flatnonzero((known[:-1] == last[0]) & (known[1:] == last[1]))
+    return known[places[-1] + 2 : places[-1] + 2 + longest].tolist() if places.size else []
+
+
+def _is_plain(cache: Any) -> bool:
+    """Whether each token has its own place in the cache, and none is forgotten."""
+    from transformers.cache_utils import DynamicLayer
+
+    return all(type(layer) is DynamicLayer for layer in cache.layers)
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
+    """Return the rows (B, longest), padded on the left."""
+    import torch
+
+    width = max(map(len, rows))
+    return torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows])
+
+
+def _mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
+    """Return ones (B, longest) where a row padded on the left has tokens."""
+    import torch
+
+    width = max(lengths)
+    starts = width - torch.tensor(list(lengths))[:, None]
+    return (torch.arange(width)[None] >= starts).long().to(device)
+
+
+def _cut(known: Known | None, length: int) -> Layers:
+    return [] if known is None else [(keys[:, :, :length], values[:, :, :length]) for keys, values in known.layers]
+
+
+def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
+    """Return one row of a cache without its padding. It shares memory with the cache where there is none."""
+    if bool(attention.all()):
+        return [(layer.keys[place : place + 1], layer.values[place : place + 1]) for layer in cache.layers]
+    columns = attention.nonzero()[:, 0]
+    return [(layer.keys[place : place + 1, :, columns], layer.values[place : place + 1, :, columns])
+            for layer in cache.layers]  # fmt: skip
+
+
+def _joined(config: Any, rows: Sequence[Layers]) -> Any:
+    """Return one cache of several rows, padded on the left; a row may be empty."""
+    from transformers import DynamicCache
+
+    if len(rows) == 1:
+        cache = DynamicCache(config=config)
+        for number, (keys, values) in enumerate(rows[0]):
+            cache.update(keys, values, number)
+        return cache
+    full = next(row for row in rows if row)
+    width = max(row[0][0].shape[2] for row in rows if row)
+    cache = DynamicCache(config=config)
+    for number, (example, _) in enumerate(full):
+        _, heads, _, size = example.shape
+        pair = []
+        for part in (0, 1):
+            joined = example.new_zeros((len(rows), heads, width, size))
+            for index, row in enumerate(rows):
+                if row:
+                    tokens = row[number][part]
+                    joined[index, :, width - tokens.shape[2] :] = tokens[0]
+            pair.append(joined)
+        cache.update(pair[0], pair[1], number)
+    return cache

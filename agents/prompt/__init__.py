@@ -1,0 +1,1 @@
+"""What a model is shown: page, history, examples and pictures, within a budget of tokens."""

@@ -1,0 +1,54 @@
+"""Few-shot examples: earlier turns of the conversation in which the right action was given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from selfsurf.agents.policy import Message
+from selfsurf.agents.prompt.page import page_lines
+from selfsurf.agents.reply.compact import compact, expand
+from selfsurf.agents.reply.constraint import DEFAULT_KINDS
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Observation
+
+
+@dataclass(frozen=True)
+class Example:
+    """A goal on a page, and the action that was right there."""
+
+    goal: str
+    page: str
+    """As a prompt shows a page: `link "Eget" {"click":4}`."""
+    action: Action | dict[str, Any] | str
+    """In any form, the compact one included: `{"click":4}`."""
+
+    @classmethod
+    def of(
+        cls, obs: Observation, action: Action | dict[str, Any] | str, *, kinds: Sequence[str] = DEFAULT_KINDS
+    ) -> Example:
+        """Make an example of an observation, its whole page included: choose a short one."""
+        page = "\n".join(line.text for line in page_lines(obs, kinds, obs["goal"]))
+        return cls(obs["goal"], page, action)
+
+    def turns(self) -> tuple[Message, Message]:
+        """The user's turn and the assistant's. They don't depend on the prompt that follows.
+
+        Raises:
+            browser_env.errors.ActionError: the action is malformed.
+        """
+        asked = Message("user", f"Goal: {self.goal}\n\nPage:\n{self.page}")
+        return asked, Message("assistant", compact(_full(self.action)))
+
+
+def _full(action: Action | dict[str, Any] | str) -> Action | dict[str, Any] | str:
+    """Spell a compact action out; others are left as they are."""
+    data: Any = action
+    if isinstance(data, str):
+        try:
+            data = json.loads(data)
+        except ValueError:
+            return action
+    return (expand(data) or action) if isinstance(data, dict) else action

@@ -1,0 +1,50 @@
+"""The whole outline of a page where the environment tells only what changed (`obs_mode="delta"`)."""
+
+from __future__ import annotations
+
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.delta import CHANGED, NEW_PAGE, NO_CHANGE, WHOLE, apply_delta
+
+
+class Outlines:
+    """Follows one environment's observations; those that are whole already pass as they are."""
+
+    def __init__(self) -> None:
+        self._last: str | None = None
+        self._given = ""
+
+    def whole(self, obs: Observation) -> Observation:
+        """Return the observation with its whole outline. To be called with every observation, in order.
+
+        The same one may be given again, as after a model that could not be asked.
+
+        Raises:
+            ValueError: it tells what changed, but not since anything that was seen here.
+        """
+        given = obs["dom"]
+        if given is self._given and self._last is not None:
+            return Observation(**{**obs, "dom": self._last})
+        if _is_delta(obs):
+            first = obs["dom"].partition("\n")[0]
+            if self._last is None and first in (NO_CHANGE, CHANGED):
+                raise ValueError(_UNKNOWN)
+            try:
+                whole = apply_delta(self._last or "", obs["dom"])
+            except ValueError:
+                raise ValueError(_UNKNOWN) from None
+            obs = Observation(**{**obs, "dom": whole})
+        self._last, self._given = obs["dom"], given
+        return obs
+
+
+_UNKNOWN = (
+    "This observation tells only what changed on the page, and the agent has not seen what was there before. Give it "
+    'every observation of the episode from the first on, or make the environment with obs_mode="full".'
+)
+
+
+def _is_delta(obs: Observation) -> bool:
+    """Is it what changed, and not a page that begins with the same words?"""
+    first = obs["dom"].partition("\n")[0]
+    said = first in (NEW_PAGE, WHOLE, CHANGED) or obs["dom"] == NO_CHANGE
+    return said and not obs["page_text"].lstrip().startswith(first)

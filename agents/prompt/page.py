@@ -1,0 +1,113 @@
+"""The page as lines of a prompt: each element's id behind its label, and what to leave out where it gets long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from selfsurf.agents.prompt.tokens import cut
+from selfsurf.agents.reply.constraint import DEFAULT_KINDS, is_editable
+from selfsurf.browser_env.observation import Element, Observation
+
+_ELEMENT_LINE = re.compile(r"^(\s*)\[(\d+)\] (.+)$")
+
+
+@dataclass(frozen=True)
+class PageLine:
+    """One line of the page's outline."""
+
+    text: str
+    element_id: int | None = None
+    handle: str = ""
+    """The end of the text by which its element is named; never cut."""
+
+    def shortened(self, limit: int, count: Callable[[str], int]) -> PageLine:
+        """The line with at most `limit` tokens before its handle, and a note of how many it had."""
+        label = self.text.removesuffix(self.handle).rstrip() if self.handle else self.text
+        short = cut(label, limit, count)
+        return self if short == label else replace(self, text=f"{short} {self.handle}".rstrip())
+
+
+def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str = "") -> list[PageLine]:
+    """The page's outline with each element's handle behind its label, and without lines that only repeat the goal.
+
+    Text of the page that only looks like an element (`[3] see below`) keeps its form and gives no id.
+    """
+    by_id = {element["id"]: element for element in obs["elements"]}
+    lines, used = [], set()
+    for text in obs["dom"].splitlines():
+        found = _ELEMENT_LINE.match(text)
+        element = by_id.get(int(found[2])) if found else None
+        if found and element and element["id"] not in used and found[3].startswith(element["role"]):
+            used.add(element["id"])
+            lines.append(_line(f"{found[1]}{found[3].rstrip()}", element, kinds))
+        elif text.strip() and text.strip() != goal.strip():
+            lines.append(PageLine(text.rstrip()))
+    if not obs["dom"].strip():
+        lines += [_line(label(element), element, kinds) for element in obs["elements"]]
+    return lines
+
+
+def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
+    """The element's id in the form of the action that it is there for: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
+
+    What follows a label is what a small model writes once it has found the label: copying is the first thing that it
+    learns, and the bare id (`link "Eget" id 4`) is copied far less often.
+    """
+    if "select" in kinds and element["tag"] == "select":
+        kind = "select"
+    elif "fill" in kinds and is_editable(element):
+        kind = "fill"
+    else:
+        kind = "click"
+    return f'{{"{kind}":{element["id"]}}}'
+
+
+def label(element: Element) -> str:
+    """An element as the outline shows it, without its id: `button "OK" disabled`."""
+    value = f' value="{element["value"]}"' if element["value"] else ""
+    return " ".join([f'{element["role"]} "{element["name"]}"{value}', *element["states"]])
+
+
+def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
+    """Line numbers in the order in which they are worth showing: the viewport, what is below, what is above."""
+    visible = {element["id"] for element in seen if element["in_viewport"]}
+    inside = [index for index, line in enumerate(lines) if line.element_id in visible]
+    elements = [index for index, line in enumerate(lines) if line.element_id is not None]
+    start = inside[0] if inside and inside[0] != elements[0] else 0
+    return [*range(start, len(lines)), *range(start - 1, -1, -1)]
+
+
+def render(lines: Sequence[PageLine], order: Sequence[int], number: int, *, handles: bool = True) -> str:
+    """The `number` most important lines in the page's order, with a note wherever some are left out.
+
+    Args:
+        lines: of the page.
+        order: their indices, the most important first.
+        number: how many to show.
+        handles: show the elements' handles; without them no line says how its element is acted on.
+    """
+    kept = set(order[:number])
+    parts: list[str] = []
+    gap: list[PageLine] = []
+
+    def close() -> None:
+        if gap:
+            elements = sum(line.element_id is not None for line in gap)
+            parts.append(f"({len(gap)} more lines with {elements} elements left out)")
+            gap.clear()
+
+    for index, line in enumerate(lines):
+        if index in kept:
+            close()
+            parts.append(line.text if handles else line.text.removesuffix(line.handle).rstrip())
+        else:
+            gap.append(line)
+    close()
+    return "\n".join(parts) if parts else "(empty)"
+
+
+def _line(text: str, element: Element, kinds: Sequence[str]) -> PageLine:
+    end = handle(element, kinds)
+    return PageLine(f"{text} {end}", element["id"], end)

@@ -1,1 +1,0 @@
-"""The parts of reading a model's reply, each one thing; `agents.parse` puts them together."""

@@ -1,0 +1,271 @@
+"""Actions in other words than JSON: tagged functions, calls, lines that begin with an action's name, done-language."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from selfsurf.agents.reply.compact import BARE, expand
+from selfsurf.agents.reply.constraint import KEYS
+from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, positional
+from selfsurf.browser_env.act.callstring import CALLS
+from selfsurf.browser_env.actions import ACTION_TYPES
+
+WORK = 40_000
+"""Most characters of calls that are read in all."""
+
+_NAMES = sorted({*ACTION_TYPES, *ALIASES, *CALLS, "goback", "goforward", "element_click"}, key=len, reverse=True)
+_ANY = "|".join(name.replace("_", "[_ ]") for name in _NAMES)
+_EXPLICIT = frozenset(
+    {"goback", "go_back", "go back", "goforward", "go_forward", "go forward", "close_tab", "tab_close"}
+)
+
+_FUNCTION = re.compile(r"<(?:function=|(?:invoke|function|tool) name=[\"'])(\w{2,40})[\"']?>", re.IGNORECASE)
+_PARAMETER = re.compile(r"<parameter(?:=| name=[\"'])(\w{1,40})[\"']?>\n?([^<]{0,5000}+)</parameter>", re.IGNORECASE)
+
+_OWNER = r"(?:(?:await|browser|page|env|self|computer|actions?|functions?|tools?)[. ]){0,2}"
+_CALL = re.compile(rf"(?<![\w'\"])({_OWNER})({_ANY})\(", re.IGNORECASE)
+_ARGUMENTS = re.compile(
+    r"(?:[^()\"'\n]|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|\([^()\"'\n]{0,100}+\)){0,2000}+\)"
+)
+_LINE_START = re.compile(
+    r"[ \t*#`\"'“_\-•]*+"
+    r"(?:(?:\d{1,2}[.)]|step \d{1,2}[.:)])[ \t*`]*+)?"
+    r"(?:(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){0,3}"
+    r"(?:action|answer|output|response|command|decision|result)[ \t*_]*[:：=][ \t*_]*+)?"
+    r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+",
+    re.IGNORECASE,
+)
+_KEYWORD = re.compile(rf"(?:{_ANY})(?![\w'’])", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[*`\"'”]*[ \t]*[:=;]?[ \t*]*")
+_GROUPS = re.compile(r"(?:\[([^\[\]\n]{0,2000}+)\][\s;,.]*+){1,4}[`*\"']*")
+_GROUP = re.compile(r"\[([^\[\]\n]*+)\]")
+_TARGET = re.compile(r"(?:(?:on|the|element|id|number)\b[ \t]*|[#\[=:])*(\d{1,9})\b\]?[ \t,:]*(.*)", re.IGNORECASE)
+_LEAD_IN = re.compile(r"(?:with|text|option|value)\b[\s:=]*", re.IGNORECASE)
+_SCROLL = re.compile(r"(up|down|left|right)(?: (?:the page|once|a bit|a little))?", re.IGNORECASE)
+_KEYS = {key.lower(): key for key in KEYS}
+_CHORD = re.compile(r"((?:Control|Ctrl|Shift|Alt|Meta|Cmd)\+)+(?:[A-Za-z0-9]|[A-Z][A-Za-z]{1,12})")
+_DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?", re.IGNORECASE)
+_INPUT_LINE = re.compile(r"\s*\n[ \t*]*action[ _]input[ \t*]*:[ \t*]*([^\n{]+)", re.IGNORECASE)
+
+_BEFORE = re.compile(
+    rf"(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?"
+    r"\s*(?:```(?:json)?\s*)?\Z",
+    re.IGNORECASE,
+)
+
+_DONE = re.compile(
+    r"\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) "
+    r"(?:now |already |successfully |fully ){0,2}(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
+    r"|^[ \t*#]*(?:goal|task|objective|mission) (?:achieved|reached|complete|completed|done|finished|accomplished)\b"
+    r"|\b(?:i|we)(?: have|['’]ve) (?:now |already |successfully )?(?:completed|finished|achieved|accomplished|reached) "
+    r"(?:the|this|your) (?:goal|task|objective)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT_YET = re.compile(
+    r"\b(?:not|never|cannot|until|unless|if|when|once|whether|verify|check|ensure|sure|before|after|so that|assum\w+|"
+    r"should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|hardly|nearly)\b"
+    r"|n['’]t\b|[\"“]",
+    re.IGNORECASE,
+)
+
+
+_ALONE = re.compile(
+    r"[\s*#`]*(?:(?:i am|i['’]m|i have|i['’]ve|we are|it is|it['’]s|that is|that['’]s|all) )?(?:all |now )?"
+    r"(?:done|finished)[\s.!*`]*",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"[\s*#`]*(?:so,? |therefore,? |thus,? )?(?:the |my )?(?:final |correct )?answer[* ]*(?: is\b|:)[* :]*"
+    r"([^\n]{1,200}?)[\s.!*`]*",
+    re.IGNORECASE,
+)
+_FACT = re.compile(r"[\"“](?P<text>[^\"“”]+)[\"”]|[-+]?[$€£¥#]?\d\S*(?: \S+){0,3}|(?-i:[A-Z])\S*(?: \S+){0,4}|\w+")
+_NO_FACT = re.compile(
+    r"(?:not|un\w+|here|there|below|above|missing|hidden|wrong|incorrect|correct|I|We|It|The \w+ (?:is|are|was))\b.*"
+    r"|.*(?:\b(?:not|cannot|but|let me|maybe|perhaps|probably)\b|n['’]t\b|\?).*"
+)
+
+
+def name_before(text: str, start: int) -> str | None:
+    """The action whose name stands right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
+    found = _BEFORE.search(text[max(0, start - 80) : start])
+    return action_name(found[1]) if found else None
+
+
+def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Tool calls in tags: `<function=click><parameter=id>4</parameter></function>`; start, end and full dict."""
+    for found in _FUNCTION.finditer(text):
+        name = action_name(found[1])
+        following = text.find("</", found.end())
+        end = min(text.find("<function=", found.end()) % (len(text) + 1), found.end() + 10_000)
+        given = {one[1].lower(): one[2].strip("\n") for one in _PARAMETER.finditer(text, found.end(), end)}
+        if name is not None and (given or following >= 0):
+            yield found.start(), end, arguments(name, given)
+
+
+def calls(text: str) -> Iterator[tuple[int, int, str, bool, dict[str, Any] | str]]:
+    """Calls such as `click(4)`: start, end, name, whether on a line of its own, and the full dict or call string."""
+    work = 0
+    for found in _CALL.finditer(text):
+        inside = _ARGUMENTS.match(text, found.end())
+        work += (inside.end() if inside else min(found.end() + 2000, len(text))) - found.start()
+        if work > WORK:
+            return
+        if inside is None:
+            continue
+        begin = text.rfind("\n", 0, found.start()) + 1
+        begins = _LINE_START.match(text, begin, found.start()).end() == found.start()  # type: ignore[union-attr]
+        read = call(found[2], text[found.end() : inside.end() - 1])
+        if read is not None:
+            yield found.start(), inside.end(), found[2].lower(), begins, read
+
+
+def call(name: str, inside: str) -> dict[str, Any] | str | None:
+    """One call's full dict; a string where the environment's own reading of calls is to decide."""
+    plain = action_name(name)
+    target = _TARGET.fullmatch(inside.strip())
+    if plain in ("click", "hover") and target and not target[2]:
+        return {"action": plain, "id": int(target[1])}
+    if name.lower() in CALLS:
+        return f"{name.lower()}({inside})"
+    if plain is None:
+        return None
+    try:
+        node = ast.parse(f"f({inside})", mode="eval").body
+        assert isinstance(node, ast.Call)
+        values = [ast.literal_eval(value) for value in node.args]
+        named = {word.arg.lower(): ast.literal_eval(word.value) for word in node.keywords if word.arg}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+    return arguments(
+        plain, {**{key: item for key, item in positional(plain, values).items() if key != "action"}, **named}
+    )
+
+
+def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Lines that begin with an action's name: `CLICK 4`, `- **Action:** type [3] [Ada]`; start, end and full dict."""
+    alone = len([line for line in text.splitlines() if line.strip().strip("`")]) == 1
+    begin = 0
+    for line in text.split("\n"):
+        start = _LINE_START.match(line).end()  # type: ignore[union-attr]
+        name = _KEYWORD.match(line, start)
+        if name and len(line) <= 5000:
+            labelled = ":" in line[:start] or "<" in line[:start]
+            read = _line(name[0], line[name.end() :], alone or labelled)
+            if read is None and not line[name.end() :].strip(" *`\"'"):
+                following = _INPUT_LINE.match(text, begin + name.end())
+                read = _line(name[0], following[1], False) if following else None
+            if read is not None:
+                yield begin + start, begin + len(line.rstrip()), read
+        begin += len(line) + 1
+
+
+def phrase(text: str) -> dict[str, Any] | str | None:
+    """The action that a text such as `click [4]` or `click('4')` is as a whole, or None."""
+    text = text.strip()
+    found = _CALL.match(text)
+    if found:
+        inside = _ARGUMENTS.fullmatch(text, found.end())
+        return call(found[2], text[found.end() : -1]) if inside else None
+    name = _KEYWORD.match(text)
+    return _line(name[0], text[name.end() :], True) if name and "\n" not in text else None
+
+
+def done(text: str) -> tuple[int, int] | None:
+    """Where the text says that the goal is reached (and not that it isn't, or when it would be), or None."""
+    if _ALONE.fullmatch(text):
+        return 0, len(text)
+    for found in _DONE.finditer(text):
+        begin = max(text.rfind(mark, 0, found.start()) for mark in ".!?\n") + 1
+        sentence_end = re.compile(r"[.!?\n]|\Z").search(text, found.end())
+        question = sentence_end is not None and sentence_end[0] == "?"
+        if not question and not _NOT_YET.search(text, max(begin, found.start() - 300), found.end()):
+            return found.start(), found.end()
+    return None
+
+
+def answer(text: str) -> str | None:
+    """The answer that the whole reply states: a quotation, a number, a name or a word (`The answer is 42.`)."""
+    found = _ANSWER.fullmatch(text) if len(text) <= 400 else None
+    told = _FACT.fullmatch(found[1]) if found else None
+    return None if told is None or _NO_FACT.fullmatch(told[0]) else told["text"] or told[0]
+
+
+def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:
+    """What follows an action's name on its line; None if it is just prose.
+
+    Args:
+        name: as it was written.
+        rest: the line behind it.
+        alone: there is no other line, or a label such as `Action:` stands before: then a bare name is an action.
+    """
+    written = name.lower()
+    kind = action_name(name)
+    separator = _SEPARATOR.match(rest)[0]  # type: ignore[index]
+    rest = rest[len(separator) :].strip()
+    if kind is None:
+        return None
+    groups = _GROUPS.fullmatch(rest)
+    if groups and not (kind == "press" and rest.count("[") == 1 and rest.strip("[]. ").isdecimal()):
+        return positional(kind, [group.strip() for group in _GROUP.findall(rest)])
+    rest = rest.rstrip(". ").strip("*`").strip()
+    if rest and rest[-1] in "\"'" and rest.count(rest[-1]) % 2:  # the quotation began before the name
+        rest = rest[:-1].rstrip(". ")
+    if kind in BARE or kind == "wait":
+        return {"action": kind} if not rest and (alone or written in _EXPLICIT) else None
+    if kind == "scroll":
+        way = _SCROLL.fullmatch(rest)
+        return expand({"scroll": way[1].lower()}) if way else None
+    if kind == "press":
+        key = rest.strip("\"'` ").removesuffix(" key")
+        key = _KEYS.get(key.lower(), key if _CHORD.fullmatch(key) else "")
+        return {"action": kind, "key": key} if key else None
+    if kind in ("click", "hover"):
+        target = _TARGET.fullmatch(rest)
+        return {"action": kind, "id": int(target[1])} if target and not target[2] else None
+    if kind in ("fill", "type", "select"):
+        return _with_text(kind, rest, shouted=name.isupper())
+    if kind in ("finish", "infeasible"):
+        return _ending(kind, written, separator, rest, alone)
+    url = _DIRECT_URL.fullmatch(rest) if kind in ("navigate", "new_tab") else None
+    return {"action": kind, "url": url[1]} if url else None
+
+
+def _with_text(kind: str, rest: str, *, shouted: bool) -> dict[str, Any] | None:
+    """`FILL 3 Ada`, `fill 3 with Ada`, `fill 3 "Ada"`; but `Select 3 items from the list` is prose."""
+    target = _TARGET.fullmatch(rest)
+    if not target:
+        return None
+    lead_in = _LEAD_IN.match(target[2])
+    words = target[2][lead_in.end() if lead_in else 0 :].strip()
+    if not (shouted or lead_in or words[:1] in ("[", '"', "'", "`", "“", "‘")):
+        return None
+    if words[:1] == "[":
+        if not words.endswith("]"):
+            return None  # its end is missing
+        words = words[1:-1]
+    quote = words[:1]
+    if quote and quote in "\"'`“‘":
+        close = {"“": "”", "‘": "’"}.get(quote, quote)
+        if len(words) < 2 or not words.endswith(close):
+            return None  # the end of the text is missing, or more follows it
+        words = words[1:-1]
+    return {"action": kind, "id": int(target[1]), ("options" if kind == "select" else "text"): words} if words else None
+
+
+def _ending(kind: str, written: str, separator: str, rest: str, alone: bool) -> dict[str, Any] | None:
+    """`FINISH: the answer`. Prose such as `Finish the form` or `Answer: I think ...` must not end an episode."""
+    field = "answer" if kind == "finish" else "reason"
+    if not rest:
+        plain = written in ("finish", "done", "stop", "terminate", "infeasible")
+        return (
+            {"action": kind, field: ""} if plain and (alone or written == "finish") and ":" not in separator else None
+        )
+    told = written in ("finish", "infeasible", "stop") and any(mark in separator for mark in ":=;")
+    if told and len(rest) <= 500:
+        return {"action": kind, field: rest.strip("\"'“”`")}
+    quoted = rest[0] == '"' and rest[-1] == '"' and len(rest) > 1 and '"' not in rest[1:-1]
+    return {"action": kind, field: rest[1:-1]} if written == kind and quoted else None

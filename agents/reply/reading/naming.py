@@ -1,0 +1,297 @@
+"""From a dict as models write it to the environment's full form: names, argument names, types.
+
+Knows every name that models use for an action or an argument; checks no values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from selfsurf.agents.reply.compact import BARE, MAIN, expand
+from selfsurf.agents.reply.reading.loose_json import REASONS, Written, load
+from selfsurf.browser_env.actions import ACTION_TYPES
+
+ALIASES: dict[str, str] = {
+    "tap": "click", "press_button": "click", "left_click": "click", "click_element": "click", "click_button": "click",
+    "click_link": "click", "enter_text": "fill", "input": "fill", "input_text": "fill", "set_value": "fill",
+    "fill_text": "fill", "write": "type", "type_text": "type", "select_option": "select", "choose": "select",
+    "key": "press", "press_key": "press", "keypress": "press", "keyboard_press": "press", "goto": "navigate",
+    "go_to": "navigate", "go_to_url": "navigate", "open": "navigate", "open_url": "navigate", "visit": "navigate",
+    "go_back": "back", "navigate_back": "back", "go_forward": "forward", "tab_close": "close_tab",
+    "tab_focus": "focus_tab", "switch_tab": "focus_tab", "open_tab": "new_tab", "done": "finish", "stop": "finish",
+    "answer": "finish", "final_answer": "finish", "complete": "finish", "terminate": "finish", "ask": "ask_user",
+    "say": "message", "send_msg_to_user": "message", "noop": "wait", "sleep": "wait", "fail": "infeasible",
+    "report_infeasible": "infeasible", "impossible": "infeasible", "drag_and_drop": "drag", "upload_file": "upload",
+    "scroll_page": "scroll",
+}  # fmt: skip
+"""Other names for actions that models use."""
+
+POSITIONS: dict[str, tuple[str, ...]] = {
+    **{name: (main,) for name, main in MAIN.items()},
+    "fill": ("id", "text"), "type": ("id", "text"), "select": ("id", "options"), "drag": ("from", "to"),
+    "upload": ("id", "files"), "scroll": ("direction",),
+}  # fmt: skip
+"""The arguments of an action where they are given without names."""
+
+FIELD_ALIASES: dict[str, str] = {
+    "element": "id", "element_id": "id", "target": "id", "bid": "id", "ref": "id", "index": "id", "value": "text",
+    "content": "text", "input": "text", "option": "options", "keys": "key", "href": "url", "message": "text",
+    "tab": "index", "tab_index": "index", "link": "url", "response": "answer", "result": "answer", "file": "files",
+    "key_comb": "key", "duration": "ms", "start": "from", "source": "from", "destination": "to", "end": "to",
+    **dict.fromkeys(("thought", "explanation", "why", "reasoning"), "reason"),
+}  # fmt: skip
+_SECOND = {"select": {"value": "options", "text": "options", "values": "options"}, "press": {"text": "key"},
+           "finish": {"text": "answer", "value": "answer", "message": "answer"}, "ask_user": {"text": "question"},
+           "message": {"answer": "text", "response": "text"}}  # fmt: skip
+
+_NAMED = ("action", "action_type", "action_name", "next_action", "command", "operation", "type")
+"""Fields that hold an action's name, or a whole action."""
+
+_TOOLS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
+"""Fields that hold it in a tool call, next to its arguments."""
+
+_ARGUMENTS = (
+    "arguments", "args", "params", "parameters", "kwargs", "action_input", "tool_input", "action_args", "action_params",
+    "input",
+)  # fmt: skip
+_PASSED_OVER = REASONS | {
+    "observation", "history", "previous", "previous_action", "previous_actions", "last_action", "past_actions",
+    "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
+    "page", "elements", "dom", "schema", "properties", "text", "content", "message", "answer", "question", "options",
+}  # fmt: skip
+"""Fields in which actions are spoken of and not chosen, or which are a text."""
+
+_PREFIX = re.compile(
+    r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
+)
+_NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
+_LETTERS = re.compile(r"[^a-z]")
+_BY_LETTERS = {
+    **{_LETTERS.sub("", alias): name for alias, name in ALIASES.items()},
+    **{_LETTERS.sub("", name): name for name in ACTION_TYPES},
+}
+_ID = re.compile(r"\s*(?:b?id|element|node|ref)?\s*[=:#\[(]*\s*(\d{1,9})\s*[\])]?\s*", re.IGNORECASE)
+_DIRECTIONS = ("up", "down", "left", "right")
+
+
+def action_name(text: str) -> str | None:
+    """The action that a name stands for: `CLICK`, `goBack`, `browser_click`, `Press key`; None if for none."""
+    if not _NAME.fullmatch(text):
+        return None
+    return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower()))
+
+
+def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
+    """What a dict may stand for: itself with its names mended, then what is nested in it, the chosen action first.
+
+    Args:
+        data: a JSON object.
+        cut: its end is missing: then the action's main argument must stand in it.
+        depth: how deeply it is nested.
+
+    Yields:
+        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is yet to be read.
+    """
+    lowered = {str(key).strip().lower(): value for key, value in data.items()}
+    mended = mend(lowered)
+    if isinstance(mended, str) or (mended is not None and not (cut and _lacks_main(mended))):
+        yield mended
+    if depth < 5:
+        nested = sorted(lowered.items(), key=lambda item: item[0] not in (*_NAMED, *_TOOLS))
+        for key, value in nested:
+            if key in _PASSED_OVER:
+                continue
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, dict):
+                    yield from full_forms(inner, cut=cut, depth=depth + 1)
+
+
+def mend(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
+    """Give an action dict, its keys in lower case, its right names and types.
+
+    Returns:
+        The full dict, a phrase that is yet to be read, or None if it names no action.
+    """
+    for key in _NAMED:
+        value = lowered.get(key)
+        if not isinstance(value, str) or (key == "type" and len(lowered.keys() - REASONS) < 2):
+            continue
+        name = action_name(value)
+        rest = {other: item for other, item in lowered.items() if other != key}
+        if name is not None:
+            return arguments(name, rest)
+        if key != "type" and len(value) <= 2000 and not set(rest) & {"id", *_ARGUMENTS}:
+            return value
+    for key in _TOOLS:
+        value = lowered.get(key)
+        name = action_name(value) if isinstance(value, str) else None
+        rest = {other: item for other, item in lowered.items() if other not in (key, "type")}
+        if name is not None and (any(wrapper in rest for wrapper in _ARGUMENTS) or _fits(name, rest)):
+            return arguments(name, rest)
+    return _from_compact(lowered)
+
+
+def arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The full dict of the action `name`: arguments renamed and converted, those that it doesn't have dropped."""
+    kind = ACTION_TYPES[name]
+    fields = {info.alias or key for key, info in kind.model_fields.items()} | {"direction"}
+    given = _unwrapped(name, given)
+    result: dict[str, Any] = {"action": name}
+    for key, value in given.items():
+        if key in fields:
+            result[key] = value
+        else:
+            other = _SECOND.get(name, {}).get(key) or FIELD_ALIASES.get(key)
+            if other in fields and other not in given:
+                result.setdefault(other, value)
+    result["action"] = name
+    _convert(result)
+    return result
+
+
+def positional(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """The full dict of an action whose arguments have no names: `type [3] [Ada]`."""
+    places = POSITIONS.get(name, ())
+    if name == "type" and len(values) == 1:
+        places = ("text",)
+    if name == "press" and len(values) == 2:
+        places = ("id", "key")
+    if name == "scroll":
+        values = [value for value in values if str(value).lower() in _DIRECTIONS][-1:]
+    return arguments(name, dict(zip(places, values, strict=False)))
+
+
+def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a tool call, whichever way they are wrapped."""
+    for wrapper in _ARGUMENTS:
+        if wrapper not in given or (
+            wrapper == "input" and name in ("fill", "type") and not isinstance(given[wrapper], dict)
+        ):
+            continue
+        value = given[wrapper]
+        rest = {key: item for key, item in given.items() if key != wrapper}
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            value = load(value.strip())
+        if isinstance(value, dict):
+            return {**rest, **{str(key).strip().lower(): item for key, item in value.items()}}
+        if isinstance(value, list):
+            return {**positional(name, value), **rest}
+        if isinstance(value, (str, int)):
+            return {**positional(name, [value]), **rest}
+    return given
+
+
+def _convert(result: dict[str, Any]) -> None:
+    """Bring arguments to their types, in place."""
+    name = result["action"]
+    for key in ("id", "from", "to", "index"):
+        value = result.get(key)
+        if isinstance(value, dict):
+            value = value.get("id")
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        digits = _ID.fullmatch(value) if isinstance(value, str) else None
+        if digits:
+            value = int(digits[1])
+        if key in result:
+            result[key] = None if isinstance(value, (bool, str)) else value
+    if result.get("id") is not None:
+        for key in ("x", "y", "selector"):
+            result.pop(key, None)
+    direction = result.pop("direction", None)
+    if name == "scroll" and isinstance(direction, str) and not {"dx", "dy"} & set(result):
+        result.update(expand({"scroll": direction.strip().lower()}) or {})
+    for key in ("text", "answer", "key", "question"):
+        value = result.get(key)
+        if isinstance(value, bool):
+            result[key] = "" if key == "answer" and value else str(value).lower()
+        elif isinstance(value, (int, float)):
+            result[key] = value.written if isinstance(value, Written) else str(value)
+    if name == "finish" and "answer" in result:
+        result["answer"] = _told(result["answer"])
+    options = result.get("options")
+    if isinstance(options, (int, float)) and not isinstance(options, bool):
+        options = [options]
+    if isinstance(options, list):
+        result["options"] = [_as_text(item) for item in options]
+    if isinstance(result.get("files"), str):
+        result["files"] = [result["files"]]
+    if not isinstance(result.get("reason", ""), str):
+        del result["reason"]
+
+
+def _told(answer: Any) -> str:
+    """An answer that is no text: nothing, the only value of an object, values in a row, else JSON."""
+    if isinstance(answer, dict) and len(answer) == 1:
+        answer = next(iter(answer.values()))
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    if isinstance(answer, list) and all(isinstance(item, (str, int, float)) for item in answer):
+        return ", ".join(str(_as_text(item)) for item in answer)
+    plain = _as_text(answer)
+    return plain if isinstance(plain, str) else json.dumps(answer, ensure_ascii=False)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, Written):
+        return value.written
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
+    """`{"click":4}` and its like: names before other names, and what is said to the user last."""
+    best: tuple[int, str, str] | None = None
+    for key, value in lowered.items():
+        name = action_name(key)
+        alone = lowered.keys() - REASONS == {key}
+        nothing = value is None and not (alone and name in ("finish", *BARE))
+        if name is None or nothing or value is False or (name not in MAIN and name not in (*BARE, "scroll")):
+            continue
+        if key == "type" and isinstance(value, str) and len(lowered.keys() - REASONS) > 1:
+            continue  # the type of something else
+        if name == "finish" != key and not alone:
+            continue  # a field of something else, such as `"done": true`
+        if isinstance(value, dict) and any(inner in MAIN or inner in BARE for inner in value if inner != "text"):
+            continue  # the action is inside
+        if isinstance(value, dict) and any(action_name(str(value.get(each))) for each in (*_NAMED, *_TOOLS)):
+            continue
+        order = 2 if name == "message" else int(key != name)
+        if best is None or order < best[0]:
+            best = order, key, name
+    if best is None:
+        return None
+    _, key, name = best
+    value = lowered[key]
+    if isinstance(value, dict):
+        value = {str(inner).strip().lower(): item for inner, item in value.items()}
+    if isinstance(value, list) and len(value) > 1 and name in ("fill", "type", "select"):
+        return positional(name, value)
+    if name == "finish" and isinstance(value, dict) and "answer" not in arguments(name, value):
+        facts = {inner: item for inner, item in value.items() if inner not in REASONS}
+        value = {"answer": facts or None, **value}
+    full = expand({name: value, **{other: item for other, item in lowered.items() if other != key}})
+    if full is None:
+        return None
+    full.pop("action")
+    if name in ("new_tab", "wait", "infeasible") and full.get(MAIN[name]) is True:
+        del full[MAIN[name]]
+    return arguments(name, full)
+
+
+def _fits(name: str, rest: dict[str, Any]) -> bool:
+    """Whether the fields are this action's and hold its main argument: no description of an element by that name."""
+    fields = {info.alias or key for key, info in ACTION_TYPES[name].model_fields.items()}
+    return name in POSITIONS and POSITIONS[name][0] in rest and set(rest) <= fields
+
+
+def _lacks_main(full: dict[str, Any]) -> bool:
+    """Whether the part of a cut object that is there leaves open what the action is."""
+    name = full["action"]
+    if name == "scroll":
+        return not {"dx", "dy"} & set(full)
+    if name == "type":
+        return "text" not in full
+    return name in MAIN and MAIN[name] not in full

@@ -1,0 +1,156 @@
+"""What of a reply is its own answer: not its thinking, not what it rejects, not what it quotes."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from selfsurf.agents.reply.reading.loose_json import Found, objects
+
+_THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
+_TAG = re.compile(
+    rf"<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>",
+    re.IGNORECASE,
+)
+_HARMONY = re.compile(r"\A\s*(?:<\|channel\|>)?analysis.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL)
+_OTHER_SPEAKER = re.compile(
+    r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
+    re.MULTILINE,
+)
+_ANSWERS = "action|answer|output|response|command|decision|result|json"
+_ASIDES = (
+    "thought|thoughts|thinking|reasoning|reason|rationale|explanation|observation|note|plan|history|reflection|"
+    "analysis|page|example|examples"
+)
+_LABEL = re.compile(
+    rf"^[ \t*_#\-]*(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){{0,3}}(?:({_ANSWERS})|(?:{_ASIDES}))"
+    r"[ \t*_]*(?:[:：=]|(?<=[\w*_])[ \t]*$)|<(?:(action|answer|tool_call|function_call)>)|\n[ \t]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT = (
+    r"(?:\bnot\b|n['’]t\b|\bcannot\b|\bnever\b|\binstead of\b|\brather than\b|\bavoid\b|\bwithout\b|\brefuse to\b"
+    r"|\bwrong to\b)"
+)
+_VERBS = (
+    r"(?:do|use|try|click|choose|reply|send|pick|want|write|output|take|perform|execute|call|issue|answer|say|go|pick"
+    r"|respond|select|press|doing|using|clicking|trying|sending|writing)"
+)
+_REJECTED_BEFORE = re.compile(
+    rf"{_NOT}(?:\s+(?:to|be|we|i|you|just|simply|ever|going|gonna))*(?:\s+{_VERBS})?"
+    r"(?:\s+(?:with|this|the|that|action|actions|a|an|on|as|like|json|anything)){0,3}\s*[:\s`\"'“‘(\[]*$",
+    re.IGNORECASE,
+)
+_REJECTED_AFTER = re.compile(
+    r"[\s`\"'”’)\].,;]*(?:(?:is|was|would be|seems|looks)\s+(?:not\b|wrong|incorrect|a mistake|bad)|isn['’]t\b|"
+    r"wouldn['’]t\b|won['’]t work|does(?: not|n['’]t) work|(?:wait,? )?no,? (?:wait|that)|wait,? no\b|oops\b|"
+    r"scratch that|correction\b|actually,? no\b)",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL = re.compile(
+    r"\b(?:could|might|may|would|should|if|whether|unless|until|when|once|after|before|maybe|perhaps|e\.g\.|"
+    r"for example)\b[^.!?\n]{0,60}$",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?:says?|said|reads?|shows?|displays?|contains?|states?|labell?ed|titled|tells?|text|quote|wrote|written|"
+    r"called|named|asks?)\b[^\"“\n]{0,40}[\"“][^\"”\n]*$",
+    re.IGNORECASE,
+)
+
+
+def without_thinking(text: str) -> tuple[str, bool]:
+    """Take the model's thinking out, and what it makes other speakers say.
+
+    A tag inside of a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
+    prompt; thinking that is never closed reaches to the end.
+
+    Returns:
+        The rest, and whether thinking was never closed.
+    """
+    harmony = _HARMONY.match(text)
+    if harmony:
+        text = text[harmony.end() :]
+    tags = list(_TAG.finditer(text))
+    others = list(_OTHER_SPEAKER.finditer(text))
+    if not tags and not others:
+        return text, False
+    spans = [(found.start, found.end) for found in objects(text, sloppy=False)]
+    kept: list[str] = []
+    position, thinking = 0, False
+    for tag in tags:
+        if inside(spans, tag.start()):
+            continue
+        closes = any(tag.groups())
+        if closes and not thinking:
+            kept = []
+        elif not closes and not thinking:
+            kept.append(text[position : tag.start()])
+        thinking = not closes
+        position = tag.end()
+    if not thinking:
+        kept.append(text[position:])
+    rest = "\n".join(kept)
+    if others:
+        spans = [(found.start, found.end) for found in objects(rest, sloppy=False)]
+        cuts = [other.start() for other in _OTHER_SPEAKER.finditer(rest) if not inside(spans, other.start())]
+        rest = rest[: cuts[0]] if cuts and rest[: cuts[0]].strip() else rest
+    return rest, thinking
+
+
+def inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
+    """Whether a position lies in one of the spans, which are in order and apart."""
+    index = bisect_right(spans, (position, 1 << 62)) - 1
+    return index >= 0 and position < spans[index][1]
+
+
+class Standing:
+    """Judges what stands at a place of a reply by the words around it.
+
+    Args:
+        text: the reply without its thinking.
+        found: its objects.
+    """
+
+    def __init__(self, text: str, found: Sequence[Found]) -> None:
+        self._text = text
+        spans = [(one.start, one.end) for one in found]
+        self._labels: list[int] = []
+        self._ranks: list[int] = []
+        for label in _LABEL.finditer(text):
+            if inside(spans, label.start()):
+                continue
+            blank = not label[0].strip()
+            if blank and (not self._ranks or self._ranks[-1] == 0):
+                continue  # `Action:` goes on behind a blank line
+            self._labels.append(label.end())
+            self._ranks.append(1 if blank else 0 if label[1] or label[2] else 2)
+
+    def rank(self, position: int) -> int:
+        """0 behind a label such as `Action:` or a tag such as `<action>`, 2 behind one such as `Thought:`, else 1."""
+        index = bisect_right(self._labels, position) - 1
+        return self._ranks[index] if index >= 0 else 1
+
+    def rejected(self, start: int, end: int) -> bool:
+        """Whether what stands there is named as what not to do, or as what someone else says."""
+        before = self._before(start)
+        if _REPORTED.search(before):
+            return True
+        if not before.strip(" \t`*->"):  # `I will not do:` and the action on the next line
+            above = self._text[max(start - 300, 0) : start].rstrip(" \t\n`*->").removesuffix("```json").rstrip()
+            before = above.rpartition("\n")[2] if above.endswith(":") else ""
+        clause = re.split(r"[,.;!?](?=\s)|\bbut\b", before)[-1]
+        return bool(_REJECTED_BEFORE.search(clause) or _REJECTED_AFTER.match(self._text, end))
+
+    def hypothetical(self, start: int) -> bool:
+        """Whether the sentence before speaks of what could be done."""
+        return bool(_HYPOTHETICAL.search(self._before(start)))
+
+    def quoted(self, start: int) -> bool:
+        """Whether a quotation is open on the line before."""
+        before = self._before(start)
+        return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
+
+    def _before(self, start: int) -> str:
+        """The line up to there, its last part if it is long."""
+        return self._text[max(start - 200, self._text.rfind("\n", 0, start) + 1) : start]

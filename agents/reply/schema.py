@@ -1,0 +1,154 @@
+"""The JSON schema of a valid action on an element that exists, for servers that guide decoding by schema.
+
+The same language as `agents.reply.constraint.grammar`: the same kinds, ids and options. Two things differ, since JSON
+is freer than the grammar: a server may put blanks between the parts, and may write any character of a text as an
+escape, control characters included.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from selfsurf.agents.reply.compact import BARE
+from selfsurf.agents.reply.constraint import (
+    DEFAULT_KINDS,
+    KEYS,
+    KINDS,
+    MAX_TEXT,
+    check_kinds,
+    is_editable,
+    offered,
+    usable_options,
+)
+from selfsurf.browser_env.observation import Element
+
+Schema: TypeAlias = dict[str, Any]
+
+STRICT_VALUES = 1000
+"""Most enumerated values in a schema of OpenAI's strict mode."""
+
+_LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more strings than that may be so long at most
+
+
+def action_schema(
+    elements: Sequence[Element],
+    kinds: Sequence[str] = DEFAULT_KINDS,
+    *,
+    max_text: int = MAX_TEXT,
+) -> Schema:
+    """Build the JSON schema of one action in compact JSON.
+
+    Args:
+        elements: the elements that the model can see; no other id can be written, and no other option of a
+            `<select>` than the element's own.
+        kinds: the actions to offer, those of them that the page allows.
+        max_text: most characters of a text.
+    """
+    text: Schema = {"type": "string", "maxLength": max_text}
+    branches = []
+    for kind in offered(check_kinds(kinds), elements):
+        if kind in ("click", "hover"):
+            branches.append(_object({kind: _ids(elements)}))
+        elif kind in ("fill", "type"):
+            fields = [element for element in elements if is_editable(element)]
+            branches.append(_object({kind: _ids(fields), "text": text}))
+        elif kind == "select":
+            for element in elements:
+                if element["tag"] == "select":
+                    options = usable_options(element)
+                    branches.append(_object({kind: _ids([element]), "option": _one_of(options) if options else text}))
+        else:
+            branches.append(_object({kind: _without_element(kind, text)}))
+    return {"anyOf": branches}
+
+
+def any_action() -> Schema:
+    """Build the JSON schema of an action on whatever element: it describes the language to a model that is free."""
+    number, text = {"type": "integer"}, {"type": "string"}
+    branches: list[dict[str, Schema]] = []
+    for kind in KINDS:
+        if kind in ("click", "hover"):
+            branches.append({kind: number})
+        elif kind in ("fill", "type", "select"):
+            branches.append({kind: number, "option" if kind == "select" else "text": text})
+        else:
+            branches.append({kind: _without_element(kind, text)})
+    return {"anyOf": [_object(branch) for branch in branches]}
+
+
+def wrapped(schema: Schema) -> Schema:
+    """The schema of an object whose only key `action` holds what `schema` describes.
+
+    Where a server wants an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
+    """
+    return _object({"action": schema})
+
+
+def strict(schema: Schema) -> Schema:
+    """Return an `action_schema` as OpenAI's strict mode takes it, wrapped. It allows a little more than the original.
+
+    Strict mode refuses `anyOf` at the root, `maxLength` and `minLength`, alternatives with the same first key, more
+    than 1000 enumerated values in all, and long lists of strings. So texts have no limit but the reply's, all lists of
+    a page share their options, and the longest enumerations become free values where there are too many. What the
+    schema no longer rules out, the parser and the environment do.
+    """
+    # The rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the one on first keys
+    # stands only in the server's error, https://github.com/openai/openai-python/issues/2193.
+    merged: dict[str, Schema] = {}
+    for branch in copy.deepcopy(schema["anyOf"]):
+        properties = branch["properties"]
+        for value in properties.values():
+            value.pop("maxLength", None)
+        first = next(iter(properties))
+        if first not in merged:
+            merged[first] = branch
+            continue
+        known = merged[first]["properties"]
+        for name, value in properties.items():
+            if "enum" in known[name] and "enum" in value:
+                known[name]["enum"] = list(dict.fromkeys([*known[name]["enum"], *value["enum"]]))
+            else:
+                known[name].pop("enum", None)
+    values = [value for branch in merged.values() for value in _enumerations(branch)]
+    for value in values:
+        words = value["enum"]
+        if len(words) > _LONG_LIST and sum(len(str(word)) for word in words) > _LONG_LIST_CHARACTERS:
+            del value["enum"]
+    values = sorted((value for value in values if "enum" in value), key=lambda value: len(value["enum"]))
+    while sum(len(value["enum"]) for value in values) > STRICT_VALUES:
+        del values.pop()["enum"]
+    return wrapped({"anyOf": list(merged.values())})
+
+
+def _without_element(kind: str, text: Schema) -> Schema:
+    """What the main argument of an action may be that has no element."""
+    if kind == "press":
+        return _one_of(KEYS)
+    if kind == "scroll":
+        return _one_of(("down", "up"))
+    if kind == "wait":
+        return {"type": "integer", "enum": [200, 1000]}
+    return {"type": "boolean", "enum": [True]} if kind in BARE else text
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _ids(elements: Sequence[Element]) -> Schema:
+    return {"type": "integer", "enum": sorted({element["id"] for element in elements})}
+
+
+def _one_of(words: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+def _enumerations(branch: Schema) -> Iterator[Schema]:
+    return (value for value in branch["properties"].values() if "enum" in value)

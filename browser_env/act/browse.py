@@ -1,0 +1,97 @@
+"""What is done to the browser itself: addresses, history, tabs, waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.session import Session
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+
+async def browse(session: Session, action: Action, seconds: float) -> None:
+    """Carry out an action that is not about an element.
+
+    Args:
+        session: where to act.
+        action: of any other kind nothing is done.
+        seconds: how long a server may take to answer.
+
+    Raises:
+        ActionError: it can't be done, or the page did not load.
+    """
+    from playwright.async_api import Error
+
+    tab = session.active
+    session.stayed = False
+    try:
+        match action:
+            case Navigate():
+                await tab.page.goto(await _admitted(session, action.url), wait_until="commit", timeout=seconds * 1000)
+            case Back():
+                await _through_history(session, -1, seconds)
+            case Forward():
+                await _through_history(session, 1, seconds)
+            case NewTab():
+                await session.new_tab(await _admitted(session, action.url) if action.url else "")
+            case CloseTab():
+                await session.close_tab()
+            case FocusTab():
+                if action.index >= len(session.tabs):
+                    raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
+                await session.focus_tab(action.index)
+            case Wait() if not isinstance(tab, SteadyTab):  # whose time passes by itself alone
+                await asyncio.sleep(action.ms / 1000)
+    except Error as error:
+        text = str(error)
+        if "Download is starting" in text:
+            return  # an address that is a file: it arrives as an event
+        if "net::" in text or "invalid URL" in text or "Timeout" in text:
+            with contextlib.suppress(Error):  # there may be nothing left to stop
+                await session.active.protocol.send("Page.stopLoading")
+            if not session.stayed:
+                why = session.border.explain(text.splitlines()[0])
+                raise ActionError(f"The page did not load: {why}") from None
+        else:
+            raise
+    if session.stayed:
+        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still there.")
+
+
+async def _through_history(session: Session, by: int, seconds: float) -> None:
+    tab = session.active
+    history = await tab.protocol.send("Page.getNavigationHistory")
+    if not 0 <= history["currentIndex"] + by < len(history["entries"]):
+        raise ActionError(f"There is no page to go {'back' if by < 0 else 'forward'} to.")
+    page: Page = tab.page
+    go = page.go_back if by < 0 else page.go_forward
+    await go(wait_until="commit", timeout=seconds * 1000)
+
+
+async def _admitted(session: Session, url: str) -> str:
+    """Return the full form of an address that may be opened."""
+    border = session.border
+    full = url if border.folders and url.startswith("file:///") else _full_url(url)
+    await border.admit(full)
+    return full
+
+
+_NO_ADDRESS = ("javascript:", "vbscript:", "file:", "blob:", "filesystem:", "view-source:", "chrome:")
+
+
+def _full_url(url: str) -> str:
+    if url.startswith(("http://", "https://", "about:", "data:")):
+        return url
+    if (
+        url.lower().startswith(_NO_ADDRESS)
+        or "://" in url
+        or (":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit())
+    ):
+        raise ActionError(f"{url!r} is not an address that can be opened; those begin with http:// or https://.")
+    return f"https://{url}"

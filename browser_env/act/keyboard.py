@@ -1,0 +1,99 @@
+"""What is done with the keyboard: type text, press keys and chords."""
+
+from __future__ import annotations
+
+import contextlib
+
+from selfsurf.browser_env.act.mouse import press_at
+from selfsurf.browser_env.act.reach import Reach
+from selfsurf.browser_env.actions import Click, Press, Type
+from selfsurf.browser_env.errors import ActionError
+
+TYPE_LIMIT = 5000
+"""Characters that one `type` action may have; `fill` takes any amount at once."""
+
+_KEYS = {
+    "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
+    "win": "Meta", "super": "Meta", "option": "Alt", "shift": "Shift", "controlormeta": "ControlOrMeta",
+    "enter": "Enter", "return": "Enter", "esc": "Escape", "escape": "Escape", "tab": "Tab", "space": "Space",
+    "spacebar": "Space", "backspace": "Backspace", "delete": "Delete", "del": "Delete", "up": "ArrowUp",
+    "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "arrowup": "ArrowUp", "arrowdown": "ArrowDown",
+    "arrowleft": "ArrowLeft", "arrowright": "ArrowRight", "home": "Home", "end": "End", "pageup": "PageUp",
+    "pagedown": "PageDown", "pgup": "PageUp", "pgdn": "PageDown", "pgdown": "PageDown", "insert": "Insert",
+    "ins": "Insert", "plus": "+", "minus": "-", **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}  # fmt: skip
+
+_MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
+
+
+def key_chord(key: str) -> str:
+    """Bring a key or chord into Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
+
+    A letter in a chord is a capital exactly if Shift is held, as on a keyboard.
+    """
+    if len(key) == 1:
+        return key
+    parts = key.split("+") if not key.endswith("++") else [*key[:-2].split("+"), "+"]
+    parts = [_KEYS.get(part.strip().lower(), part.strip()) for part in parts]
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-1] = parts[-1].upper() if "Shift" in parts else parts[-1].lower()
+    return "+".join(parts)
+
+
+async def type_text(reach: Reach, action: Type, at_once: bool = False) -> str:
+    """Type at the end of what an element holds or wherever the focus is: key by key, or each line `at_once`."""
+    if len(action.text) > TYPE_LIMIT:
+        raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
+    id = await reach.resolve(action.id, action.selector)
+    if id is not None:
+        ready = await reach.ask("prepareType", id)
+        if not ready["focused"]:
+            where = await reach.clear_way(id)
+            if "covered" not in where:
+                await press_at(reach, (where["x"], where["y"]), Click(id=id))
+            await reach.ask("prepareType", id, take=True)
+    keyboard = reach.tab.page.keyboard
+    if not at_once:
+        await keyboard.type(action.text)
+        return "keyboard"
+    for number, line in enumerate(action.text.split("\n")):
+        if number:
+            await keyboard.press("Enter")
+        if line:
+            await keyboard.insert_text(line)
+    return "keyboard"
+
+
+async def press(reach: Reach, action: Press) -> str:
+    """Press a key or chord, at an element or wherever the focus is. Nothing stays held, whatever happens."""
+    id = await reach.resolve(action.id, action.selector)
+    if id is not None and not (await reach.ask("focus", id))["focused"]:
+        where = await reach.clear_way(id)
+        if "covered" not in where:
+            await press_at(reach, (where["x"], where["y"]), Click(id=id))
+    await press_chord(reach, action.key)
+    return "keyboard"
+
+
+async def press_chord(reach: Reach, key: str) -> None:
+    """Press a chord.
+
+    Raises:
+        ActionError: there is no such key.
+    """
+    from playwright.async_api import Error
+
+    chord = key_chord(key)
+    keyboard = reach.tab.page.keyboard
+    try:
+        await keyboard.press(chord)
+    except Error as error:
+        for part in chord.split("+"):
+            if part in _MODIFIERS:
+                with contextlib.suppress(Error):  # the page may be gone; then nothing is held either
+                    await keyboard.up(part)
+        if "Unknown key" not in str(error):
+            raise
+        if len(key) > 1:
+            raise ActionError(f"There is no key {key!r}; keys are Enter, Tab, a, Control+a, ...") from None
+        await keyboard.insert_text(key)

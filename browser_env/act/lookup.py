@@ -1,0 +1,144 @@
+"""Finds the element that a selector names: in the last observation, or with Playwright's selector engine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.act.selector import Step, parse_selector
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Element
+
+if TYPE_CHECKING:
+    from playwright.async_api import ElementHandle, Frame
+
+    from selfsurf.browser_env.act.reach import Reach
+    from selfsurf.browser_env.session.tab import Place
+
+MOST_NAMED = 5
+"""Matching elements that an error about too many names."""
+
+_CHANGED = "The page changed while the element was looked for; try again."
+
+_ROLE = re.compile(r"""role=([a-z]+)\[\s*name\s*=\s*(["'])(.*)\2\s*(i?)\s*\]""")
+
+_PATH = """el => {
+  const path = [];
+  let hops = 0;
+  for (let node = el;;) {
+    const parent = node.parentNode;
+    if (parent) { path.push(Array.prototype.indexOf.call(parent.childNodes, node)); node = parent; }
+    else if (node.host) { path.push('shadow'); node = node.host; }
+    else {
+      const holder = node.defaultView && node.defaultView.frameElement;
+      if (!holder) return {path: path.reverse(), hops};
+      path.push('frame'); hops++; node = holder;
+    }
+  }
+}"""
+"""How to walk to an element from the outermost document of its origin; `hops` frames lie between."""
+
+
+async def find_element(reach: Reach, selector: str) -> int:
+    """Return the id of the one element that a selector names.
+
+    Raises:
+        ActionError: none matches, several do, or the selector is malformed.
+    """
+    steps = parse_selector(selector)
+    seen = _in_observation(steps, reach.elements)
+    return seen if seen is not None else await _in_page(reach, steps, selector)
+
+
+def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int | None:
+    """The one element of the last observation that has the role and name asked for, if that is what is asked."""
+    if len(steps) != 1:
+        return None
+    step = steps[0]
+    if step.method == "get_by_role" and set(step.named) <= {"name", "exact"} and step.named.get("name"):
+        role, name, exact = step.args[0], step.named["name"], bool(step.named.get("exact"))
+        found = [el for el in elements if el["role"] == role and _says(el["name"], name, exact)]
+    elif step.method == "locator" and (role_name := _ROLE.fullmatch(step.args[0].strip())):
+        role, _, name, loose = role_name.groups()
+        same = str.casefold if loose else str
+        found = [el for el in elements if el["role"] == role and same(el["name"]) == same(name)]
+    else:
+        return None
+    return found[0]["id"] if len(found) == 1 else None
+
+
+def _says(text: str, wanted: str, exact: bool) -> bool:
+    return text == wanted if exact else " ".join(wanted.split()).lower() in text.lower()
+
+
+async def _in_page(reach: Reach, steps: Sequence[Step], selector: str) -> int:
+    from playwright.async_api import Error
+
+    page = reach.tab.page
+    try:
+        found = [(page.main_frame, handle) for handle in await _handles(page.main_frame, steps)]
+        if not found:
+            others = [frame for frame in page.frames if frame is not page.main_frame and not frame.is_detached()]
+            answers = await asyncio.gather(*(_handles(frame, steps) for frame in others), return_exceptions=True)
+            for frame, handles in zip(others, answers, strict=True):
+                if not isinstance(handles, BaseException):  # a frame that left while it was looked at has nothing
+                    found += [(frame, handle) for handle in handles]
+    except Error as error:
+        raise ActionError(f"The selector {selector!r} can't be used: {_first_line(error)}") from None
+    if not found:
+        raise ActionError(f"No element matches {selector!r}.")
+    if len(found) > 1:
+        shown = await asyncio.gather(*(handle.is_visible() for _, handle in found[:50]), return_exceptions=True)
+        visible = [pair for pair, seen in zip(found, shown, strict=False) if seen is True]
+        found = visible if len(visible) == 1 else found
+    ids = [await _id_of(reach, frame, handle) for frame, handle in found[:MOST_NAMED]]
+    if len(found) > 1:
+        named = ", ".join(str(id) for id in ids)
+        more = " and more" if len(found) > MOST_NAMED else ""
+        raise ActionError(f"{len(found)} elements match {selector!r}: {named}{more}; use an id or say it more exactly.")
+    return ids[0]
+
+
+async def _handles(frame: Frame, steps: Sequence[Step]) -> list[ElementHandle]:
+    place: Any = frame
+    for step in steps:
+        member = getattr(place, step.method)
+        place = member(*step.args, **step.named) if callable(member) else member
+    return list(await place.element_handles())
+
+
+async def _id_of(reach: Reach, frame: Frame, handle: ElementHandle) -> int:
+    """Return our id of Playwright's element: the in-page script walks to it along the path that leads there."""
+    path, place = await _way(reach, frame, handle)
+    world = reach.tab.main if place is None else place.world
+    answer = await world.call("idAt", path=path, firstId=reach.session.next_id)
+    if not answer:
+        raise ActionError(_CHANGED)
+    id = int(answer["id"])
+    reach.session.next_id = max(reach.session.next_id, id + 1)
+    if place is not None:
+        reach.foreign[id] = place
+    return id
+
+
+async def _way(reach: Reach, frame: Frame, handle: ElementHandle) -> tuple[list[Any], Place | None]:
+    """Return an element's path in the outermost document of its origin, and where that is, if not on top."""
+    way = await handle.evaluate(_PATH)
+    for _ in range(way["hops"]):
+        frame = frame.parent_frame or frame
+    if frame.parent_frame is None:
+        return way["path"], None
+    path, outer = await _way(reach, frame.parent_frame, await frame.frame_element())
+    parent = reach.tab.main if outer is None else outer.world
+    index = await parent.call("holderAt", path=path)
+    place = None if index is None else await reach.tab.enter(parent, index, outer)
+    if place is None:
+        raise ActionError(_CHANGED)
+    return way["path"], place
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()[0]
+    return text.split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")

@@ -1,0 +1,115 @@
+"""Finds the elements that actions name, and the points where the mouse reaches them. Presses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from selfsurf.browser_env.act.complaints import complaint
+from selfsurf.browser_env.act.lookup import find_element
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Place, Tab
+from selfsurf.browser_env.session.world import World
+
+Point = tuple[float, float]
+
+
+class Reach:
+    """The page as actions see it.
+
+    Args:
+        session: where to act; the active tab is meant.
+        foreign: elements in frames of another origin, with the place of the frame.
+        elements: the elements of the last observation; selectors are looked up in it first.
+    """
+
+    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element]) -> None:
+        self.session = session
+        self.foreign = foreign
+        self.elements = elements
+
+    @property
+    def tab(self) -> Tab:
+        """The active tab."""
+        return self.session.active
+
+    async def resolve(self, id: int | None, selector: str | None) -> int | None:
+        """Return the id of the element that an action names, or None when it names none.
+
+        Raises:
+            ActionError: no element matches the selector, or several do.
+        """
+        return id if selector is None else await find_element(self, selector)
+
+    def world(self, id: int) -> World:
+        """Return the world in which an element lives."""
+        return self.foreign[id].world if id in self.foreign else self.tab.main
+
+    async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
+        """Call an in-page method about an element and turn what it complains of into an ActionError."""
+        answer = await self.world(id).call(method, id=id, **arguments) or {}
+        if "error" in answer:
+            raise ActionError(complaint(id, answer))
+        return dict(answer)
+
+    async def locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
+        """Return where the mouse reaches an element: `x`, `y` in the top frame, and `covered` by what, if it is.
+
+        The element is scrolled into view when it has to be.
+        """
+        where = await self.ask("locate", id, hover=hover)
+        if id not in self.foreign:
+            return where
+        return await self._out_of_frame(self.foreign[id], where)
+
+    async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
+        """Locate an element; if something covers it, look once more: an overlay may be fading, a menu moving."""
+        where = await self.locate(id, hover=hover)
+        if "covered" in where:
+            await self.tab.call("settle", frames=2, bound=300)
+            where = await self.locate(id, hover=hover)
+        return where
+
+    async def _out_of_frame(self, place: Place, where: dict[str, Any]) -> dict[str, Any]:
+        """Turn a point of another origin's frame into one of the top frame; the frame may have to be scrolled to."""
+        x, y = where["x"], where["y"]
+        left, top, free = await place.offset(x, y)
+        if not self._in_view(x + left, y + top) or not free:
+            await place.parent.call("showFrame", index=place.index, x=x, y=y)
+            left, top, free = await place.offset(x, y)
+        covered = {} if free else {"covered": "something outside of its frame"}
+        return {**where, **covered, "x": x + left, "y": y + top}
+
+    def _in_view(self, x: float, y: float) -> bool:
+        size = self.tab.page.viewport_size
+        return not size or (0 <= x < size["width"] and 0 <= y < size["height"])
+
+    async def resolve_point(self, target: int | Point | str) -> int | Point:
+        """Return a drag's end with its selector, if it is one, looked up."""
+        return await find_element(self, target) if isinstance(target, str) else target
+
+    async def point(self, target: int | Point, *, press: bool = False) -> Point:
+        """Return the point of a drag's end, scrolled into view if it is an element.
+
+        Raises:
+            ActionError: it is outside of the view, or is to be pressed and can't be.
+        """
+        if isinstance(target, tuple):
+            return self.on_page(float(target[0]), float(target[1]))
+        where = await self.locate(target, hover=not press)
+        if press and "covered" in where:
+            raise ActionError(f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.")
+        return where["x"], where["y"]
+
+    def on_page(self, x: float, y: float) -> Point:
+        """Return the point as it is.
+
+        Raises:
+            ActionError: it lies outside of the viewport.
+        """
+        if not self._in_view(x, y):
+            size = self.tab.page.viewport_size or {"width": 0, "height": 0}
+            raise ActionError(f"The point {x:g}, {y:g} is outside of the view, {size['width']} by {size['height']}.")
+        return x, y

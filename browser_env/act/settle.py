@@ -1,0 +1,187 @@
+"""Waiting for the consequences of an action: on events, within bounds, never by sleeping.
+
+Navigations and requests are watched from here; the DOM is watched in the page (`page/settle.js`). Timers of a page
+can't be seen without patching it. That one is running is guessed, where nothing has happened yet though something
+should: from indicators of loading, and from the page's listeners for what the action was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from selfsurf.browser_env.actions import Action, Click, Fill, Press, Type
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.tab import Tab
+
+T = TypeVar("T")
+Hint: TypeAlias = Literal["", "enter", "button", "text"]
+"""Actions that pages react to late: Enter was pressed, something was clicked, a field's text was changed."""
+
+
+def hint_of(action: Action) -> Hint:
+    """Return what kind of reaction an action may have."""
+    match action:
+        case Press(key=key) if key.lower() in ("enter", "return"):
+            return "enter"
+        case Type(text=text) if text.endswith("\n"):
+            return "enter"
+        case Type() | Fill() | Press():
+            return "text"
+        case Click():
+            return "button"
+    return ""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that settling may cost, in seconds."""
+
+    load: float = 10.0
+    """For a navigation to commit and load."""
+    network: float = 3.0
+    """For requests that the action started."""
+    quiet: float = 1.0
+    """For the DOM to stop changing."""
+    busy: float = 3.0
+    """For indicators of loading to go (`aria-busy`, spinners, "Loading ..."); one that stays is waited for once."""
+    reaction: float = 1.3
+    """For the first sign of a reaction, where one is likely and there is none: Enter that the page listens to. A button
+    that is listened to, and each change of a field with suggestions, get two fifths of it."""
+    frames: int = 1
+    """Frames in a row without a DOM change that count as quiet."""
+
+
+class Watch:
+    """What an action set going in a tab, and how much longer it may be waited for.
+
+    Args:
+        tab: the tab that was acted on.
+        bounds: what waiting may cost at most.
+        since: the tab's clock before the action; what was under way already isn't waited for.
+        hint: what kind of reaction the action may have.
+    """
+
+    def __init__(self, tab: Tab, bounds: Bounds, since: int = -1, hint: Hint = "") -> None:
+        self.tab = tab
+        self.bounds = bounds
+        self.since = since
+        self._hint: Hint = hint
+        self._passed = False
+        start = time.monotonic()
+        self._load_end = start + bounds.load
+        self._network_end = start + bounds.network
+        self._quiet_end = start + bounds.quiet
+        self._busy_end = start + bounds.busy
+
+    async def traffic(self) -> None:
+        """Wait for navigations, loads and requests to end.
+
+        Raises:
+            EnvError: the page crashed.
+        """
+        tab, since = self.tab, self.since
+        while tab.loading(since) and (left := self._load_end - time.monotonic()) > 0:
+            await self._change(left)
+        while tab.fetching(since) and not tab.loading(since) and (left := self._network_end - time.monotonic()) > 0:
+            await self._change(left)
+        if tab.crashed:
+            raise EnvError("The page crashed.")
+        if tab.loading(since):
+            await self._give_up()
+        if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
+            self._passed = await tab.pass_step()
+            if not self._passed and not self.over():
+                await self.traffic()
+
+    async def held_up(self, asking: Coroutine[Any, Any, T]) -> T:
+        """Await what asks the page something; a navigation that began meanwhile holds it up for the bound at most."""
+        task = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
+                await self._give_up()
+            return task.result()
+        finally:
+            task.cancel()
+
+    async def _give_up(self) -> None:
+        """End a navigation whose server has not answered: else the page that is still there could not be asked."""
+        if self.tab.unanswered():
+            await self.tab.protocol.send("Page.stopLoading")
+
+    async def _change(self, seconds: float) -> None:
+        self.tab.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.tab.changed.wait(), seconds)
+        self._quiet_end = time.monotonic() + self.bounds.quiet
+        if self.tab.crashed:
+            raise EnvError("The page crashed.")
+
+    def quiet_left(self) -> float:
+        """Return how many milliseconds the DOM may still take to become quiet."""
+        return max(self._quiet_end - time.monotonic(), 0.05) * 1000
+
+    def late(self) -> bool:
+        """Has the time for loading run out?"""
+        return time.monotonic() > self._load_end
+
+    def over(self) -> bool:
+        """Is there nothing more to wait for, or no time left to wait for it?"""
+        now = time.monotonic()
+        loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
+        return not (loading and now < self._load_end) and not (fetching and now < self._network_end)
+
+    async def more(self, raw: dict[str, Any]) -> bool:
+        """Wait for what is likely to come although all is quiet; tell whether to look at the page again.
+
+        Args:
+            raw: of the page, `busy`, whether it shows that it is loading; `stirred`, whether it has changed since the
+                action; `due`, to which actions the focused element may react late.
+        """
+        left = self._busy_end - time.monotonic()
+        if raw["busy"] and left > 0:
+            await self.tab.call("loaded", bound=left * 1000)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
+        hint, self._hint = self._hint, ""
+        if isinstance(self.tab, SteadyTab):
+            return False  # its time does not pass by itself
+        if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
+            return False
+        clock = self.tab.clock
+        if not await self._listens(hint):
+            return False
+        bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
+        changed = await self.tab.call("firstSign", bound=bound * 1000)
+        self._quiet_end = time.monotonic() + self.bounds.quiet
+        return bool(changed) or self.tab.clock != clock
+
+    async def _listens(self, hint: Hint) -> bool:
+        """Does the page listen to what the action was, at the focused element or around it? Its own world knows."""
+        answer = await self.tab.protocol.send(
+            "Runtime.evaluate",
+            {"expression": f"({_LISTENS})('{hint}')", "includeCommandLineAPI": True, "returnByValue": True},
+        )
+        return answer["result"].get("value") is True
+
+
+_LISTENS = """hint => {
+  let el = document.activeElement;
+  for (let inner = el; inner; inner = el.shadowRoot?.activeElement || el.contentDocument?.activeElement) el = inner;
+  const types = {
+    enter: ['keydown', 'keypress', 'keyup', 'submit', 'change'],
+    button: ['click', 'mousedown', 'mouseup', 'pointerdown', 'pointerup', 'submit'],
+    text: ['input', 'keyup', 'keydown', 'keypress', 'change'],
+  }[hint];
+  for (let node = el; node; node = node.parentNode || node.host || (node === document ? window : null)) {
+    const all = getEventListeners(node);
+    if (types.some((type) => all[type])) return true;
+    if (node === window) break;
+  }
+  return false;
+}"""

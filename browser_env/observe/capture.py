@@ -1,0 +1,274 @@
+"""Takes an observation of the active tab: one in-page pass and, if wanted, one screenshot, at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.browser_env.act.settle import Bounds, Hint, Watch
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.observation import Tab as TabView
+from selfsurf.browser_env.observe.outline import Line, element_line, render
+from selfsurf.browser_env.observe.screenshot import decode_png
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Place, Tab
+from selfsurf.browser_env.session.world import World, page_went_away
+from selfsurf.browser_env.task import Viewport
+
+FRAME_BOUND = 3.0
+"""Seconds for a frame of another origin to answer; one that does not is left out of the observation."""
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """How the page is looked at."""
+
+    screenshot: bool = True
+    stamp_ids: bool = False
+    """Write ids into the page as `data-agent-id`."""
+    budget: int | None = None
+    """The most that the outline may measure; None for no limit."""
+    reach: float | None = 1.0
+    """How many viewport heights above and below the viewport are looked at; None for the whole page."""
+    count: Callable[[str], int] = len
+    """How the outline is measured: characters, or a tokenizer's count."""
+
+
+@dataclass
+class View:
+    """What was seen."""
+
+    url: str
+    title: str
+    tabs: tuple[TabView, ...]
+    elements: tuple[Element, ...]
+    dom: str
+    page_text: str
+    screenshot: NDArray[np.uint8] | None
+    foreign: dict[int, Place] = field(default_factory=dict)
+    """Elements in frames of another origin: where the frame is."""
+    waited: float = 0.0
+    """Seconds that settling took of the time."""
+
+
+async def look(
+    session: Session,
+    options: ViewOptions,
+    viewport: Viewport,
+    bounds: Bounds | None = None,
+    since: int = -1,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
+    hint: Hint = "",
+) -> View:
+    """Look at the session's active tab.
+
+    Args:
+        session: whose tab.
+        options: how.
+        viewport: size that the screenshot is brought to.
+        bounds: wait until the page is quiet first, for so long at most; None: look at once.
+        since: the tab's clock before the action; what was under way already isn't waited for.
+        meanwhile: what else is to be read of the page once it is quiet; it must not change the page, and is done again
+            when the page was not quiet after all.
+        hint: what kind of reaction the action may have (`browser_env.act.settle.hint_of`).
+
+    The screenshot is asked for together with the pass, and taken again if the page changed before the pass: then the
+    two show the same.
+    """
+    start = time.monotonic()
+    tab = session.active
+    what = {
+        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
+    }  # fmt: skip
+    look = _Look(tab, what, options.screenshot, viewport, meanwhile or _nothing)
+    if bounds is None:
+        await look.now()
+    else:
+        await look.settled(Watch(tab, bounds, since, hint))
+    view = await view_of(session, tab, options, look.raw, look.pixels)
+    view.waited = look.settled_at - start if look.settled_at else 0.0
+    return view
+
+
+async def view_of(
+    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None
+) -> View:
+    """Return what a pass over a tab's main frame saw, with the frames that it could not look into as they are now."""
+    shown = list(session.tabs)
+    seen, titles = await asyncio.gather(
+        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
+        asyncio.gather(*(_title(other, raw) for other in shown)),
+    )
+    lines, elements, texts, foreign = seen
+    tabs = tuple(
+        TabView(url=raw["url"] if other is tab else other.page.url, title=title, active=other is tab)
+        for other, title in zip(shown, titles, strict=True)
+    )
+    return View(
+        url=raw["url"],
+        title=raw["title"],
+        tabs=tabs,
+        elements=tuple(sorted(elements, key=lambda element: not element["in_viewport"])),
+        dom=render(lines, options.budget, options.count),
+        page_text="\n".join(texts),
+        screenshot=pixels,
+        foreign=foreign,
+    )
+
+
+class _Look:
+    """One look at a tab: the pass, the screenshot and what else is read, as much at the same time as can be."""
+
+    def __init__(
+        self,
+        tab: Tab,
+        what: dict[str, Any],
+        screenshot: bool,
+        viewport: Viewport,
+        meanwhile: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.raw: dict[str, Any] = {}
+        self.pixels: NDArray[np.uint8] | None = None
+        self.settled_at = 0.0
+        self._tab = tab
+        self._what = what
+        self._screenshot = screenshot
+        self._viewport = viewport
+        self._meanwhile = meanwhile
+
+    async def now(self) -> None:
+        """Look without waiting for anything."""
+        shot = self._shoot()
+        self.raw, _ = await asyncio.gather(self._tab.main.observe(**self._what), self._meanwhile())
+        if shot is not None:
+            self.pixels = decode_png(await shot, self._viewport)
+
+    async def settled(self, watch: Watch) -> None:
+        """Look once the page is quiet."""
+        # A screenshot waits for a frame to be drawn, and so does settling: a page that stands still needs but one.
+        standing = self._screenshot and self._tab.scripted and watch.bounds.frames == 1
+        while True:
+            await watch.traffic()
+            try:
+                looked = await watch.held_up(self._one_frame() if standing else self._after_frames(watch))
+                if looked and watch.over() and not await watch.more(self.raw):
+                    return
+            except Exception as error:
+                if not page_went_away(error) or watch.late():
+                    raise
+            standing = False
+
+    async def _one_frame(self) -> bool:
+        """Take the picture, then look, and return whether the page has stood still since before the picture."""
+        tab = self._tab
+        edition = await tab.call("edition")  # before the picture: a change between the two must not go unnoticed
+        png = await tab.screenshot()
+        self.settled_at = time.monotonic()
+        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self._what), self._meanwhile())
+        await asyncio.sleep(0)  # both are under way now, and the picture is decoded in the meantime
+        self.pixels = decode_png(png, self._viewport)
+        self.raw, _ = await looking
+        return bool(self.raw["still"])
+
+    async def _after_frames(self, watch: Watch) -> bool:
+        """Wait for quiet frames and look; the picture is taken along, and again if the page changed before the look."""
+        tab = self._tab
+        began = time.monotonic()
+        shot = self._shoot()
+        frames = watch.bounds.frames if tab.scripted else 0
+        self.raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=self._what)
+        self.settled_at = began + self.raw["waited"] / 1000
+        if not watch.over():
+            return False
+        _, png = await asyncio.gather(self._meanwhile(), shot if shot is not None else _nothing())
+        if png is not None:
+            self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self._viewport)
+        return True
+
+    def _shoot(self) -> asyncio.Task[bytes] | None:
+        if not self._screenshot:
+            return None
+        task = asyncio.ensure_future(self._tab.screenshot())
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may not be needed
+        return task
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _title(tab: Tab, raw: dict[str, Any]) -> str:
+    if tab.page.url == raw["url"]:
+        return str(raw["title"])
+    try:
+        return await asyncio.wait_for(tab.page.title(), 1)
+    except Exception:
+        return ""  # a background tab that is loading or hung
+
+
+Seen = tuple[list[Line], list[Element], list[str], dict[int, Place]]
+
+
+async def _unpacked(
+    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], world: World, at: Place | None, screen: Any
+) -> Seen:
+    """Unpack what the pass saw, with what is in the frames that it could not look into, to any depth."""
+    session.next_id = max(session.next_id, raw["nextId"])
+    lines, elements = _unpack(raw)
+    texts = [raw["text"]]
+    foreign: dict[int, Place] = {} if at is None else {element["id"]: at for element in elements}
+    shift = 1
+    for position, depth, index, origin in raw["opaque"]:
+        place = None
+        try:
+            place = await tab.enter(world, index, at)
+            if place is None:
+                continue
+            async with asyncio.timeout(FRAME_BOUND):
+                inner = await place.world.observe(
+                    firstId=session.next_id, stamp=options.stamp_ids, origin=origin, screen=screen, reach=options.reach
+                )
+        except Exception:  # a frame that hangs, or left while it was looked at, is left out of what is seen
+            if place is not None:
+                tab.drop(place)
+            continue
+        seen = await _unpacked(session, tab, options, inner, place.world, place, screen)
+        at_line = position + shift
+        lines[at_line - 1] = (depth, f"iframe {json.dumps(inner['title'] or inner['url'])}", lines[at_line - 1][2])
+        block = [(depth + 1 + level, line, distance) for level, line, distance in seen[0]]
+        lines[at_line:at_line] = block
+        shift += len(block)
+        elements += seen[1]
+        texts += seen[2]
+        foreign.update(seen[3])
+    return lines, elements, texts, foreign
+
+
+def _unpack(raw: dict[str, Any]) -> tuple[list[Line], list[Element]]:
+    elements: list[Element] = [
+        {
+            "id": id,
+            "role": role,
+            "name": name,
+            "tag": tag,
+            "value": value,
+            "states": tuple(states),
+            "bbox": (float(box[0]), float(box[1]), float(box[2]), float(box[3])),
+            "in_viewport": shown,
+            "frame": frame,
+            "options": tuple(choices),
+        }
+        for id, role, name, tag, value, states, box, shown, frame, choices in raw["elements"]
+    ]
+    lines: list[Line] = [
+        (depth, text if index < 0 else element_line(elements[index]), distance)
+        for depth, text, index, distance in raw["lines"]
+    ]
+    return lines, elements

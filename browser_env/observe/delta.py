@@ -1,0 +1,305 @@
+"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as text that is also exact.
+
+A delta is one of:
+
+    no change
+
+    new page:                               another document; the whole outline follows
+    ...
+
+    much changed, the whole page:           the changes would be longer than the outline, which follows
+    ...
+
+    changed:
+    line 4, in form "Order":                where: the line of the previous outline, and what it is in
+    ~   [12] checkbox "Fast" checked (was unchecked)
+    +   [19] button "Pay"                   new
+    - Loading                               gone, shortened if long
+    -12 more lines                          gone, too
+    >3 lines from line 40: [7] link "A"     moved here unchanged; line 40 of the previous outline and the two after
+    line 52:
+    -3 lines, moved                         they are taken up where `>` says so
+
+Lines that are not mentioned stay. `+`, `~` and whole outlines hold their lines exactly, indentation included, so
+that `apply_delta(previous, make_delta(previous, current)) == current` for any two texts. Line numbers start at 1
+and are those of the previous outline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from selfsurf.browser_env.observe.align import align
+
+NO_CHANGE = "no change"
+NEW_PAGE = "new page:"
+WHOLE = "much changed, the whole page:"
+CHANGED = "changed:"
+
+_ELEMENT = re.compile(r" *\[(\d+)\] ")
+_PARTS = re.compile(
+    r'\[\d+\] (?P<role>\S+)(?: (?P<name>"(?:[^"\\]|\\.)*"))?(?: value=(?P<value>"(?:[^"\\]|\\.)*"))?(?P<states>.*)'
+)
+_WAS = " (was "
+_NOT = {"checked": "unchecked", "disabled": "enabled"}
+_OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
+_REMOVED_SHOWN = 5
+"""Removed lines in a row whose text is repeated; of more, only the number is given."""
+
+
+def make_delta(previous: str, current: str, *, new_page: bool = False, count: Callable[[str], int] = len) -> str:
+    """Return what changed from one outline to the next.
+
+    Args:
+        previous: the outline before.
+        current: the outline now.
+        new_page: `current` is of another document; it is then given whole.
+        count: measures texts; of the changes and the whole outline the shorter one is returned.
+    """
+    if new_page:
+        return f"{NEW_PAGE}\n{current}"
+    if previous == current:
+        return NO_CHANGE
+    whole = f"{WHOLE}\n{current}"
+    changes = "\n".join([CHANGED, *_changes(previous.split("\n"), current.split("\n"))])
+    return changes if count(changes) < count(whole) else whole
+
+
+def apply_delta(previous: str, delta: str) -> str:
+    """Return the outline that `make_delta(previous, ...)` was about.
+
+    Raises:
+        ValueError: the text is no delta, or not one of this outline.
+    """
+    first, _, rest = delta.partition("\n")
+    if first in (NEW_PAGE, WHOLE):
+        return rest
+    if delta == NO_CHANGE:
+        return previous
+    if first != CHANGED:
+        raise ValueError(f"This is not a delta: it begins with {first[:50]!r}.")
+    old = previous.split("\n")
+    new: list[str] = []
+    at = 0
+    for number, line in enumerate(rest.split("\n"), 2):
+        try:
+            at = _apply_line(old, new, at, line)
+        except (ValueError, IndexError):
+            raise ValueError(f"Line {number} of the delta does not fit the outline: {line[:80]!r}.") from None
+    return "\n".join(new + old[at:])
+
+
+def _apply_line(old: Sequence[str], new: list[str], at: int, line: str) -> int:
+    """Carry one line of a delta out; return how far the old outline has been used up."""
+    if line.startswith("line "):
+        start = int(_number(line[5:])) - 1
+        if not at <= start <= len(old):
+            raise ValueError(start)
+        new.extend(old[at:start])
+        return start
+    if line.startswith("+ "):
+        new.append(line[2:])
+        return at
+    if line.startswith(">"):
+        length, start = int(_number(line[1:])), int(_number(line.split(" from line ", 1)[1])) - 1
+        if start + length > len(old):
+            raise ValueError(start)
+        new.extend(old[start : start + length])
+        return at
+    if line.startswith("~ "):
+        new.append(line[2:].rsplit(_WAS, 1)[0])
+        used = 1
+    elif line.startswith("- "):
+        used = 1
+    elif line.startswith("-"):
+        used = int(_number(line[1:]))
+    else:
+        raise ValueError(line)
+    if at + used > len(old):
+        raise ValueError(at)
+    return at + used
+
+
+def _number(text: str) -> str:
+    return text[: next((i for i, letter in enumerate(text) if letter not in "0123456789"), len(text))]
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """One row's fate: stays (`=`), changes (`~`), goes (`-`) or comes (`+`); the row's index before and after."""
+
+    kind: str
+    a: int
+    b: int
+
+
+def _changes(old: list[str], new: list[str]) -> Iterator[str]:
+    edits = list(_edits(old, new))
+    moves = _moves(old, new, edits)
+    moved = {a for start, length in moves.values() for a in range(start, start + length)}
+    hunks = [list(run) for same, run in groupby(edits, lambda edit: edit.kind == "=") if not same]
+    starts = [(hunk[0].b, _depth(old[hunk[0].a] if hunk[0].kind != "+" else new[hunk[0].b])) for hunk in hunks]
+    for hunk, path in zip(hunks, _paths(new, starts), strict=True):
+        yield f"line {hunk[0].a + 1}{', in ' if path else ''}{path}:"
+        for kind, run in groupby(hunk, lambda edit: edit.kind):
+            if kind == "~":
+                yield from (f"~ {new[edit.b]}{_WAS}{_was(old[edit.a], new[edit.b])})" for edit in run)
+            elif kind == "-":
+                yield from _gone(old, [edit.a for edit in run], moved)
+            else:
+                yield from _came(old, new, [edit.b for edit in run], moves)
+
+
+def _edits(old: list[str], new: list[str]) -> Iterator[_Edit]:
+    pairs = align([_key(row) for row in old], [_key(row) for row in new])
+    a = b = 0
+    for i, j in [*pairs, (len(old), len(new))]:
+        if _rewritten(old[a:i], new[b:j]):
+            yield from (_Edit("~", a + step, b + step) for step in range(i - a))
+        else:
+            yield from (_Edit("-", gone, b) for gone in range(a, i))
+            yield from (_Edit("+", i, came) for came in range(b, j))
+        if i < len(old):
+            if old[i] == new[j]:
+                yield _Edit("=", i, j)
+            elif _can_be_read_back(old[i], new[j]):
+                yield _Edit("~", i, j)
+            else:
+                yield from (_Edit("-", i, j), _Edit("+", i + 1, j))
+        a, b = i + 1, j + 1
+
+
+def _key(row: str) -> Hashable:
+    """What makes a row the same one: the id and depth of an element, or the text."""
+    element = _ELEMENT.match(row)
+    return element.group() if element else row
+
+
+def _rewritten(old: list[str], new: list[str]) -> bool:
+    """Are these the same static texts with other words, by their places?"""
+    return len(old) == len(new) and all(
+        _depth(before) == _depth(after)
+        and not _ELEMENT.match(before)
+        and not _ELEMENT.match(after)
+        and _can_be_read_back(before, after)
+        for before, after in zip(old, new, strict=True)
+    )
+
+
+def _can_be_read_back(before: str, after: str) -> bool:
+    return (after + _WAS + _was(before, after)).rsplit(_WAS, 1)[0] == after
+
+
+def _was(before: str, after: str) -> str:
+    """Say what a row was, as far as it isn't what it is now."""
+    old, new = _PARTS.fullmatch(before.strip()), _PARTS.fullmatch(after.strip())
+    if not old or not new:
+        return _clip(before.strip(), 200)
+    was = []
+    if old["role"] != new["role"]:
+        was.append(old["role"])
+    if old["name"] != new["name"]:
+        was.append(old["name"] or "without name")
+    if old["value"] != new["value"]:
+        was.append(f"value={old['value']}" if old["value"] else "without value")
+    old_states, new_states = old["states"].split(), new["states"].split()
+    was += [state for state in old_states if state not in new_states]
+    old_names = {state.split("=")[0] for state in old_states}
+    old_names |= {_OPPOSITE.get(name, name) for name in old_names}
+    without = [state for state in new_states if state.split("=")[0] not in old_names]
+    was += [_NOT.get(state, f"not {state}") for state in without]
+    return ", ".join(was) or _clip(before.strip(), 200)
+
+
+def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tuple[int, int]]:
+    """Return, by the first row in `new`, which rows of `old` moved there: their start and number."""
+    left: dict[str, list[int]] = defaultdict(list)
+    free = {edit.a for edit in edits if edit.kind == "-"}
+    for a in sorted(free, reverse=True):
+        left[old[a]].append(a)
+    came = {edit.b for edit in edits if edit.kind == "+"}
+    moves: dict[int, tuple[int, int]] = {}
+    taken = -1
+    for b in sorted(came):
+        if b < taken:
+            continue
+        best = (0, 0)
+        for start in left[new[b]][-8:]:
+            length = 0
+            while start + length in free and b + length in came and old[start + length] == new[b + length]:
+                length += 1
+            best = max(best, (length, start))
+        length, start = best
+        if length > 1 or (length == 1 and _ELEMENT.match(new[b])):
+            moves[b] = (start, length)
+            taken = b + length
+            for a in range(start, start + length):
+                free.remove(a)
+                left[old[a]].remove(a)
+    return moves
+
+
+def _gone(old: list[str], rows: list[int], moved: set[int]) -> Iterator[str]:
+    for is_moved, run in groupby(rows, moved.__contains__):
+        gone = list(run)
+        if is_moved:
+            yield f"-{_lines(len(gone))}, moved"
+            continue
+        shown = len(gone) if len(gone) <= _REMOVED_SHOWN else _REMOVED_SHOWN - 1
+        yield from (f"- {_clip(old[a].strip(), 80)}" for a in gone[:shown])
+        if shown < len(gone):
+            yield f"-{len(gone) - shown} more lines"
+
+
+def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tuple[int, int]]) -> Iterator[str]:
+    at = rows[0]
+    while at <= rows[-1]:
+        if at in moves:
+            start, length = moves[at]
+            yield f">{_lines(length)} from line {start + 1}: {_clip(old[start].strip(), 40)}"
+            at += length
+        else:
+            yield f"+ {new[at]}"
+            at += 1
+
+
+def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
+    """Say for places, each an index and a depth, which headings and containers they are in."""
+    paths = []
+    above: list[tuple[int, bool, str]] = []  # depth, is it a heading, text
+    at = 0
+    for index, place_depth in places:
+        for row in rows[at:index]:
+            text = row.strip()
+            heading = text.startswith("heading ")
+            _leave(above, _depth(row), heading)
+            above.append((_depth(row), heading, text))
+        at = index
+        inside = above.copy()
+        _leave(inside, place_depth, heading=False)
+        telling = [text for _, heading, text in inside[:-1] if heading or '"' in text]
+        telling += [text for _, _, text in inside[-1:]]
+        paths.append(" > ".join(_clip(text, 40) for text in telling[-3:]))
+    return paths
+
+
+def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> None:
+    """Drop what a row of this depth is not in. A heading rules what follows it at its depth, up to the next one."""
+    while above and (above[-1][0] > depth or (above[-1][0] == depth and (heading or not above[-1][1]))):
+        above.pop()
+
+
+def _depth(row: str) -> int:
+    return len(row) - len(row.lstrip(" "))
+
+
+def _lines(number: int) -> str:
+    return f"{number} line{'s' * (number != 1)}"
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

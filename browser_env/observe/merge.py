@@ -1,0 +1,146 @@
+"""Merges what several screens of one page show: elements each once, outline and text in reading order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.observe.align import align
+from selfsurf.browser_env.observe.outline import element_line
+
+GONE = "gone"
+"""State of a merged element that was there on some screen and is not any more."""
+
+_ROW = re.compile(r"( *)\[(\d+)\] ")
+
+Key = tuple[int, str, str, int]
+"""Id, role, name, and a number that rises when the same element shows something else: lists recycle their rows."""
+
+
+@dataclass
+class _Sighting:
+    """Where an element was seen last: on the screen and on the page (y); and after which rows, as what."""
+
+    screen_y: float
+    page_y: float
+    key: Key
+    contexts: dict[Hashable, Key] = field(default_factory=dict)
+
+
+class Merger:
+    """Takes screens one after the other, from the top of the page downwards."""
+
+    def __init__(self) -> None:
+        self._rows: list[str] = []
+        self._keys: list[Hashable] = []
+        self._text: list[str] = []
+        self._elements: dict[Key, Element] = {}
+        self._sightings: dict[tuple[int, str, str], _Sighting] = {}
+        self._places: dict[Hashable, Key] = {}
+
+    def add(self, elements: Sequence[Element], dom: str, page_text: str, offset: float) -> None:
+        """Add a screen: its elements and whole outline, its text, and how far it was scrolled to."""
+        rows = dom.split("\n")
+        keys, seen = self._identify(elements, rows, offset)
+        for key, element in seen.items():
+            known = self._elements.get(key)
+            if known is None or not known["in_viewport"]:  # in view it is known best, for instance what covers it
+                x, y, width, height = element["bbox"]
+                self._elements[key] = {**element, "bbox": (x, y + offset, width, height)}
+            self._places[_place(element, offset)] = key
+        order = _union(self._keys, keys)
+        known_rows, known_keys = self._rows, self._keys
+        self._rows = [known_rows[i] if i is not None else rows[j] for i, j in order]
+        self._keys = [known_keys[i] if i is not None else keys[j] for i, j in order]
+        lines = page_text.split("\n")
+        known_text = self._text
+        self._text = [known_text[i] if i is not None else lines[j] for i, j in _union(known_text, lines)]
+
+    def text(self) -> str:
+        """Return the text of all screens."""
+        return "\n".join(self._text)
+
+    def result(self, elements: Sequence[Element], dom: str, offset: float) -> tuple[tuple[Element, ...], str]:
+        """Return elements and outline of all screens, given what is there now, scrolled to `offset`."""
+        _, now = self._identify(elements, dom.split("\n"), offset)
+        merged: dict[Key, Element] = {}
+        rows = []
+        for row, key in zip(self._rows, self._keys, strict=True):
+            if not isinstance(key, tuple):
+                rows.append(row)
+            elif key not in merged:
+                element = self._elements[key]
+                here = now.get(key)
+                states = element["states"] if here else (*element["states"], GONE)
+                shown = bool(here and here["in_viewport"])
+                id = here["id"] if here else element["id"]
+                merged[key] = {**element, "id": id, "states": states, "in_viewport": shown}
+                indent = row[: len(row) - len(row.lstrip(" "))]
+                rows.append(indent + element_line(merged[key]))
+        return tuple(merged.values()), "\n".join(rows)
+
+    def _identify(
+        self, elements: Sequence[Element], rows: list[str], offset: float
+    ) -> tuple[list[Hashable], dict[Key, Element]]:
+        """Return what each row is about, an element's key or the row itself, and the elements by key."""
+        by_id = {element["id"]: element for element in elements}
+        keys: list[Hashable] = []
+        seen: dict[Key, Element] = {}
+        for row in rows:
+            match = _ROW.match(row)
+            element = by_id.get(int(match[2])) if match else None
+            if element is None or row.lstrip(" ") != element_line(element):
+                keys.append(row)
+                continue
+            key = self._key(element, keys[-1] if keys else None, offset)
+            keys.append(key)
+            seen[key] = element
+        return keys, seen
+
+    def _key(self, element: Element, context: Hashable, offset: float) -> Key:
+        """Return the element's key, a new one if it is a recycled part of another row.
+
+        That is taken to be so when it has moved on the page, did not stay in its place on the screen (as sticky ones
+        do), and stands after something else than before (which it doesn't when the layout shifts). What is new, but
+        stands where the same was seen on an earlier screen, is that: another row took it over.
+        """
+        identity = (element["id"], element["role"], element["name"])
+        screen_y, page_y = element["bbox"][1], element["bbox"][1] + offset
+        last = self._sightings.get(identity)
+        key: Key = (*identity, 0)
+        contexts: dict[Hashable, Key] = {}
+        if last is not None:
+            contexts, key = last.contexts, last.key
+            moved = abs(page_y - last.page_y) > 20 and abs(screen_y - last.screen_y) > 2
+            if moved and context in contexts:
+                key = contexts[context]
+            elif moved:
+                key = (*identity, len(contexts))
+        if key not in self._elements:
+            key = self._places.get(_place(element, offset), key)
+        contexts[context] = key
+        self._sightings[identity] = _Sighting(screen_y, page_y, key, contexts)
+        return key
+
+
+def _place(element: Element, offset: float) -> Hashable:
+    x, y, width, height = element["bbox"]
+    return element["role"], element["name"], round(x), round(y + offset), round(width), round(height)
+
+
+def _union(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int | None, int]]:
+    """Merge two sequences: each item is an index into the old one, or None and an index into the new one.
+
+    What is only in the old one comes before what is only in the new one, since screens go downwards.
+    """
+    order: list[tuple[int | None, int]] = []
+    a = b = 0
+    for i, j in [*align(old, new), (len(old), len(new))]:
+        order.extend((index, -1) for index in range(a, i))
+        order.extend((None, index) for index in range(b, j))
+        if i < len(old):
+            order.append((i, j))
+        a, b = i + 1, j + 1
+    return order

@@ -1,0 +1,104 @@
+"""Looks at a session's page for an environment: again when it was replaced meanwhile, and with secrets painted over."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from selfsurf.browser_env.act.settle import Bounds, Hint
+from selfsurf.browser_env.observe.capture import View, ViewOptions, look
+from selfsurf.browser_env.observe.delta import make_delta
+from selfsurf.browser_env.safety.paint import paint, shown
+from selfsurf.browser_env.safety.secrets import Vault
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.settings import Settings
+from selfsurf.browser_env.task import Viewport
+
+LOOKS = 8
+"""Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
+
+
+class Eyes:
+    """How one environment looks at pages.
+
+    Args:
+        settings: of the environment.
+        viewport: size that screenshots have.
+        vault: secrets that no screenshot may show.
+    """
+
+    def __init__(self, settings: Settings, viewport: Viewport, vault: Vault) -> None:
+        self._settings = settings
+        self._viewport = viewport
+        self._vault = vault
+        self._outline: tuple[Any, str] | None = None
+
+    def begin(self) -> None:
+        """An episode begins: its first outline is whole."""
+        self._outline = None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Is what the agent reads next a change of an outline that it has?"""
+        return self._outline is not None
+
+    async def look(
+        self,
+        session: Session,
+        since: int = -1,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+        hint: Hint = "",
+    ) -> View:
+        """Wait until the page is quiet and look at it (`browser_env.observe.capture.look`).
+
+        A page that was replaced, or tabs that came and went, in the middle of a look are looked at again.
+        """
+        options, bounds = self._settings.view, self._settings.bounds
+        for _ in range(LOOKS - 1):
+            try:
+                return await self._see(session, options, bounds, since, meanwhile, hint)
+            except Exception:
+                browser = session.context.browser
+                if session.active.crashed or browser is None or not browser.is_connected():
+                    raise
+                await session.attached()
+                since, hint, bounds = -1, "", replace(bounds, load=0.5, network=0.0, quiet=0.1)
+        return await self._see(session, options, bounds, since, meanwhile, hint)
+
+    async def glance(self, session: Session) -> View:
+        """Look at the page as it is, with a screenshot, without waiting for anything."""
+        options = replace(self._settings.view, screenshot=True, stamp_ids=False)
+        return await self._see(session, options, None, -1, None, "")
+
+    async def _see(
+        self,
+        session: Session,
+        options: ViewOptions,
+        bounds: Bounds | None,
+        since: int,
+        meanwhile: Callable[[], Awaitable[None]] | None,
+        hint: Hint,
+    ) -> View:
+        settling = (bounds, since, meanwhile, hint)
+        if not (self._vault and options.screenshot):
+            return await look(session, options, self._viewport, *settling)
+        settled = await look(session, replace(options, screenshot=False), self._viewport, *settling)
+        tab = session.active
+        before = await shown(tab, self._vault.patterns)
+        view = await look(session, options, self._viewport)
+        after = await shown(tab, self._vault.patterns)
+        view.waited = settled.waited
+        if view.screenshot is not None:
+            view.screenshot = paint(view.screenshot, [*before, *after])
+        return view
+
+    def outline(self, session: Session, view: View) -> str:
+        """Return what the agent reads: the outline, or with `obs_mode="delta"` what changed in it."""
+        if self._settings.obs_mode == "full":
+            return view.dom
+        document = (session.active, session.active.document)
+        last, self._outline = self._outline, (document, view.dom)
+        if last is None:
+            return view.dom
+        return make_delta(last[1], view.dom, new_page=last[0] != document, count=self._settings.view.count)

@@ -1,0 +1,240 @@
+"""Walks a long page screen by screen and returns all that was seen (`env.unwrapped.paged_scan()`).
+
+Scrolls the document or, where that does not scroll, the largest scroll container, and settles on every screen, so
+that what loads lazily, or is only there while it is in view, is seen too. Scrolls downwards, not sideways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.observe.capture import ViewOptions, look
+from selfsurf.browser_env.observe.merge import Merger
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.task import Viewport
+
+if TYPE_CHECKING:
+    from playwright.async_api import JSHandle
+
+Stopped = Literal["end", "max_screens", "endless", "blocked"]
+
+ENDLESS = 10
+"""How often a page may have grown when its end was reached, before it counts as endless."""
+
+PATIENCE = 0.6
+"""Seconds that a page has, at its end, to begin to grow without a request that could be waited for."""
+
+OVERLAP = 0.1
+"""Share of a screen that is seen again on the next one."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """One screen of a scan."""
+
+    offset: float
+    """How far was scrolled, in CSS pixels."""
+    top: int
+    """CSS pixels at the top that are covered by what does not scroll, such as a sticky header."""
+    bottom: int
+    """The same at the bottom."""
+    screenshot: NDArray[np.uint8] | None
+    """(height, width, 3), of the whole viewport; None unless asked for."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was seen on a walk through a page."""
+
+    elements: tuple[Element, ...]
+    """Each once, in reading order. `bbox` is in page coordinates: those of the viewport when scrolled to the top.
+    `in_viewport` tells of the place to which was scrolled back. Those that are gone after scrolling back (rows of a
+    virtualised list) have the state `gone`: their ids can't be acted on until they are scrolled to."""
+    dom: str
+    """Outline of the whole page, in reading order."""
+    page_text: str
+    screens: tuple[Screen, ...]
+    stopped: Stopped
+    """Why the walk ended: at the page's `end`, after `max_screens`, on an `endless` page that grew whenever its end
+    was reached, or `blocked` by a page that would not scroll any farther."""
+    area: tuple[int, int, int, int]
+    """x, y, width, height of what was scrolled, as seen in the viewport."""
+
+    @property
+    def complete(self) -> bool:
+        """Was the page seen to its end?"""
+        return self.stopped == "end"
+
+    def stitched(self) -> NDArray[np.uint8]:
+        """Return one picture of the whole, in which the elements' boxes are where the elements are.
+
+        What does not scroll is where the first screen shows it; a sticky header is there once.
+
+        Raises:
+            ValueError: the scan was made without screenshots.
+        """
+        first = self.screens[0].screenshot
+        if first is None:
+            raise ValueError("The scan has no screenshots; make it with paged_scan(screenshots=True).")
+        left, top, width, height = self.area
+        extra = round(self.screens[-1].offset)
+        canvas = np.full((first.shape[0] + extra, *first.shape[1:]), 255, dtype=np.uint8)
+        canvas[: first.shape[0]] = first
+        done = 0  # rows of the scrolled content
+        for screen in self.screens:
+            assert screen.screenshot is not None
+            offset = round(screen.offset)
+            end = offset + height - (0 if screen is self.screens[-1] else screen.bottom)
+            start = max(done, offset)
+            if end > start:
+                rows = screen.screenshot[top + start - offset : top + end - offset, left : left + width]
+                canvas[top + start : top + end, left : left + width] = rows
+                done = end
+        return canvas
+
+
+Foreign = dict[int, Place]
+
+
+async def paged_scan(
+    session: Session, options: ViewOptions, viewport: Viewport, bounds: Bounds, *, max_screens: int, seconds: float
+) -> tuple[Scan, Foreign]:
+    """Walk through the active tab's page, and scroll back.
+
+    Args:
+        session: whose active tab is meant.
+        options: how each screen is looked at; budget and reach are not applied.
+        viewport: of the session.
+        bounds: what settling may cost on each screen.
+        max_screens: after so many it ends.
+        seconds: what a screen may take before the page counts as hung.
+
+    Returns:
+        The scan, and the elements that are in frames of another origin, as `View.foreign`.
+
+    Raises:
+        EnvError: the page went away, crashed or hung.
+        ValueError: `max_screens` is less than 1.
+    """
+    if max_screens < 1:
+        raise ValueError(f"max_screens is at least 1, not {max_screens}.")
+    options = replace(options, budget=None, reach=None)
+    # A second quiet frame, since what watches for coming into view is told of it after the first.
+    walk = _Walk(session, options, viewport, replace(bounds, frames=max(2, bounds.frames)))
+    try:
+        async with asyncio.timeout(seconds):
+            await walk.begin()
+        try:
+            while walk.stopped is None:
+                async with asyncio.timeout(seconds):
+                    await walk.next_screen(max_screens)
+        finally:
+            await walk.go_back()
+        async with asyncio.timeout(seconds):
+            return await walk.finish(walk.stopped), walk.foreign
+    except EnvError:
+        raise
+    except Exception as error:
+        why = "it did not answer in time" if isinstance(error, TimeoutError) else str(error).strip().split("\n")[0]
+        raise EnvError(f"The page could not be scanned to the end: {why}.") from error
+
+
+@cache
+def _script() -> str:
+    return resources.files("selfsurf.browser_env").joinpath("page", "scan.js").read_text(encoding="utf8")
+
+
+class _Walk:
+    """A scan under way."""
+
+    def __init__(self, session: Session, options: ViewOptions, viewport: Viewport, bounds: Bounds) -> None:
+        self.stopped: Stopped | None = None
+        self.foreign: Foreign = {}
+        self._session, self._options, self._viewport, self._bounds = session, options, viewport, bounds
+        self._tab = session.active
+        self._merger = Merger()
+        self._screens: list[Screen] = []
+        self._area = (0, 0, *viewport)
+        self._scroller: JSHandle
+        self._start = 0.0
+        self._next = 0.0
+        self._seen = 0.0
+        """How far down the last screen was seen."""
+        self._end = 0.0
+        """Where the page ended at first, and then whenever it had been seen to there."""
+        self._grown = 0
+
+    async def begin(self) -> None:
+        """Find what scrolls, and where it is."""
+        self._scroller = await self._tab.page.evaluate_handle(_script())
+        at = await self._measure()
+        self._start, self._end = at["offset"], at["height"]
+        left, top, width, height = (round(side) for side in at["area"])
+        self._area = (left, top, width, height)
+
+    async def next_screen(self, most: int) -> None:
+        """Scroll to the next screen and look at it; find out whether it was the last."""
+        since = self._tab.clock
+        at = await self._scroll_to(self._next)
+        if self._screens and at["offset"] + at["top"] > (covered := self._screens[-1].offset + self._seen):
+            at = await self._scroll_to(covered - at["top"])  # a header has come that would hide a part
+        if self._screens and at["offset"] <= self._screens[-1].offset:
+            self.stopped = "blocked"
+            return
+        view = await look(self._session, self._options, self._viewport, self._bounds, since)
+        at = await self._measure()
+        self.foreign.update(view.foreign)
+        self._merger.add(view.elements, view.dom, view.page_text, at["offset"])
+        self._screens.append(Screen(at["offset"], at["top"], at["bottom"], view.screenshot))
+        seen_to = at["offset"] + at["view"] + 1
+        if seen_to >= at["height"]:
+            scrolls = at["height"] > at["view"] + 1
+            if not scrolls or not await self._call("grows", at["height"], PATIENCE * 1000):
+                self.stopped = "end"
+                return
+            at = await self._measure()
+        if seen_to >= self._end:
+            self._grown += at["height"] > self._end
+            self._end = at["height"]
+        if self._grown >= ENDLESS:
+            self.stopped = "endless"
+        elif len(self._screens) >= most:
+            self.stopped = "max_screens"
+        self._seen = at["view"] - at["bottom"]
+        self._next = at["offset"] + max(1, int((self._seen - at["top"]) * (1 - OVERLAP)))
+
+    async def go_back(self) -> None:
+        """Scroll to where the page was before."""
+        with contextlib.suppress(Exception):  # a page that hangs, or is gone, has no place to go back to
+            await asyncio.wait_for(self._call("to", self._start), 3)
+
+    async def finish(self, stopped: Stopped) -> Scan:
+        """Look once more, at what is there now, and return everything."""
+        options = replace(self._options, screenshot=False)
+        view = await look(self._session, options, self._viewport, self._bounds, self._tab.clock)
+        self.foreign.update(view.foreign)
+        elements, dom = self._merger.result(view.elements, view.dom, self._start)
+        await self._scroller.dispose()
+        return Scan(elements, dom, self._merger.text(), tuple(self._screens), stopped, self._area)
+
+    async def _scroll_to(self, offset: float) -> dict[str, Any]:
+        await self._call("to", offset)
+        return await self._measure()
+
+    async def _measure(self) -> dict[str, Any]:
+        return dict(await self._call("measure"))
+
+    async def _call(self, method: str, *arguments: float) -> Any:
+        return await self._scroller.evaluate(f"(scan, a) => scan.{method}(...a)", list(arguments))

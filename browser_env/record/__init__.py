@@ -1,0 +1,1 @@
+"""Episodes on disk: written, recorded from a person, replayed."""

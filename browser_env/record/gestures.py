@@ -1,0 +1,249 @@
+"""Turns facts about a person's input into actions: presses into clicks and drags, key strokes into one `fill`.
+
+Knows nothing about pages and browsers. The last action stays open: typing goes on, a click becomes a double click, or
+turns out to have been the way to a field or to a list.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Press, Scroll, Select, Type, Upload
+from selfsurf.browser_env.observation import Observation
+
+STILL = 6
+"""CSS pixels that the mouse may move between press and release of a click."""
+
+_BUTTONS = {0: "left", 1: "middle", 2: "right"}
+_FIELDS = ("line", "long", "value")
+_BREAKS = ("insertLineBreak", "insertParagraph")
+
+
+@dataclass
+class Draft:
+    """An action that may still change."""
+
+    action: Action
+    before: Observation
+    """What was there when it began."""
+    since: int = -1
+    """The tab's clock before it."""
+    held: bool = False
+    """It may be no action of its own but the beginning of another, so it is not over yet."""
+    doubtful: bool = False
+    """It names no element: it counts only if something came of it."""
+    secret: str = ""
+    """The value that a placeholder in the action stands for."""
+    events: list[str] = field(default_factory=list)
+    result: Any = None
+    """What the environment says of it, once the page has settled."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A mouse button that is down."""
+
+    fact: dict[str, Any]
+    before: Observation
+    since: int
+
+
+class Gestures:
+    """The state between two facts. `draft` is the action that is open."""
+
+    def __init__(self) -> None:
+        self.draft: Draft | None = None
+        self._press: _Held | None = None
+        self._ready: Observation | None = None
+        self._break: tuple[dict[str, Any], Observation, int] | None = None
+        self._names: dict[str, str] = {}
+
+    def feed(self, fact: dict[str, Any], before: Observation, since: int = -1) -> list[Draft]:
+        """Take a fact in.
+
+        Args:
+            fact: as `browser_env.record.listen` tells it, or `{"kind": "tick"}` when nothing has happened for a moment.
+            before: what was there when it happened.
+            since: the tab's clock then.
+
+        Returns:
+            The drafts that are over because of it, in order.
+        """
+        over: list[Draft] = []
+        if self._break is not None:
+            late, self._break = self._break, None
+            if fact["kind"] != "input" or fact["inputType"] not in _BREAKS:  # the page took Enter for itself
+                over += self._key(*late)
+        handlers = {
+            "press": self._pressed, "release": self._released, "drop": self._released, "menu": self._menu,
+            "dragend": self._undragged, "before": self._prepare, "check": self._check, "key": self._key,
+            "break": self._maybe_break, "input": self._input, "select": self._select, "files": self._files,
+            "scroll": self._scroll,
+        }  # fmt: skip
+        handler = handlers.get(fact["kind"])
+        return over if handler is None else over + handler(fact, before, since)
+
+    def begin(self, draft: Draft) -> list[Draft]:
+        """Open an action; the one before, if there is one, is over."""
+        old, self.draft = self.draft, draft
+        self._ready = None
+        return [old] if old is not None else []
+
+    def end(self) -> list[Draft]:
+        """Close what is open, at the end."""
+        late, self._break = self._break, None
+        over = self._key(*late) if late is not None else []
+        old, self.draft = self.draft, None
+        return [*over, old] if old is not None else over
+
+    def left(self) -> list[Draft]:
+        """The page has gone: a press that did it was a click, although nobody saw its release."""
+        held, self._press = self._press, None
+        if held is None or held.fact["button"] != 0 or held.fact["control"] in ("select", *_FIELDS):
+            return []
+        return self.begin(self._click(held, 1))
+
+    def _pressed(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        inside = isinstance(self.draft and self.draft.action, Fill) and self._same(fact["id"])
+        self._press = None if inside and fact["control"] in ("line", "long") else _Held(fact, before, since)
+        return []
+
+    def _released(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        held, control = self._press, self._press.fact["control"] if self._press else ""
+        if held is None or fact["button"] == 2:
+            return []
+        self._press = None
+        moved = math.dist(held.fact["at"], fact["at"]) > STILL
+        if control == "select" or (moved and control in _FIELDS):
+            self._ready = held.before
+            return []
+        if moved and fact["button"] == 0:
+            return self.begin(self._drag(held, fact))
+        count = min(int(fact["count"]) or 1, 3)
+        click = self._click(held, count)
+        last = self.draft.action if self.draft else None
+        if self.draft and isinstance(last, Click) and count > last.count and (last.id, last.button) == _key_of(click):
+            self.draft.action, self.draft.result = last.model_copy(update={"count": count}), None
+            return []
+        return self.begin(click)
+
+    def _menu(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        held, self._press = self._press, None
+        return self.begin(self._click(held, 1)) if held is not None else []
+
+    def _click(self, held: _Held, count: int) -> Draft:
+        fact = held.fact
+        more = {"button": _BUTTONS.get(fact["button"], "left"), "modifiers": tuple(fact["held"]), "count": count}
+        drawn = fact["control"] == "canvas"  # where it is hit is what matters
+        if fact["id"] is None or drawn:
+            x, y = (round(value, 1) for value in fact["at"])
+            return Draft(Click(x=x, y=y, **more), held.before, held.since, doubtful=not drawn)  # type: ignore[arg-type]
+        held_open = fact["control"] in ("file", *_FIELDS)
+        return Draft(Click(id=fact["id"], **more), held.before, held.since, held=held_open)  # type: ignore[arg-type]
+
+    def _drag(self, held: _Held, fact: dict[str, Any]) -> Draft:
+        start, end = held.fact, fact
+        whole = start["id"] is not None and not end["selected"] and start["control"] != "canvas"
+        target = end["id"] if end["near"] and end["id"] != start["id"] and whole else None
+        if target is not None:
+            return Draft(Drag.model_validate({"from": start["id"], "to": target}), held.before, held.since)
+        drag = Drag.model_validate({"from": _point(start["at"]), "to": _point(end["at"])})
+        return Draft(drag, held.before, held.since, doubtful=start["id"] is None and not end["selected"])
+
+    def _undragged(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        self._press = None  # what was dragged was dropped nowhere
+        return []
+
+    def _prepare(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        self._ready = before
+        return []
+
+    def _check(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        return self._begin_ready(Click(id=fact["id"]), before, since) if fact["id"] is not None else []
+
+    def _key(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        return self.begin(Draft(Press(key=fact["key"], id=fact["id"]), before, since))
+
+    def _maybe_break(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        self._break = (fact, before, since)
+        return []
+
+    def _input(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        if fact["id"] is None:  # an editor that takes its text through a field that nobody sees
+            if not fact["data"] or fact["secret"]:
+                return []
+            last = self.draft.action if self.draft else None
+            if self.draft and isinstance(last, Type) and last.id is None:
+                self.draft.action, self.draft.result = Type(text=last.text + fact["data"]), None
+                return []
+            return self._begin_ready(Type(text=fact["data"]), before, since, held=True)
+        text = fact["value"]
+        if fact["secret"] and text:
+            text = f"<secret:{self._secret_name(fact['id'], before)}>"
+        secret = fact["value"] if fact["secret"] else ""
+        action = Fill(id=fact["id"], text=text)
+        if self.draft and isinstance(self.draft.action, Fill | Click) and self._same(fact["id"]) and self.draft.held:
+            self.draft.action, self.draft.secret, self.draft.result = action, secret, None
+            return []
+        over = self._begin_ready(action, before, since, held=True)
+        assert self.draft is not None
+        self.draft.secret = secret
+        return over
+
+    def _select(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        if fact["id"] is None:
+            return []
+        action = Select(id=fact["id"], options=tuple(fact["options"]))
+        if self.draft and isinstance(self.draft.action, Select) and self._same(fact["id"]):
+            self.draft.action, self.draft.result = action, None
+            return []
+        return self._begin_ready(action, before, since)
+
+    def _files(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        last = self.draft.action if self.draft else None
+        opener = last.id if isinstance(last, Click) else None
+        id = fact["id"] if fact["id"] is not None else opener
+        if id is None:
+            return []
+        action = Upload(id=id, files=tuple(fact["names"]))
+        if self.draft and opener is not None:  # the click that opened the file chooser
+            self.draft.action, self.draft.result, self.draft.held = action, None, False
+            return []
+        return self._begin_ready(action, before, since)
+
+    def _scroll(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+        last = self.draft.action if self.draft else None
+        if self.draft and isinstance(last, Scroll) and last.id == fact["id"]:
+            far = {"dx": last.dx + fact["dx"], "dy": last.dy + fact["dy"]}
+            self.draft.action, self.draft.result = last.model_copy(update=far), None
+            return []
+        return self._begin_ready(Scroll(id=fact["id"], dx=fact["dx"], dy=fact["dy"]), before, since)
+
+    def _begin_ready(self, action: Action, before: Observation, since: int, *, held: bool = False) -> list[Draft]:
+        """Open an action of which only the result was told; what was there before it was told by an earlier fact."""
+        press, self._press = self._press, None
+        if press is not None:
+            before, since = press.before, press.since
+        elif self._ready is not None:
+            before = self._ready
+        return self.begin(Draft(action, before, since, held=held))
+
+    def _same(self, id: int | None) -> bool:
+        return self.draft is not None and id is not None and getattr(self.draft.action, "id", None) == id
+
+    def _secret_name(self, id: int, before: Observation) -> str:
+        """Return the name that stands for what is typed into a field: the field's own, in letters that names have."""
+        name = next((element["name"] for element in before["elements"] if element["id"] == id), "")
+        return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "password"
+
+
+def _key_of(draft: Draft) -> tuple[int | None, str]:
+    assert isinstance(draft.action, Click)
+    return draft.action.id, draft.action.button
+
+
+def _point(at: list[float]) -> tuple[float, float]:
+    return round(at[0], 1), round(at[1], 1)

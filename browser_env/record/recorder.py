@@ -1,0 +1,395 @@
+"""Records what a person does in a browser's window as an episode: the same format, the same actions as an agent's.
+
+Facts about the input come from `browser_env.record.listen`, those about tabs and addresses from
+`browser_env.record.tabs_watch`; `browser_env.record.gestures` makes actions of them. An observation is kept fresh
+while nothing is done, and taken anew in the page at the very moment of an action, before the page reacts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from selfsurf.browser_env.actions import Action, CloseTab, Finish, FocusTab, NewTab
+from selfsurf.browser_env.core import EnvCore
+from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.record.gestures import Draft, Gestures
+from selfsurf.browser_env.record.listen import Listener
+from selfsurf.browser_env.record.tabs_watch import TabsWatch
+from selfsurf.browser_env.safety.secrets import PLACEHOLDER, redact_known
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.session.tab import Tab
+
+QUIET = 0.15
+"""Seconds without input after which the page is settled on and looked at."""
+
+WRITE_AFTER = 0.6
+"""Seconds after which a click can't become a double click any more, and is written."""
+
+SWITCHING = 1.0
+"""Seconds after a tab appeared in which the mouse may still move in the one before."""
+
+EARLY = "input came before the page could be looked at: what is seen before it may be from just after it"
+
+LAST_WORDS = 2.0
+"""Seconds to wait at the end for what pages have still to tell."""
+
+Fact = tuple[Tab | None, dict[str, Any], int]
+
+
+class Recorder:
+    """Records one episode. `start`, then let the person act; `wait` until the end, then `finish`.
+
+    Args:
+        env: an environment with a window (`headless=False`), not reset yet; with `dialogs="leave"` the person answers
+            dialogs, and `step_timeout` and `hang_timeout` have to leave time for that.
+        folder: where the episode goes; must not hold one yet.
+        meta: what else is known of it, as for `EpisodeWriter`.
+        shown: called with each step that is recorded: `step`, `action` (JSON text), `element` (role and name).
+
+    Raises:
+        EpisodeError: the folder holds an episode.
+    """
+
+    def __init__(
+        self,
+        env: BrowserEnv | AsyncBrowserEnv,
+        folder: str | Path,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        shown: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.core: EnvCore = env.core
+        self.core.max_steps = None
+        self.folder = Path(folder)
+        self.outcome = Outcome.RUNNING
+        self.reward = 0.0
+        self.steps = 0
+        self._meta = dict(meta or {})
+        self._shown = shown or (lambda step: None)
+        self._gestures = Gestures()
+        self._tabs = TabsWatch(self._heard)
+        self._listener = Listener(self._heard, self.core.settings.view.reach)
+        self._facts: asyncio.Queue[Fact] = asyncio.Queue()
+        self._over = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+        self._preparing: set[asyncio.Task[None]] = set()
+        self._latest: Observation
+        self._edition = ""
+        self._dirty = False
+        self._stray: list[str] = []
+        self._last: tuple[str, tuple[str, ...]] = ("", ())
+        self._heard_at = self._tab_at = 0.0
+        self._info: dict[str, Any] = {}
+        self.core.on_tab = self._new_tab
+
+    def start(self, seed: int | None = None) -> Observation:
+        """Open the window, bring the task to its start and begin to record.
+
+        Raises:
+            EnvError: that failed.
+        """
+        return runtime().run(self._start(seed))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the window was closed, the task has ended, or `stop` was called; False after `timeout` seconds."""
+
+        async def over() -> bool:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), timeout)
+            return self._over.is_set()
+
+        return runtime().run(over())
+
+    def finish(self, outcome: Outcome | str | None = None, answer: str = "") -> dict[str, Any]:
+        """End the recording: write what is still open, close the episode and the window.
+
+        Args:
+            outcome: what the person says of it, where no task has judged: `solved` adds a last step `finish`.
+            answer: what that step answers.
+
+        Returns:
+            A summary: `episode`, `steps`, `outcome`, `reward`, `trainable`.
+        """
+        return runtime().run(self._finish(None if outcome is None else Outcome(outcome), answer))
+
+    async def _start(self, seed: int | None) -> Observation:
+        rng = np.random.default_rng(seed)
+        self._latest, self._info = await self.core.reset(rng, seed)
+        while not self._facts.empty():
+            self._facts.get_nowait()  # how the task was set up is not recorded
+        for tab in self._session.tabs:
+            await self._tabs.remember(tab)
+        about = {"episode_id": self.folder.name, "env_id": "Browser-v0", "seed": seed, "goal": self._latest["goal"]}
+        more = {"url": self._latest["url"], "viewport": list(self.core.viewport), "recorded": True}
+        models = {"model": None, "adapter": None}
+        self._writer = EpisodeWriter(self.folder, {**about, **models, **more, **self._meta})
+        await self._note_edition()
+        self._worker = asyncio.ensure_future(self._work())
+        return self._latest
+
+    @property
+    def _session(self) -> Any:
+        return self.core.session
+
+    async def _new_tab(self, tab: Tab) -> None:
+        await tab.tell(self._listener)
+        await self._tabs.watch(tab)
+
+    def _heard(self, tab: Tab, fact: dict[str, Any]) -> None:
+        fact["at_time"] = time.monotonic()
+        self._facts.put_nowait((tab, fact, tab.clock))
+        if fact["kind"] not in ("here", "nav", "tab", "closed", "event", "scroll"):
+            self._tabs.acted(tab)
+        if fact["kind"] == "tab":
+            self._tab_at = fact["at_time"]
+        if fact["kind"] in ("nav", "tab"):
+            self._preparing.add(task := asyncio.ensure_future(self._prepare(tab)))
+            task.add_done_callback(self._preparing.discard)
+        if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
+            self._over.set()
+
+    async def _prepare(self, tab: Tab) -> None:
+        """Have the script in a new document at once: something may be done there before it is looked at."""
+        with contextlib.suppress(Exception):  # it has gone again
+            await tab.call("idAt", path=[], firstId=self._session.next_id if self._session is not None else 1)
+
+    def _open_tabs(self) -> list[Tab]:
+        return [tab for tab in self._session.tabs if not tab.page.is_closed()] if self._session is not None else []
+
+    async def _work(self) -> None:
+        try:
+            while not self._over.is_set():
+                try:
+                    tab, fact, since = await asyncio.wait_for(self._facts.get(), QUIET)
+                except TimeoutError:
+                    await self._idle()
+                    continue
+                if tab is None:
+                    break
+                if fact["kind"] != "here":
+                    self._heard_at = time.monotonic()
+                await self._take(tab, fact, since)
+        finally:
+            self._over.set()
+
+    async def _take(self, tab: Tab, fact: dict[str, Any], since: int) -> None:
+        kind = fact["kind"]
+        if not self._open_tabs():
+            return
+        if kind == "early":
+            fact = {"kind": "event", "event": EARLY}
+        if fact["kind"] == "event":
+            draft = self._gestures.draft
+            (draft.events if draft is not None else self._stray).append(fact["event"])
+            return
+        if kind in ("nav", "tab", "closed"):
+            await self._browser(tab, fact)
+            return
+        if tab is not self._session.active:
+            if tab not in self._session.tabs or (kind == "here" and fact["at_time"] - self._tab_at < SWITCHING):
+                return
+            index = self._session.tabs.index(tab)
+            self._session.active = tab
+            await self._begin(FocusTab(index=index))
+        if kind == "here":
+            return
+        self._dirty = True
+        before = await self._seen(tab, fact.pop("raw", None))
+        await self._write_all(self._gestures.feed(fact, before, since), before)
+
+    async def _seen(self, tab: Tab, raw: dict[str, Any] | None) -> Observation:
+        """Return what was there when something was done."""
+        if raw is None:
+            return self._latest
+        try:
+            seen = await self.core.witness(raw, tab)
+        except Exception:
+            return self._latest  # the page went away while the frames in it were asked
+        if "screenshot" in self._latest:
+            seen["screenshot"] = self._latest["screenshot"]
+        self._keep_events(seen)
+        return seen
+
+    async def _browser(self, tab: Tab, fact: dict[str, Any]) -> None:
+        """Take in what happened to a tab as a whole."""
+        if fact["kind"] == "nav":
+            for action in await self._tabs.action_of(tab, fact):
+                await self._begin(action)
+            await self._write_all(self._gestures.left(), None)
+            self._dirty = True
+        elif fact["kind"] == "tab":
+            await self._session.attached()
+            if not fact["own"]:
+                url = tab.page.url
+                await self._begin(NewTab(url=url if url.startswith(("http://", "https://")) else ""))
+        elif not fact["own"]:
+            if self._was_active is not tab and tab in self._order:
+                await self._begin(FocusTab(index=self._order.index(tab)))
+            await self._begin(CloseTab())
+
+    async def _begin(self, action: Action) -> None:
+        """Open an action that is not about an element."""
+        await self._write_all(self._gestures.begin(Draft(action, self._latest)), self._latest)
+        draft = self._gestures.draft
+        if draft is not None:
+            await self._settle(draft)
+
+    async def _idle(self) -> None:
+        """Nothing has happened for a moment: look at the page, and write what is over."""
+        if not self._open_tabs():
+            self._over.set()
+            return
+        await self._write_all(self._gestures.feed({"kind": "tick"}, self._latest), None)
+        draft = self._gestures.draft
+        if draft is not None and draft.result is None:
+            await self._settle(draft)
+        elif draft is not None and self._is_over(draft):
+            self._gestures.draft = None
+            await self._write(draft, None)
+        else:
+            await self._refresh()
+
+    def _is_over(self, draft: Draft) -> bool:
+        ended = draft.result is not None and (draft.result[2] or draft.result[3])
+        return ended or (not draft.held and time.monotonic() - self._heard_at > WRITE_AFTER)
+
+    async def _refresh(self) -> None:
+        """Look at the page again if it has changed."""
+        with contextlib.suppress(Exception):  # it is changing just now: the next look will see
+            edition = await asyncio.wait_for(self._session.active.call("edition"), 5)
+            if edition == self._edition and not self._dirty:
+                return
+            self._dirty = False
+            seen = await self.core.witness()
+            self._keep_events(seen)
+            if not any(fact["kind"] == "nav" for _, fact, _ in self._facts._queue):  # type: ignore[attr-defined]
+                self._set_latest(seen)
+            await self._note_edition()
+
+    def _set_latest(self, seen: Observation) -> None:
+        self._latest = seen
+        self._was_active, self._order = self._session.active, list(self._session.tabs)
+
+    async def _note_edition(self) -> None:
+        session = self._session
+        self._was_active, self._order = session.active, list(session.tabs)
+        with contextlib.suppress(Exception):
+            self._edition = await asyncio.wait_for(session.active.call("edition"), 5)
+            if len(session.active.page.frames) > 1:  # ids that frames of other origins have are not given again
+                await session.active.call("idAt", path=[], firstId=session.next_id)
+
+    def _keep_events(self, seen: Observation) -> None:
+        draft = self._gestures.draft
+        (draft.events if draft is not None else self._stray).extend(seen["events"])
+
+    async def _settle(self, draft: Draft) -> None:
+        """Wait for what an action brings about, and have it judged."""
+        self._learn(draft)
+        self._dirty = False
+        if not self._open_tabs():
+            draft.result = (self._latest, 0.0, False, False, self._info)
+            return
+        result = await self.core.witnessed(draft.action, draft.since, self.steps + 1)
+        draft.result, self._info = result, result[4]
+        draft.events.extend(result[0]["events"])
+        if self.core.session is None:  # the browser is lost
+            self._over.set()
+            self.outcome = Outcome.ENV_ERROR
+            return
+        self._set_latest(result[0])
+        await self._note_edition()
+
+    def _learn(self, draft: Draft) -> None:
+        """Keep a secret that was typed out of everything that is written from now on."""
+        name = PLACEHOLDER.search(draft.action.to_json())
+        if draft.secret and name is not None:
+            self.core.vault.learn(name[1], draft.secret)
+
+    async def _write_all(self, drafts: list[Draft], then: Observation | None) -> None:
+        for draft in drafts:
+            await self._write(draft, then)
+
+    async def _write(self, draft: Draft, then: Observation | None) -> None:
+        """Write an action that is over. `then`: what was there when the next one began."""
+        if self._over.is_set() and self.outcome is not Outcome.RUNNING:
+            return
+        if draft.result is None:
+            await self._settle(draft)
+        else:
+            then = None
+        self._learn(draft)
+        seen, reward, terminated, truncated, info = draft.result
+        if draft.doubtful and not reward and not terminated and not _changed(draft.before, seen):
+            return
+        action, events = draft.action.to_json(), (*self._stray, *draft.events)
+        self._stray = []
+        before: Observation = {**draft.before, "last_action": self._last[0], "last_error": "", "events": self._last[1]}
+        after: Observation = {**(then or seen), "last_action": action, "last_error": "", "events": events}
+        self._last = (action, events)
+        self._writer.step(before, draft.action, reward=reward, info=info, after=after)
+        self.reward += reward
+        told = {"step": self.steps, "action": action, "element": _named(draft)}
+        self.steps += 1
+        self._shown(redact_known(told))
+        if terminated or truncated:
+            self.outcome = Outcome(info["outcome"])
+            self._over.set()
+
+    async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
+        if not self._over.is_set():
+            if self._preparing:
+                await asyncio.wait(self._preparing, timeout=LAST_WORDS)
+            await asyncio.gather(*(tab.caught_up(LAST_WORDS) for tab in self._open_tabs()))
+        self._facts.put_nowait((None, {"kind": "end"}, 0))
+        if self._worker is not None:
+            await self._worker
+        if self.outcome is Outcome.RUNNING:
+            await self._write_all(self._gestures.end(), None)
+        judged = self.outcome is not Outcome.RUNNING
+        if not judged:
+            self.outcome = said or Outcome.STOPPED
+            if said is Outcome.SOLVED:
+                self._write_finish(answer)
+        final: Observation = {**self._latest, "last_action": self._last[0], "events": self._last[1]}
+        trainable = self.outcome.trainable
+        totals = {"score": self._info.get("score", {}), "judged": judged}
+        self._writer.finish(str(self.outcome), trainable=trainable, after=final, **totals)
+        await self.core.close()
+        summary = {"steps": self.steps, "outcome": str(self.outcome), "reward": self.reward, "trainable": trainable}
+        return {"episode": str(self.folder), **summary}
+
+    def _write_finish(self, answer: str) -> None:
+        action = Finish(answer=answer)
+        before: Observation = {**self._latest, "last_action": self._last[0], "last_error": "", "events": self._last[1]}
+        after: Observation = {**before, "last_action": action.to_json(), "events": ()}
+        info = {**self._info, "outcome": str(Outcome.SOLVED)}
+        self._writer.step(before, action, reward=1.0, info=info, after=after)
+        self._last = (action.to_json(), ())
+        self._shown(redact_known({"step": self.steps, "action": action.to_json(), "element": ""}))
+        self.steps += 1
+        self.reward += 1.0
+
+
+def _changed(before: Observation, after: Observation) -> bool:
+    """Is there anything to see of an action? Where the focus is does not count."""
+    outlines = [re.sub(r" focused\b", "", seen["dom"]) for seen in (before, after)]
+    return outlines[0] != outlines[1] or before["url"] != after["url"] or len(before["tabs"]) != len(after["tabs"])
+
+
+def _named(draft: Draft) -> str:
+    id = getattr(draft.action, "id", None)
+    for element in draft.before["elements"]:
+        if element["id"] == id:
+            return f'{element["role"]} "{element["name"]}"'
+    return ""

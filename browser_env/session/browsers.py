@@ -1,0 +1,150 @@
+"""Which Chromium to run, and with which switches.
+
+`python -m selfsurf.browser_env.session.browsers` prints the executable that would be used, or says what to install.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from selfsurf.browser_env.errors import BrowserNotFound
+
+SYSTEM_NAMES = (
+    "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome",
+)  # fmt: skip
+"""Names looked for on the PATH, the fastest first."""
+
+HEADFUL_NAMES = SYSTEM_NAMES[1:]
+
+_MAC_APPS = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+
+_DEBIAN = Path("/usr/lib/chromium")
+
+DISABLED_FEATURES = (
+    # With it, the browser refuses an answer to a dialog that a page opens while its successor is on its way, and waits
+    # for the answer for ever.
+    "RenderDocument",
+    # Playwright's own list, which a list of ours replaces.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "TcpPortRandomizationWin",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+    "msForceBrowserSignIn",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+)
+"""Features of Chromium that are switched off."""
+
+SWITCHES = (
+    # Frames are drawn when asked for, not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or 33.
+    "--disable-frame-rate-limit",
+    "--disable-gpu-vsync",
+    "--disable-gpu",
+    # Without it a pixel at the edge of a repainted part differs from the same pixel of a full repaint.
+    "--disable-partial-raster",
+    "--hide-scrollbars",
+    "--font-render-hinting=none",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-features=" + ",".join(DISABLED_FEATURES),
+)
+"""Command-line switches added to Playwright's own."""
+
+
+def cache_home() -> Path:
+    """The folder for downloaded browsers and models: `SELFSURF_HOME`, or `~/.cache/selfsurf`."""
+    return Path(os.environ.get("SELFSURF_HOME") or Path.home() / ".cache" / "selfsurf")
+
+
+def find_browser(*, headless: bool = True, playwright_path: str | None = None) -> str:
+    """Return the path of the Chromium to run.
+
+    Looked at in this order: the environment variable `SELFSURF_BROWSER`; Playwright's own build
+    (`playwright_path`, as Playwright reports it, or its cache folder); a system browser on the PATH; the
+    project's cache folder.
+
+    Raises:
+        BrowserNotFound: none is there, or `SELFSURF_BROWSER` names a file that is not.
+    """
+    wanted = os.environ.get("SELFSURF_BROWSER")
+    if wanted:
+        found = shutil.which(wanted)
+        if not found:
+            raise BrowserNotFound(f"SELFSURF_BROWSER is {wanted!r}, which is not an executable file.")
+        return found
+    candidates = [playwright_path] if playwright_path else []
+    candidates += [str(path) for path in _playwright_builds(headless)]
+    # Debian's launchers on the PATH are shell scripts that don't exec: killing one would orphan its browser.
+    candidates += [str(_DEBIAN / name) for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)[:2]]
+    candidates += [shutil.which(name) or "" for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)]
+    candidates += list(_MAC_APPS) if sys.platform == "darwin" else []
+    if headless:
+        candidates.append(str(cache_home() / "browser" / "chromium-headless-shell"))
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    raise BrowserNotFound(
+        "No Chromium was found. Install one with `playwright install chromium`, or on Debian with "
+        "`apt-get install chromium-headless-shell`"
+        + ("" if headless else " (headful needs `chromium`)")
+        + ", or set SELFSURF_BROWSER to the path of one."
+    )
+
+
+def has_window() -> bool:
+    """Can a browser with a window run here? It takes a full Chromium and, on Linux, a display."""
+    try:
+        require_window()
+    except BrowserNotFound:
+        return False
+    return True
+
+
+def require_window() -> None:
+    """Check that a browser with a window can run here.
+
+    Raises:
+        BrowserNotFound: it can't; the message says what is missing.
+    """
+    path = find_browser(headless=False)
+    if "headless" in Path(path).name:
+        raise BrowserNotFound(f"{path} has no window; a full Chromium is needed, which SELFSURF_BROWSER can name.")
+    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise BrowserNotFound("There is no display: run this under xvfb-run, or on a desktop.")
+
+
+def _playwright_builds(headless: bool) -> list[Path]:
+    root = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
+    if root in (None, "", "0"):
+        home = Path.home()
+        root = str(home / "Library/Caches/ms-playwright" if sys.platform == "darwin" else home / ".cache/ms-playwright")
+    shells = "chromium_headless_shell-*/chrom*/*headless[-_]shell"
+    full = ("chromium-*/chrome-linux*/chrome", "chromium-*/chrome-mac*/Chromium.app/Contents/MacOS/Chromium")
+    patterns = (shells, *full) if headless else full
+    return [path for pattern in patterns for path in sorted(Path(root).glob(pattern), reverse=True)]
+
+
+if __name__ == "__main__":
+    try:
+        print(find_browser())
+    except BrowserNotFound as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None

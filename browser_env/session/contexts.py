@@ -1,0 +1,229 @@
+"""Where a session's browser context comes from, and how it is given back.
+
+Three kinds: a context of the browser that the process's environments share, a browser with a profile folder of its
+own, and a running browser that somebody else started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.session.har import new_recording, replay
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
+from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.stealth import stealth_identity, stealth_script
+from selfsurf.browser_env.task import Viewport
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page
+
+    from selfsurf.browser_env.session.tab import Tab
+
+
+LATE_BOUND = 30.0
+"""Seconds that a context may take to close in a browser that answers; then the browser goes, with all its contexts."""
+
+_closing: set[asyncio.Task[None]] = set()
+
+
+async def _answers(browser: Browser) -> bool:
+    """Does the browser still answer?"""
+    try:
+        async with asyncio.timeout(3):
+            protocol = await browser.new_browser_cdp_session()
+            await protocol.send("Browser.getVersion")
+            await protocol.detach()
+    except Exception:
+        return False
+    return True
+
+
+def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
+    """Return the source that `options` asks for."""
+    kind = ProfileSource if options.profile else RemoteSource if options.cdp_url else ContextSource
+    return kind(spec, options)
+
+
+class ContextSource:
+    """Contexts of the browser that is shared by equal `spec`. One source an environment, one context at a time."""
+
+    def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
+        self.spec = spec
+        self.options = options
+        self.recording: Path | None = None
+        """File that the present context's traffic goes to."""
+        self._identity: dict[str, Any] | None = None
+
+    @property
+    def shared_with_people(self) -> bool:
+        """Has the context tabs that are none of the environment's?"""
+        return self.options.use_default_context
+
+    async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
+        """Return a context made with these arguments of Playwright's `Browser.new_context`.
+
+        Raises:
+            EnvError: there is no browser to have it of.
+        """
+        browser = await runtime().browser(self.spec)
+        return await browser.new_context(**await self._complete(arguments))
+
+    async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
+        """Set up what can't be an argument, before the first page. `note` takes events."""
+        if self.options.cookies:
+            await context.add_cookies([dict(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
+        if self.options.stealth:
+            await context.add_init_script(stealth_script())
+        if self.options.replay_har is not None:
+            await replay(context, Path(self.options.replay_har), note)
+
+    async def attach(self, tab: Tab, viewport: Viewport) -> None:
+        """Set up what belongs to a tab. `viewport` is its size."""
+        if self._identity is not None:  # Playwright sets the user agent, but not the brands that go with it
+            await tab.protocol.send("Emulation.setUserAgentOverride", self._identity)
+        if self.shared_with_people:  # such a tab has the size of its window
+            await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+
+    async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
+        """Give the context back, whose own `pages` these are."""
+        await context.close()
+        self._drop_empty_recording()
+
+    async def kill(self, context: BrowserContext) -> None:
+        """Get rid of a context that `close` failed on, by force."""
+        browser = context.browser
+        if browser is not None and browser.is_connected():
+            if await _answers(browser):  # others use it, too: only this context is slow to close
+                _closing.add(task := asyncio.ensure_future(self._close_late(context)))
+                task.add_done_callback(_closing.discard)
+            else:
+                await runtime().discard(self.spec)
+        self._drop_empty_recording()
+
+    async def _close_late(self, context: BrowserContext) -> None:
+        try:
+            await asyncio.wait_for(context.close(), LATE_BOUND)
+        except Exception:
+            await runtime().discard(self.spec)
+
+    async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        complete = dict(arguments)
+        if self.options.stealth and "user_agent" not in complete:
+            path = await runtime().executable(self.spec)
+            self._identity = await stealth_identity(path, complete.get("locale") or "en-US")
+            complete["user_agent"] = self._identity["userAgent"]
+        if self.options.record_har is not None:
+            self.recording = new_recording(Path(self.options.record_har))
+            complete["record_har_path"] = self.recording
+        return complete
+
+    def _drop_empty_recording(self) -> None:
+        recording, self.recording = self.recording, None
+        if recording is not None and recording.exists() and recording.stat().st_size == 0:
+            recording.unlink()  # the context died before Playwright could write it
+
+
+class ProfileSource(ContextSource):
+    """A browser of its own on a profile folder, started anew for every session.
+
+    Cookies that end with the browser are carried over, since the environment is one user who stays logged in.
+    """
+
+    def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
+        super().__init__(spec, options)
+        assert options.profile is not None
+        self._lock = ProfileLock(Path(options.profile).expanduser().resolve())
+        self._pid: int | None = None
+        self._cookies: list[Any] = []
+
+    async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
+        """As `ContextSource.open`.
+
+        Raises:
+            EnvError: the profile is in use, or the browser did not start.
+        """
+        await self._lock.acquire()
+        context: BrowserContext | None = None
+        try:
+            context = await runtime().launch_persistent(self.spec, self._lock.folder, await self._complete(arguments))
+            self._pid = await _browser_process(context)
+            self._lock.note_browser(self._pid)
+            if self._cookies:
+                await context.add_cookies(self._cookies)
+        except BaseException:
+            if context is not None:
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(context.close(), 5)
+            self._lock.release()
+            raise
+        return context
+
+    async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
+        """Close the browser; the folder is free for others then."""
+        self._cookies = [cookie for cookie in await context.cookies() if cookie.get("expires", -1) == -1]
+        await super().close(context, pages)
+        self._lock.release()
+
+    async def kill(self, context: BrowserContext) -> None:
+        """End the browser process."""
+        if self._pid is not None:
+            kill(self._pid)
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(context.close(), 5)
+        self._drop_empty_recording()
+        self._lock.release()
+
+
+class RemoteSource(ContextSource):
+    """A context in a running browser that is not ours: connected to for every session, left running."""
+
+    _browser: Browser | None = None
+
+    async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
+        """As `ContextSource.open`.
+
+        Raises:
+            EnvError: no browser answers at the address.
+        """
+        assert self.options.cdp_url is not None
+        default = self.options.use_default_context
+        self._browser = await runtime().connect(self.options.cdp_url, keep_defaults=default)
+        try:
+            if default:
+                return self._browser.contexts[0]
+            return await self._browser.new_context(**await self._complete(arguments))
+        except BaseException:
+            await self._disconnect()
+            raise
+
+    async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
+        """Close the own context, or the own tabs in the default one, and disconnect."""
+        if self.shared_with_people:
+            await asyncio.gather(*(page.close() for page in pages))
+        else:
+            await super().close(context, pages)
+        await self._disconnect()
+
+    async def kill(self, context: BrowserContext) -> None:
+        """Disconnect, upon which the browser drops the own context by itself."""
+        await self._disconnect()
+        self._drop_empty_recording()
+
+    async def _disconnect(self) -> None:
+        browser, self._browser = self._browser, None
+        if browser is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(browser.close(), 5)
+
+
+async def _browser_process(context: BrowserContext) -> int:
+    assert context.browser is not None
+    protocol = await context.browser.new_browser_cdp_session()
+    info = await protocol.send("SystemInfo.getProcessInfo")
+    await protocol.detach()
+    return next(int(process["id"]) for process in info["processInfo"] if process["type"] == "browser")

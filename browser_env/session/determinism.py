@@ -1,0 +1,136 @@
+"""Makes a page depend on nothing but the episode's seed and the actions: clock, timers, animations, random numbers.
+
+A script that runs before the page's own takes their place, in every frame. Time stands still while nobody acts, and
+moves by a fixed amount with every step, as fast as the page can follow. Chromium's own virtual time
+(`Emulation.setVirtualTimePolicy`) was not chosen: it stops the frames that screenshots and input wait for, and holds
+for one process of a page at a time.
+
+Not covered: workers, videos and animated pictures, smooth scrolling, the order in which a network answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from selfsurf.browser_env.session.tab import Tab
+from selfsurf.browser_env.session.world import page_went_away
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+T = TypeVar("T")
+
+STEP_TIME = 100.0
+"""Milliseconds of the page's time that settling takes; a `wait` adds its own."""
+
+CONTEXT = {"timezone_id": "UTC", "locale": "en-US"}
+"""Arguments of `Browser.new_context` that are fixed unless they are given."""
+
+FRAME_BOUND = 3.0
+"""Seconds for the frames of another origin to follow."""
+
+STUCK = 0.5
+"""Seconds without progress after which a task's `setup` is taken to be waiting for the page's time."""
+
+_REST = "(() => window[Symbol.for('selfsurf.clock')]?.rest())()"
+_ADVANCE = "(end) => window[Symbol.for('selfsurf.clock')]?.advance(end)"
+
+
+@cache
+def _script() -> str:
+    return resources.files("selfsurf.browser_env").joinpath("page/determinism.js").read_text(encoding="utf8")
+
+
+class Clock:
+    """The time of an episode, shared by its tabs."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now = 0.0
+        """Milliseconds since the episode began."""
+
+    async def install(self, context: BrowserContext) -> None:
+        """Put the clock into every document that the context will open."""
+        await context.add_init_script(f"({_script()})({self.seed})")
+
+
+class SteadyTab(Tab):
+    """A tab whose time is the episode's clock."""
+
+    clock_of_episode: Clock
+    _begin_script: str | None = None
+    _settled = -1
+
+    @classmethod
+    async def attach(cls, page: Page, clock: Clock) -> SteadyTab:
+        """Attach to a page."""
+        tab = await cls.open(page)
+        assert isinstance(tab, SteadyTab)
+        tab.clock_of_episode = clock
+        await tab._tell_new_documents()
+        return tab
+
+    async def _tell_new_documents(self) -> None:
+        """Let the documents to come begin at the time that it is."""
+        at = json.dumps(self.clock_of_episode.now)
+        source = (
+            f"window[Symbol.for('selfsurf.clock')] ? window[Symbol.for('selfsurf.clock')].begin({at})"
+            f" : Object.defineProperty(window, Symbol.for('selfsurf.begin'), {{value: {at}}})"
+        )
+        old = self._begin_script
+        answer = await self.protocol.send("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+        self._begin_script = answer["identifier"]
+        if old is not None:
+            await self.protocol.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": old})
+
+    async def advance(self, milliseconds: float) -> None:
+        """Let the page's time pass."""
+        clock = self.clock_of_episode
+        clock.now += milliseconds
+        await self._tell_new_documents()
+        await self._evaluate(f"({_ADVANCE})({json.dumps(clock.now)})")
+        main = self.page.main_frame
+        for frame in [frame for frame in self.page.frames if frame is not main]:
+            with contextlib.suppress(Exception):  # detached, or hung
+                await asyncio.wait_for(frame.evaluate(_ADVANCE, clock.now), FRAME_BOUND)
+
+    async def pass_step(self) -> bool:
+        """Let the time of a step pass, unless something that the step set going is still to arrive: then False."""
+        await self._evaluate(_REST)
+        if self.loading(self._settled) or self.fetching(self._settled):
+            return False  # time passes when it has arrived
+        await self.advance(STEP_TIME)
+        self._settled = self.clock
+        return True
+
+    async def _evaluate(self, expression: str) -> None:
+        try:
+            await self.protocol.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
+        except Exception as error:
+            if not page_went_away(error):
+                raise  # a document that is replaced meanwhile needs nothing: the next one begins at the new time
+
+
+def context_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return arguments of `Browser.new_context` with what the result depends on fixed."""
+    return {**CONTEXT, **(options or {})}
+
+
+async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) -> T:
+    """Run what sets a task up; when it waits for the page's time, and the page loads nothing, let time pass."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=STUCK)
+            page = tab()
+            if not task.done() and isinstance(page, SteadyTab) and not page.loading(-1) and not page.fetching(-1):
+                await page.advance(STEP_TIME)
+        return task.result()
+    finally:
+        task.cancel()

@@ -1,0 +1,119 @@
+"""Keeps two browsers off one profile folder, and frees a folder whose owner was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from selfsurf.browser_env.errors import EnvError
+
+_NAME = ".browser-env.lock"
+
+_ORPHAN_BOUND = 3.0
+"""Seconds that a browser whose environment was killed has to end by itself."""
+
+
+class ProfileLock:
+    """The claim of one environment on a profile folder. The kernel takes it back when the process dies.
+
+    Chromium has a lock of its own (`SingletonLock`), which headless builds ignore: two of them would share a
+    profile and damage it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: int | None = None
+
+    async def acquire(self) -> None:
+        """Claim the folder, making it if needed, and end a browser that a killed process left in it.
+
+        Raises:
+            EnvError: another environment or browser uses it, or it can't be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(self.folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise EnvError(f"The profile folder {self.folder} can't be used: {error.strerror}.") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await self._end_orphan(os.pread(file, 32, 0))
+            self._look_for_other_browsers()
+        except BlockingIOError:
+            os.close(file)
+            raise EnvError(
+                f"The profile {self.folder} is in use by another environment. Close that one, or use another folder."
+            ) from None
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+
+    def note_browser(self, pid: int) -> None:
+        """Remember which browser works in the folder, for whoever finds it orphaned."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(pid).encode(), 0)
+
+    def release(self) -> None:
+        """Give the folder back. Releasing twice is fine."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.ftruncate(file, 0)
+            fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may hold a copy of the file, and the lock with it
+            os.close(file)
+
+    async def _end_orphan(self, noted: bytes) -> None:
+        if not noted.isdigit():
+            return
+        pid = int(noted)
+        end = asyncio.get_running_loop().time() + _ORPHAN_BOUND
+        while self._is_browser_here(pid):
+            if asyncio.get_running_loop().time() > end:
+                kill(pid)
+                return
+            await asyncio.sleep(0.05)
+
+    def _is_browser_here(self, pid: int) -> bool:
+        listed = subprocess.run(
+            ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        return f"--user-data-dir={self.folder}" in listed.stdout
+
+    def _look_for_other_browsers(self) -> None:
+        try:
+            host, _, pid = os.readlink(self.folder / "SingletonLock").rpartition("-")
+        except OSError:
+            return
+        if host != socket.gethostname():
+            raise EnvError(
+                f"The profile {self.folder} is locked by a browser on the host {host!r}. If that one has ended, "
+                f"delete {self.folder / 'SingletonLock'}."
+            )
+        if pid.isdigit() and _is_alive(int(pid)):
+            raise EnvError(
+                f"The profile {self.folder} is in use by a browser (process {pid}). Close it, or use another folder."
+            )
+        (self.folder / "SingletonLock").unlink(missing_ok=True)
+
+
+def kill(pid: int) -> None:
+    """End a process at once, if it is there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

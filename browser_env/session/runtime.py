@@ -1,0 +1,255 @@
+"""One background event loop and one browser a process, shared by every environment in it.
+
+Knows nothing about pages: it starts browsers, hands out contexts and stops everything at the end. Safe to use
+from several threads, from inside a running asyncio loop, and after a fork (the child starts its own).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
+from selfsurf.browser_env.session.memory import guard
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Playwright
+
+T = TypeVar("T")
+
+LAUNCH_TIMEOUT = 60.0
+"""Seconds for a browser to start; a cold disk takes some."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a running browser to answer."""
+
+
+@dataclass(frozen=True)
+class BrowserSpec:
+    """Which browser: environments with equal specs share one."""
+
+    headless: bool = True
+    executable: str | None = None
+    """Path of the browser; None looks for one (`browser_env.session.browsers.find_browser`)."""
+    switches: tuple[str, ...] = ()
+    """Further command-line switches."""
+    page_memory: float = 2048
+    """MB that a page's process may use; above it, the page is ended as crashed."""
+
+
+@dataclass
+class _Slot:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    browser: Browser | None = None
+    guard: asyncio.Task[None] | None = None
+
+
+class Runtime:
+    """The process's event loop thread and its browsers. Get it with `runtime()`."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._playwright: Playwright | None = None
+        self._playwright_lock: asyncio.Lock | None = None
+        self._slots: dict[BrowserSpec, _Slot] = {}
+        self._thread = threading.Thread(target=self._serve, name="browser-env", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine on the loop and wait for it, from any other thread.
+
+        Raises:
+            EnvError: called from the loop itself, the loop has stopped, or `timeout` seconds went by.
+        """
+        if threading.current_thread() is self._thread or not self._thread.is_alive():
+            work.close()
+            raise EnvError("The environment's own loop can't wait for itself, or it has been shut down.")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout)
+        except FutureTimeout:
+            if future.done():
+                raise
+            future.cancel()
+            raise EnvError(f"No answer within {timeout:g} s.") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def playwright(self) -> Playwright:
+        """Return Playwright's driver, started on first use. Call it on the loop."""
+        self._playwright_lock = self._playwright_lock or asyncio.Lock()
+        async with self._playwright_lock:
+            if self._playwright is None:
+                from playwright.async_api import async_playwright
+
+                self._playwright = await async_playwright().start()
+            return self._playwright
+
+    async def _living_driver(self) -> Playwright:
+        """Return the driver; when its process has died, another one."""
+        driver = await self.playwright()
+        try:
+            await (await driver.request.new_context()).dispose()  # nothing asks less of it
+        except Exception:
+            async with self._playwright_lock or asyncio.Lock():
+                if self._playwright is driver:
+                    self._playwright = None
+        return await self.playwright()
+
+    async def browser(self, spec: BrowserSpec) -> Browser:
+        """Return the running browser for `spec`, starting or restarting it when there is none. Call it on the loop."""
+        slot = self._slots.setdefault(spec, _Slot())
+        async with slot.lock:
+            if slot.browser is None or not slot.browser.is_connected():
+                slot.browser = await self._launch(spec)
+                slot.guard = asyncio.ensure_future(guard(slot.browser, spec.page_memory))
+            return slot.browser
+
+    async def executable(self, spec: BrowserSpec) -> str:
+        """Return the path of the browser that `spec` means. Call it on the loop."""
+        driver = await self.playwright()
+        return spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
+
+    async def launch_persistent(self, spec: BrowserSpec, folder: Path, arguments: Mapping[str, Any]) -> BrowserContext:
+        """Start a browser on a profile folder and return its context, whose closing ends it. Call it on the loop.
+
+        Args:
+            spec: which browser.
+            folder: the profile.
+            arguments: as for Playwright's `Browser.new_context`.
+        """
+        driver = await self.playwright()
+        return await self._start(
+            spec, lambda **options: driver.chromium.launch_persistent_context(folder, **arguments, **options)
+        )
+
+    async def connect(self, url: str, *, keep_defaults: bool) -> Browser:
+        """Connect to a running browser; closing what is returned only disconnects. Call it on the loop.
+
+        Args:
+            url: its DevTools address.
+            keep_defaults: leave downloads, focus and media settings of its own windows as they are.
+
+        Raises:
+            EnvError: no browser answers there.
+        """
+        from playwright.async_api import Error
+
+        driver = await self.playwright()
+        try:
+            return await driver.chromium.connect_over_cdp(
+                url, timeout=CONNECT_TIMEOUT * 1000, no_defaults=keep_defaults, is_local=True
+            )
+        except Error as error:
+            raise EnvError(
+                f"No browser answers at {url}; start one with --remote-debugging-port, or give the address that it "
+                f"printed ({_first_line(error)})."
+            ) from error
+
+    async def _launch(self, spec: BrowserSpec) -> Browser:
+        return await self._start(spec, (await self._living_driver()).chromium.launch)
+
+    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> T:
+        from playwright.async_api import Error
+
+        path = await self.executable(spec)
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        failure: Exception | None = None
+        # Root can't have Chromium's sandbox at all; elsewhere it may be missing (containers without user namespaces).
+        for sandbox in (False,) if root else (True, False):
+            try:
+                return await start(
+                    executable_path=path,
+                    headless=spec.headless,
+                    chromium_sandbox=sandbox,
+                    args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
+                    # Playwright lifts Chromium's limit on navigations without end (200 in 10 s); pages may be hostile.
+                    ignore_default_args=["--disable-ipc-flooding-protection"],
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                    timeout=LAUNCH_TIMEOUT * 1000,
+                )
+            except Error as error:
+                failure = error
+        raise EnvError(f"The browser {path} did not start: {_first_line(failure)}") from failure
+
+    async def discard(self, spec: BrowserSpec) -> None:
+        """Close the browser for `spec`, whatever state it is in; the next use starts another."""
+        slot = self._slots.setdefault(spec, _Slot())
+        async with slot.lock:
+            browser, slot.browser = slot.browser, None
+            if slot.guard is not None:
+                slot.guard.cancel()
+            if browser is not None:
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(browser.close(), 5)
+
+    async def _stop(self) -> None:
+        for spec in list(self._slots):
+            await self.discard(spec)
+        if self._playwright is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._playwright.stop(), 5)
+            self._playwright = None
+
+    def shutdown(self) -> None:
+        """Close all browsers and stop the loop."""
+        if self.pid != os.getpid() or not self._thread.is_alive():
+            return
+        with contextlib.suppress(Exception):
+            self.run(self._stop(), timeout=15)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=5)
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+_runtime: Runtime | None = None
+_guard = threading.Lock()
+
+
+def runtime() -> Runtime:
+    """Return this process's runtime, starting it on first use (and anew after a fork)."""
+    global _runtime
+    with _guard:
+        if _runtime is None or _runtime.pid != os.getpid() or not _runtime._thread.is_alive():
+            _runtime = Runtime()
+        return _runtime
+
+
+def shutdown() -> None:
+    """Close every browser of this process. Environments made before can't be used any more."""
+    global _runtime
+    with _guard:
+        old, _runtime = _runtime, None
+    if old is not None:
+        old.shutdown()
+
+
+def _after_fork() -> None:
+    """A child has neither the thread that may have held the lock nor the loop."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(shutdown)

@@ -1,0 +1,370 @@
+"""A browser context with its tabs: one session an environment, alone with its cookies and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mimetypes
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.safety.border import Border, served
+from selfsurf.browser_env.safety.files import Downloads
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.contexts import ContextSource
+from selfsurf.browser_env.session.determinism import Clock, SteadyTab, context_options
+from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.runtime import BrowserSpec
+from selfsurf.browser_env.session.tab import Tab
+from selfsurf.browser_env.task import Viewport
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
+
+POPUP_BOUND = 3.0
+"""Seconds for a tab that a page opens to appear and to have its document."""
+
+CLOSE_BOUND = 2.0
+"""Seconds for a tab to close by itself; one that hangs is closed without being asked."""
+
+MAX_TABS = 20
+"""Tabs of a session; what a page opens beyond them is closed at once."""
+
+MAX_EVENTS = 50
+"""Events kept a step; a page that makes more is reported as such."""
+
+
+class Session:
+    """Tabs of one context, the active one, and the events that happened since they were last taken."""
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        source: ContextSource,
+        viewport: Viewport,
+        dialogs: DialogPolicy,
+        border: Border | None = None,
+    ) -> None:
+        self.context = context
+        self.source = source
+        self.viewport = viewport
+        self.scripted = True
+        """Do scripts of pages run?"""
+        self.tabs: list[Tab] = []
+        self.active: Tab
+        self.next_id = 1
+        """First element id that no document of this episode has used yet."""
+        self.closed = False
+        self.border = border or Border(Safety())
+        """What the session may reach, and what it was kept from reaching."""
+        self.downloads = Downloads(self.border.safety, self._note)
+        self.stayed = False
+        """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
+        self._decided = asyncio.Event()
+        """Set when a tab has closed, or a page that asked whether to leave it stays."""
+        self.clock: Clock | None = None
+        self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
+        self._dialogs = dialogs
+        self._events: list[str] = []
+        self._attaching: set[asyncio.Task[None]] = set()
+        self._coming = 0
+        """Pages that are to become tabs and are not yet."""
+        self._appeared = asyncio.Event()
+        self._refused: dict[str, int] = {}
+        """HTTP status of documents that came with an error, by URL."""
+        self._expected = 0
+        """Windows that pages have asked for and that are not there yet."""
+
+    @classmethod
+    async def open(
+        cls,
+        spec: BrowserSpec,
+        viewport: Viewport,
+        *,
+        dialogs: DialogPolicy = "accept",
+        sites: Mapping[str, Path] | None = None,
+        options: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        source: ContextSource | None = None,
+        safety: Safety | None = None,
+        start_url: str | None = None,
+        on_tab: Callable[[Tab], Awaitable[None]] | None = None,
+    ) -> Session:
+        """Open a context with one blank tab.
+
+        Args:
+            spec: which browser.
+            viewport: size of the page in CSS pixels.
+            dialogs: how dialogs are answered (`browser_env.session.dialogs`).
+            sites: origins served from folders (`Task.sites`).
+            options: further arguments of Playwright's `Browser.new_context`.
+            clock: the episode's own clock, where pages must not depend on the real one.
+            source: where the context comes from; by default the browser that is shared by equal `spec`.
+            safety: what may be reached, and where downloads go.
+            start_url: where the task starts; it may be reached, wherever it is.
+            on_tab: awaited with every tab that is opened, before it is used.
+
+        Raises:
+            ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
+        """
+        if clock is not None:
+            options = context_options(options)
+        source = source or ContextSource(spec, SessionOptions())
+        border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        source.spec = border.spec(source.spec)
+        size = {"width": viewport[0], "height": viewport[1]}
+        arguments = await border.raise_({"viewport": size, "accept_downloads": True, **(options or {})})
+        try:
+            context = await source.open(arguments)
+        except BaseException:
+            await border.close()
+            raise
+        session = cls(context, source, viewport, dialogs, border)
+        session.clock = clock
+        session.on_tab = on_tab
+        session.scripted = (options or {}).get("java_script_enabled", True)
+        try:
+            await source.prepare(context, session._note)
+            if clock is not None:
+                await clock.install(context)
+            for origin, folder in served(sites or {}, border).items():
+                await context.route(f"{origin}/**", _serve(folder))
+            await border.watch(context, session._note)
+            before = [] if source.shared_with_people else context.pages
+            session.active = await session._attach(await context.new_page())
+            for page in before:  # the blank tab that a browser starts with
+                await page.close()
+        except BaseException:
+            await session.close()
+            raise
+        context.on("page", session._new_page)
+        return session
+
+    async def _attach(self, page: Page) -> Tab:
+        page.on("dialog", self._dialog)
+        page.on("download", self._download)
+        page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("response", self._answered)
+        page.on("framenavigated", self._navigated)
+        page.on("close", lambda _: self._tab_closed(page))
+        tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
+        tab.scripted = self.scripted
+        await self.source.attach(tab, self.viewport)
+        tab.protocol.on("Page.windowOpen", lambda _: self._expect())
+        tab.protocol.on("Page.frameRequestedNavigation", self._elsewhere)
+        self.downloads.watch(tab)
+        if self.on_tab is not None:
+            await self.on_tab(tab)
+        self.tabs.append(tab)
+        return tab
+
+    def _elsewhere(self, event: dict[str, Any]) -> None:
+        """A link is opened in another tab, by a click with the middle button or with a key held."""
+        if event.get("disposition") in ("newTab", "newWindow"):
+            self._expected = max(self._expected, 1)  # windowOpen may tell of the same one
+
+    def _expect(self) -> None:
+        self._expected += 1
+
+    def _new_page(self, page: Page) -> None:
+        if len(self.tabs) + self._coming >= MAX_TABS:
+            task = asyncio.ensure_future(self._refuse(page))
+        else:
+            self._coming += 1
+            task = asyncio.ensure_future(self._adopt(page))
+        self._attaching.add(task)
+        self._appeared.set()
+        task.add_done_callback(self._attaching.discard)
+
+    async def _adopt(self, page: Page) -> None:
+        try:
+            try:
+                if self.source.shared_with_people and not await self._is_ours(page):
+                    return
+                tab = await self._attach(page)
+            finally:
+                self._coming -= 1
+            self.active = tab
+            with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
+                await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
+            self._note(f"new tab: {page.url}")
+        except Exception:
+            return  # a popup that was closed again before it could be looked at
+        finally:
+            self._expected = max(0, self._expected - 1)
+
+    async def _refuse(self, page: Page) -> None:
+        if self.source.shared_with_people and not await self._is_ours(page):
+            return
+        self._note(f"new tab closed again: there are {MAX_TABS} already")
+        self._expected = max(0, self._expected - 1)
+        with contextlib.suppress(Exception):  # it may be gone by itself
+            await page.close()
+
+    async def _is_ours(self, page: Page) -> bool:
+        """Did a tab of this session, or the session itself, open this page? Its user may have opened it, too."""
+        return self._expected > 0 or await page.opener() in [tab.page for tab in self.tabs]
+
+    def _tab_closed(self, page: Page) -> None:
+        closed = next((tab for tab in self.tabs if tab.page is page), None)
+        if closed is None or self.closed:
+            return
+        self.tabs.remove(closed)
+        closed.changed.set()
+        self._decided.set()
+        if closed is self.active and self.tabs:
+            self.active = self.tabs[-1]
+        self._note("tab closed")
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        if self._dialogs == "leave":
+            return
+        done = "could not be answered"
+        with contextlib.suppress(Exception):  # the page may be gone by now
+            done = await answer_dialog(dialog, self._dialogs)
+        if dialog.type == "beforeunload" and done == "dismissed":
+            self.stayed = True
+            self._decided.set()
+            for tab in self.tabs:
+                if tab.page is dialog.page:
+                    tab.stay()
+        self._note(f"{dialog.type} dialog {done}: {_line(dialog.message)}".rstrip(": "))
+
+    def _download(self, download: Download) -> None:
+        self._note(f"download: {download.suggested_filename}")
+        self.downloads.start(download)
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.request.is_navigation_request():
+            self._refused[response.url] = response.status
+
+    def _navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None and frame.url != "about:blank":
+            status = self._refused.pop(frame.url.split("#")[0], None)
+            self._note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
+            self._refused.clear()
+
+    def _note(self, event: str) -> None:
+        if len(self._events) < MAX_EVENTS:
+            self._events.append(event)
+        elif len(self._events) == MAX_EVENTS:
+            self._events.append("more events, left out")
+
+    def take_events(self) -> tuple[str, ...]:
+        """Return the events since the last call."""
+        self.border.flush()
+        events, self._events = tuple(self._events), []
+        return events
+
+    @property
+    def opening(self) -> bool:
+        """Is there a tab that has been asked for and is not there yet?"""
+        return bool(self._attaching or self._expected)
+
+    async def attached(self) -> None:
+        """Wait until tabs that are being opened are there, within a bound: a popup may have been blocked."""
+        end = asyncio.get_running_loop().time() + POPUP_BOUND
+        while self.opening and (left := end - asyncio.get_running_loop().time()) > 0:
+            if self._attaching:
+                await asyncio.wait(set(self._attaching), timeout=left)
+            else:
+                self._appeared.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._appeared.wait(), left)
+        self._expected = 0
+        if not self.tabs:  # the page closed itself
+            await self.new_tab()
+
+    async def new_tab(self, url: str = "") -> None:
+        """Open a tab and make it active.
+
+        Raises:
+            ActionError: there are as many as there may be.
+        """
+        if len(self.tabs) >= MAX_TABS:
+            raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
+        self._expect()
+        page = await self.context.new_page()  # announced through the "page" event, which attaches to it
+        await asyncio.sleep(0)
+        await self.attached()
+        self.active = next(tab for tab in self.tabs if tab.page is page)
+        if url:
+            await page.goto(url, wait_until="commit")
+
+    async def close_tab(self) -> None:
+        """Close the active tab, unless its page asks to stay; when it was the last, a blank one takes its place."""
+        tab = self.active
+        self.stayed = False
+        self._decided.clear()
+        await tab.page.close(run_before_unload=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._decided.wait(), CLOSE_BOUND)
+        if self.stayed:
+            return
+        if not tab.page.is_closed():
+            await tab.page.close()  # it hangs
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if not self.tabs:
+            await self.new_tab()
+        if self.active is tab:
+            self.active = self.tabs[-1]
+
+    async def has_closed(self, tab: Tab) -> bool:
+        """Has a tab closed, or is it closing? Then another one is active now, a blank one if it was the last."""
+        if not tab.page.is_closed():
+            self._decided.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._decided.wait(), 0.2)
+        if not tab.page.is_closed() or self.closed or tab.crashed:
+            return False
+        if not self.tabs:
+            await self.new_tab()
+        return self.active is not tab
+
+    async def focus_tab(self, index: int) -> None:
+        """Make the tab with this index active."""
+        self.active = self.tabs[index]
+        await self.active.page.bring_to_front()
+
+    async def close(self, *, broken: bool = False) -> None:
+        """Close the context. A context that does not close in time takes its browser with it.
+
+        Args:
+            broken: the session is known to hang; it is given less time.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        self.downloads.forget()
+        await self.border.close()
+        try:
+            pages = [tab.page for tab in self.tabs]
+            await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
+        except Exception:
+            await self.source.kill(self.context)
+
+
+def _serve(folder: Path) -> Any:
+    root = folder.resolve()
+
+    async def handler(route: Route) -> None:
+        path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
+        if path.is_dir():
+            path /= "index.html"
+        if not path.is_relative_to(root) or not path.is_file():
+            await route.fulfill(status=404, body="not found")
+            return
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
+
+    return handler
+
+
+def _line(text: str, limit: int = 200) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,67 @@
+"""Takes off the marks by which pages usually tell an automated headless browser from a person's.
+
+It is no disguise that holds against everyone: what it does not do is listed in docs/sessions.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import re
+import sys
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from selfsurf.browser_env.errors import EnvError
+
+STEALTH_SWITCHES = ("--disable-blink-features=AutomationControlled", "--accept-lang=en-US,en")
+"""Switches without which `navigator.webdriver` is true and `navigator.languages` has one entry."""
+
+_versions: dict[str, str] = {}
+
+
+@cache
+def stealth_script() -> str:
+    """Return the script that runs in every document before its own scripts."""
+    return resources.files("selfsurf.browser_env").joinpath("page", "stealth.js").read_text(encoding="utf8")
+
+
+async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:
+    """Return how a browser would present itself with a window, as arguments of `Emulation.setUserAgentOverride`.
+
+    Args:
+        executable: path of the browser.
+        locale: language of its user, e.g. `de-DE`.
+
+    Raises:
+        EnvError: the browser does not tell its version.
+    """
+    if executable not in _versions:
+        process = await asyncio.create_subprocess_exec(
+            executable, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        printed, _ = await process.communicate()
+        found = re.search(rb"\d+(\.\d+){3}", printed)
+        if found is None:
+            raise EnvError(f"{executable} --version does not tell a version.")
+        _versions[executable] = found[0].decode()
+    full = _versions[executable]
+    major = full.split(".")[0]
+    mac = sys.platform == "darwin"
+    system = "Macintosh; Intel Mac OS X 10_15_7" if mac else "X11; Linux x86_64"
+    engine = "AppleWebKit/537.36 (KHTML, like Gecko)"
+    return {
+        "userAgent": f"Mozilla/5.0 ({system}) {engine} Chrome/{major}.0.0.0 Safari/537.36",
+        "acceptLanguage": ",".join(dict.fromkeys([locale, locale.split("-")[0]])),
+        "userAgentMetadata": {
+            "brands": [{"brand": "Not:A-Brand", "version": "8"}, {"brand": "Chromium", "version": major}],
+            "fullVersionList": [{"brand": "Not:A-Brand", "version": "8.0.0.0"}, {"brand": "Chromium", "version": full}],
+            "platform": "macOS" if mac else "Linux",
+            "platformVersion": platform.mac_ver()[0] if mac else "",
+            "architecture": "arm" if platform.machine() in ("arm64", "aarch64") else "x86",
+            "bitness": "64",
+            "model": "",
+            "mobile": False,
+        },
+    }

@@ -1,0 +1,223 @@
+"""The in-page script in one frame: installed in a world of its own, called from here.
+
+The world shares the frame's DOM with the page but none of its JavaScript: what the page has made of `Element` or
+`JSON` is not what the script uses. The page can't name, read or change the script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.text import well_formed_json
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession
+
+_PARTS = ("safe", "common", "roles", "names", "shapes", "observe", "act", "settle", "signs")
+_METHODS = (
+    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
+    "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
+    "holder", "holderOffset", "holderAt", "showFrame",
+)  # fmt: skip
+_BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
+
+_GONE = (
+    "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
+    "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
+    "context with specified id", "Not attached to an active page", "No frame for given id", "No frame with given id",
+    "Argument should belong to the same JavaScript world", "Promise was collected", "Unable to capture screenshot",
+)  # fmt: skip
+
+_ATTEMPTS = 4
+
+PROBE = f"p{secrets.token_hex(8)}"
+"""Name of the event by which the script asks the page's own world whether an element has click listeners."""
+
+_HINTS = """((listenersOf) => {
+  const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
+  const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
+  const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
+  addEventListener('PROBE', (event) => {
+    apply(stop, event, []);
+    const all = listenersOf(apply(path, event, [])[0]);
+    for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
+  }, true);
+})(getEventListeners)""".replace("PROBE", PROBE)
+
+
+@cache
+def page_script(extra: str = "") -> str:
+    """Return the source of the in-page script: an expression, made of the files in `page/`.
+
+    It evaluates to an object whose methods this side calls. There is one a document; same-origin frames and shadow
+    roots are walked from their top document. It never writes to the page, except for stamps on request and what an
+    action asks for.
+
+    Args:
+        extra: further source, run where all of the script's own functions can be called.
+    """
+    folder = resources.files("selfsurf.browser_env").joinpath("page")
+    parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
+    return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
+
+
+def page_went_away(error: Exception) -> bool:
+    """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
+    return any(text in str(error) for text in _GONE)
+
+
+async def give_hints(protocol: CDPSession) -> None:
+    """Let the documents of a target answer which elements have listeners, from before their own scripts run."""
+    await protocol.send(
+        "Page.addScriptToEvaluateOnNewDocument",
+        {"source": _HINTS, "includeCommandLineAPI": True, "runImmediately": True},
+    )
+
+
+class World:
+    """The script in one frame.
+
+    Args:
+        protocol: session of the frame's target.
+        frame_id: the frame, as the protocol names it.
+        wait: waits a moment for the document that comes, up to so many seconds.
+        crashed: has the page crashed?
+        extra: source that is added to the script (`page_script`).
+    """
+
+    def __init__(
+        self,
+        protocol: CDPSession,
+        frame_id: str,
+        wait: Callable[[float], Awaitable[None]],
+        crashed: Callable[[], bool],
+        extra: str = "",
+    ) -> None:
+        self.protocol = protocol
+        self.frame_id = frame_id
+        self.extra = extra
+        self.frames: dict[int, str] = {}
+        """Frames inside that have to be looked at by themselves: their number in the script, and their frame id."""
+        self._wait = wait
+        self._crashed = crashed
+        self._context: int | None = None
+        self._script: str | None = None
+
+    async def call(self, method: str, **arguments: Any) -> Any:
+        """Call a method of the script, which is installed when it is not there.
+
+        Raises:
+            EnvError: the page crashed, or the script threw, which is a defect of the script.
+        """
+        for attempt in range(_ATTEMPTS):
+            if self._crashed():
+                raise EnvError("The page crashed.")
+            try:
+                if self._script is None:
+                    await self._install()
+                answer = await self.protocol.send(
+                    "Runtime.callFunctionOn",
+                    {
+                        "objectId": self._script,
+                        "functionDeclaration": f"function(a){{return this.{method}(a)}}",
+                        "arguments": [{"value": arguments}],
+                        "returnByValue": method not in _BY_REFERENCE,
+                        "awaitPromise": method in _PROMISED,
+                    },
+                )
+            except Exception as error:
+                if attempt == _ATTEMPTS - 1 or not page_went_away(error):
+                    raise
+                self._script = None
+                await self._wait(0.1 * attempt)
+                continue
+            if "exceptionDetails" in answer:
+                raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")
+            return answer["result"] if method in _BY_REFERENCE else answer["result"].get("value")
+        raise AssertionError("unreachable")
+
+    async def _install(self) -> None:
+        world = await self.protocol.send(
+            "Page.createIsolatedWorld",
+            {"frameId": self.frame_id, "worldName": "selfsurf", "grantUniveralAccess": False},
+        )
+        answer = await self.protocol.send(
+            "Runtime.evaluate",
+            {
+                "expression": page_script(self.extra),
+                "contextId": world["executionContextId"],
+                "objectGroup": "selfsurf",
+            },
+        )
+        if "exceptionDetails" in answer:
+            raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")
+        self._context = world["executionContextId"]
+        self._script = str(answer["result"]["objectId"])
+        self.frames.clear()
+
+    async def observe(self, method: str = "observe", **arguments: Any) -> dict[str, Any]:
+        """Run the observation pass (`look` settles first), again if closed shadow roots turned up in it."""
+        raw: dict[str, Any] = json.loads(well_formed_json(await self.call(method, **arguments)))
+        if raw["suspects"] and await self._open_roots():
+            what = arguments.get("what", arguments)
+            again = json.loads(well_formed_json(await self.call("observe", **what)))
+            raw.update(again)
+        return raw
+
+    async def _open_roots(self) -> bool:
+        """Give the script the closed shadow roots of elements that look as if they had one; were there any?"""
+        found = False
+        with contextlib.suppress(Exception):  # the document may go while it is asked; the next look asks again
+            hosts = (await self.call("takeSuspects"))["objectId"]
+            listed = await self.protocol.send("Runtime.getProperties", {"objectId": hosts, "ownProperties": True})
+            items = [one["value"]["objectId"] for one in listed["result"] if one["name"].isdigit()]
+            nodes = await asyncio.gather(
+                *(self.protocol.send("DOM.describeNode", {"objectId": item}) for item in items)
+            )
+            for item, node in zip(items, nodes, strict=True):
+                for root in node["node"].get("shadowRoots", ()):
+                    if root.get("shadowRootType") == "closed":
+                        await self._adopt(item, root["backendNodeId"])
+                        found = True
+            await self.protocol.send("Runtime.releaseObject", {"objectId": hosts})
+        return found
+
+    async def _adopt(self, host: str, backend_id: int) -> None:
+        root = await self.protocol.send(
+            "DOM.resolveNode", {"backendNodeId": backend_id, "executionContextId": self._context}
+        )
+        await self.protocol.send(
+            "Runtime.callFunctionOn",
+            {
+                "objectId": self._script,
+                "functionDeclaration": "function(host, root){this.adopt(host, root)}",
+                "arguments": [{"objectId": host}, {"objectId": root["object"]["objectId"]}],
+            },
+        )
+
+    async def frame_of(self, index: int) -> str | None:
+        """Return the id of the frame that the script counts as number `index`; None when it is gone."""
+        if index not in self.frames:
+            element = await self.call("holder", index=index)
+            if "objectId" not in element:
+                return None
+            node = await self.protocol.send("DOM.describeNode", {"objectId": element["objectId"]})
+            if "frameId" not in node["node"]:
+                return None
+            self.frames[index] = node["node"]["frameId"]
+        return self.frames[index]
+
+
+def _thrown(answer: dict[str, Any]) -> str:
+    details = answer["exceptionDetails"]
+    text = details.get("exception", {}).get("description") or details.get("text", "")
+    return str(text).strip().splitlines()[0] if text else "no details"

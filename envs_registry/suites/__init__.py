@@ -1,0 +1,231 @@
+"""Suites: named sets of tasks with splits, groups and seeds. A suite is data, in a TOML or a Python file.
+
+name = "my-shop"
+seeds = 5                       # 0 to 4; or a list
+tasks = [
+    { id = "MiniWoB/click-test-v0", split = "train" },
+    { id = "shop.py:BuyMilk", split = "test", groups = ["buying"], options = { price = 3 } },
+]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import runpy
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from selfsurf.envs_registry.loading import load_task
+
+MOST_SEEDS = 100_000
+
+FOLDER = Path(__file__).parent
+
+_TASK_FIELDS = ("id", "split", "groups", "options")
+
+
+class SuiteError(ValueError):
+    """There is no such suite, or what stands in its file is none."""
+
+
+@dataclass(frozen=True)
+class SuiteTask:
+    """A task of a suite."""
+
+    id: str
+    """A registered id, or `module:Class` or `file.py:Class` of a `browser_env.Task`."""
+    split: str = ""
+    groups: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    """Passed to the task."""
+    folder: str = ""
+    """What a relative `file.py` is relative to: where the suite's file is."""
+
+    def __post_init__(self) -> None:
+        groups = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
+        object.__setattr__(self, "groups", groups)
+        for value in (self.id, self.split, *groups):
+            if not isinstance(value, str):
+                raise SuiteError(f"The task {self.id!r}: its id, split and groups are texts, not {value!r}.")
+        if not isinstance(self.options, dict):
+            raise SuiteError(f"The task {self.id!r}: its options are a table, not {self.options!r}.")
+
+    def make(self) -> Any:
+        """Make the Task.
+
+        Raises:
+            ValueError: there is no such task, or its pages are missing.
+        """
+        task = load_task(self.id, self.folder, **self.options)
+        for origin, folder in task.sites.items():
+            if not Path(folder).is_dir():
+                raise ValueError(f"{self.id} is to serve {origin} from {folder}, which is no folder.")
+        return task
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of a user's own task: its source file and the pages that it serves; empty for others."""
+        if ":" not in self.id:
+            return ""
+        task = self.make()
+        digest = hashlib.sha256(Path(inspect.getfile(type(task))).read_bytes())
+        for _, folder in sorted(task.sites.items()):
+            for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+                digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A set of tasks to be run together.
+
+    Raises:
+        SuiteError: it has no tasks, or one of them twice, or no seeds.
+    """
+
+    name: str
+    tasks: tuple[SuiteTask, ...]
+    """An id alone may stand for a task."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """A number alone stands for that many, from 0 on."""
+    max_steps: int | None = None
+    """None: every task's own limit."""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        tasks = tuple(SuiteTask(task) if isinstance(task, str) else task for task in self.tasks)
+        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "seeds", _seeds(self.seeds, self.name))
+        if self.max_steps is not None and not (isinstance(self.max_steps, int) and self.max_steps > 0):
+            raise SuiteError(f"The suite {self.name}: max_steps is a number of steps, at least 1.")
+        seen = [task.id for task in self.tasks]
+        if not seen or not self.seeds:
+            raise SuiteError(f"The suite {self.name} has no {'seeds' if seen else 'tasks'}.")
+        twice = sorted({one for one in seen if seen.count(one) > 1})
+        if twice or len(set(self.seeds)) < len(self.seeds):
+            raise SuiteError(f"The suite {self.name} has {', '.join(twice) or 'a seed'} twice.")
+
+    def only(
+        self, *, splits: Sequence[str] = (), groups: Sequence[str] = (), ids: Sequence[str] = (), **task_options: Any
+    ) -> Suite:
+        """Return the part of it that is of these splits, of any of these groups and among these ids.
+
+        Args:
+            splits: such as `"test"`; none: all.
+            groups: such as `"webgum"`; none: all.
+            ids: ids, or their part between `/` and `-v`; none: all.
+            task_options: added to every task's options.
+
+        Raises:
+            SuiteError: there is no such split, group or id, or nothing is left.
+        """
+        _known("split", splits, {task.split for task in self.tasks if task.split}, self.name)
+        _known("group", groups, {group for task in self.tasks for group in task.groups}, self.name)
+        _known("task", ids, {name for task in self.tasks for name in _names(task)}, self.name)
+        kept = tuple(
+            replace(task, options={**task.options, **task_options})
+            for task in self.tasks
+            if (not splits or task.split in splits)
+            and (not groups or set(groups) & set(task.groups))
+            and (not ids or set(ids) & _names(task))
+        )
+        if not kept:
+            raise SuiteError(f"No task of the suite {self.name} is all of that.")
+        return replace(self, tasks=kept)
+
+    def about(self) -> list[dict[str, Any]]:
+        """Return the tasks as plain data, with their fingerprints as `sha256`."""
+        return [{**asdict(task), "sha256": task.fingerprint()} for task in self.tasks]
+
+
+def suite_names() -> tuple[str, ...]:
+    """Return the names of the suites that come with the package."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+def load_suite(name: str | Path) -> Suite:
+    """Load a suite by its name, or from a TOML or Python file (which defines `SUITE`).
+
+    Raises:
+        SuiteError: there is none, or its file is wrong.
+    """
+    path = Path(name)
+    if path.suffix not in (".toml", ".py"):
+        path = FOLDER / f"{str(name).lower()}.toml"
+        if not path.exists():
+            raise SuiteError(
+                f"There is no suite {str(name)!r}: there are {', '.join(suite_names())}, or a .toml or .py file."
+            )
+    try:
+        if path.suffix == ".py":
+            found = _run(path).get("SUITE")
+            if not isinstance(found, Suite):
+                raise SuiteError(f"{path} defines no SUITE = Suite(...) (envs_registry.suites).")
+            return replace(found, tasks=tuple(_at(task, path.parent) for task in found.tasks))
+        return _read(tomllib.loads(path.read_text(encoding="utf8")), path)
+    except OSError as error:
+        raise SuiteError(f"{path} can't be read: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SuiteError(f"{path} is no TOML: {error}.") from None
+
+
+def _run(path: Path) -> dict[str, Any]:
+    try:
+        return runpy.run_path(str(path))
+    except OSError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise SuiteError(f"{path} can't be run: {type(error).__name__}: {error}") from error
+
+
+def _read(data: dict[str, Any], path: Path) -> Suite:
+    _fields(data, ("name", "description", "seeds", "max_steps", "tasks"), ("tasks",), str(path))
+    if not isinstance(data["tasks"], list):
+        raise SuiteError(f"{path}: tasks is a list of ids, or of tables with {', '.join(_TASK_FIELDS)}.")
+    tasks = []
+    for number, entry in enumerate(data["tasks"], 1):
+        where = f"{path}, task {number}"
+        entry = {"id": entry} if isinstance(entry, str) else entry
+        _fields(entry, _TASK_FIELDS, ("id",), where)
+        tasks.append(_at(SuiteTask(**entry), path.parent))
+    more = {name: data[name] for name in ("seeds", "max_steps", "description") if name in data}
+    return Suite(data.get("name", path.stem), tuple(tasks), **more)
+
+
+def _fields(data: Any, known: tuple[str, ...], needed: tuple[str, ...], where: str) -> None:
+    if not isinstance(data, dict):
+        raise SuiteError(f"{where}: expected a table with {', '.join(known)}.")
+    wrong = sorted(set(data) - set(known))
+    lacking = [name for name in needed if name not in data]
+    if wrong or lacking:
+        raise SuiteError(
+            f"{where}: " + (f"{', '.join(lacking)} is missing." if lacking else f"{wrong[0]} is none of {known}.")
+        )
+
+
+def _at(task: SuiteTask, folder: Path) -> SuiteTask:
+    in_file = task.id.partition(":")[0].endswith(".py")
+    return replace(task, folder=str(folder.resolve())) if in_file and not task.folder else task
+
+
+def _names(task: SuiteTask) -> set[str]:
+    return {task.id, task.id.partition("/")[2].rpartition("-v")[0] or task.id}
+
+
+def _seeds(given: Any, name: str) -> tuple[int, ...]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = range(min(given, MOST_SEEDS + 1))
+    seeds = tuple(given) if isinstance(given, (list, tuple, range)) else (None,)
+    if len(seeds) > MOST_SEEDS or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        raise SuiteError(f"The suite {name}: seeds is a number of seeds up to {MOST_SEEDS}, or a list of them.")
+    return seeds
+
+
+def _known(kind: str, asked: Sequence[str], known: set[str], suite: str) -> None:
+    for one in asked:
+        if one not in known:
+            listed = f": it has {', '.join(sorted(known))}." if 0 < len(known) < 20 else "."
+            raise SuiteError(f"The suite {suite} has no {kind} {one!r}{listed}")

@@ -1,0 +1,119 @@
+"""The raw limit: the least work that a step, a reset or an observation takes, through the same driver and browser.
+
+A mouse click, one in-page pass, one screenshot, awaited one after the other. It has a context of its own and takes
+nothing from the environment but the source of the pass: no session, no settling, no unpacking, no decoding.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.world import give_hints, page_script
+from selfsurf.tasks.miniwob import MiniWobTask
+
+PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0}
+"""What the environment asks its pass for when nothing else is set."""
+
+
+class RawPage:
+    """A page in a context of its own. Its coroutines run on the runtime's loop; get it with `RawPage.open`."""
+
+    def __init__(self, context: Any, page: Any, protocol: Any) -> None:
+        self.page = page
+        self._context = context
+        self._protocol = protocol
+        self._script = ""
+
+    @classmethod
+    async def open(cls, viewport: tuple[int, int]) -> RawPage:
+        """Open a blank page of this size."""
+        browser = await runtime().browser(BrowserSpec())
+        context = await browser.new_context(viewport={"width": viewport[0], "height": viewport[1]})
+        page = await context.new_page()
+        protocol = await context.new_cdp_session(page)
+        await protocol.send("Page.enable")
+        await give_hints(protocol)
+        return cls(context, page, protocol)
+
+    async def install(self) -> None:
+        """Bring the in-page script into the document that is there; a new document needs it anew."""
+        tree = await self._protocol.send("Page.getFrameTree")
+        world = await self._protocol.send(
+            "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "raw"}
+        )
+        answer = await self._protocol.send(
+            "Runtime.evaluate", {"expression": page_script(), "contextId": world["executionContextId"]}
+        )
+        self._script = answer["result"]["objectId"]
+
+    async def seen(self) -> str:
+        """Run the in-page pass once and return its JSON.
+
+        Raises:
+            RuntimeError: the script threw, or gave something else.
+        """
+        answer = await self._protocol.send(
+            "Runtime.callFunctionOn",
+            {
+                "objectId": self._script,
+                "functionDeclaration": "function(what){return this.observe(what)}",
+                "arguments": [{"value": PASS}],
+                "returnByValue": True,
+            },
+        )
+        text = answer["result"].get("value")
+        if not isinstance(text, str):
+            raise RuntimeError(f"The in-page pass failed: {answer.get('exceptionDetails', answer)}")
+        return text
+
+    async def screenshot(self) -> bytes:
+        """Return a PNG of the viewport."""
+        answer = await self._protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        return base64.b64decode(answer["data"])
+
+    async def look(self, *, screenshot: bool = True) -> None:
+        """Pass, then screenshot."""
+        await self.seen()
+        if screenshot:
+            await self.screenshot()
+
+    async def close(self) -> None:
+        """Close the context."""
+        await self._context.close()
+
+
+class RawMiniWob:
+    """A MiniWoB++ task on a raw page, started and restarted in the page. Get it with `RawMiniWob.open`."""
+
+    def __init__(self, raw: RawPage, task: MiniWobTask) -> None:
+        self.raw = raw
+        self._task = task
+
+    @classmethod
+    async def open(cls, base_url: str, name: str) -> RawMiniWob:
+        """Load a task's page from `base_url` (with a slash at the end) and start an episode."""
+        task = MiniWobTask(name)
+        task.start_url = f"{base_url}{name}.html"
+        self = cls(await RawPage.open(task.viewport), task)
+        await self.restart(0)
+        await self.raw.install()
+        return self
+
+    async def restart(self, seed: int) -> None:
+        """Start an episode in the page."""
+        await self._task.setup(self.raw.page, np.random.default_rng(seed))
+
+    async def reset(self, seed: int) -> None:
+        """Start an episode, and look."""
+        await self.restart(seed)
+        await self.raw.look()
+
+    async def click(self, box: tuple[float, float, float, float], *, screenshot: bool = True) -> None:
+        """Click into the middle of a box (x, y, width, height), and look."""
+        x, y, width, height = box
+        await self.raw.page.mouse.click(x + width / 2, y + height / 2)
+        await self.raw.look(screenshot=screenshot)

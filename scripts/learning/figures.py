@@ -1,0 +1,248 @@
+"""The figures of a comparison, from the stages that are done, whoever did them.
+
+A training seed counts once all of its measurements are there; until then it is listed as unfinished.
+
+Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
+95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`sdft.measure.statistics`); how
+far training seeds differ is told apart, too, as the least and the greatest mean. Two arms are compared on the same
+episodes, with the task as the unit (`scripts.report.paired`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from selfsurf.scripts.learning.arms import KINDS, UNTRAINED
+from selfsurf.scripts.learning.settings import RATES, LearnSettings, demonstrations, short
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.report.paired import difference_interval, sign_flip
+from selfsurf.sdft.measure.statistics import Episodes, mean_interval, wilson
+
+
+def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
+    """Return what `report.json` holds."""
+    stages = Stages(out)
+    begun = _arms(out)
+    names = {
+        name: [seed for seed in seeds if _is_measured(settings, stages, name, seed)] for name, seeds in begun.items()
+    }
+    episodes = {name: _of_all_seeds(stages, name, settings.tasks, seeds) for name, seeds in names.items()}
+    base = _retention(stages, "base")
+    arms = {}
+    for name, seeds in names.items():
+        groups = {"trained": settings.training.tasks, "unseen": settings.unseen_tasks}
+        arms[name] = {
+            "seeds": seeds,
+            "unfinished": [seed for seed in begun[name] if seed not in seeds],
+            "tasks": {short(task): _rate({task: episodes[name][task]}) for task in settings.tasks},
+            **{group: _rate({task: episodes[name][task] for task in tasks}) for group, tasks in groups.items()},
+            "retention": [_change(_retention(stages, _at(name, seed)), base) for seed in seeds],
+            "training": [_training(out, stages, _at(name, seed)) for seed in seeds] if name not in UNTRAINED else [],
+            "snapshots": [_snapshots(settings, stages, name, seed, base) for seed in seeds],
+        }
+    return {
+        "settings": settings.model_dump(mode="json"),
+        "arms": arms,
+        "differences": _differences(settings, episodes),
+        "sft_learning_rates": stages.done(RATES),
+        "sequences": _sequences(settings, out, stages, base),
+    }
+
+
+def _arms(out: Path) -> dict[str, tuple[int, ...]]:
+    """The arms that were begun, with their training seeds; the untrained ones have none and stand under 0."""
+    found: dict[str, tuple[int, ...]] = {}
+    folders = sorted(
+        (path for path in (out / "stages").iterdir() if path.is_dir() and path.name.partition("+")[0] in KINDS),
+        key=lambda path: (KINDS.index(path.name.partition("+")[0]), path.name),
+    )
+    for folder in folders:
+        if folder.name.startswith("sequence-"):
+            continue
+        if folder.name in UNTRAINED:
+            found[folder.name] = (0,)
+        elif seeds := _seeds(folder):
+            found[folder.name] = seeds
+    return found
+
+
+def _seeds(folder: Path) -> tuple[int, ...]:
+    return tuple(sorted(int(path.name.removeprefix("seed-")) for path in folder.glob("seed-*")))
+
+
+def _is_measured(settings: LearnSettings, stages: Stages, name: str, seed: int) -> bool:
+    """Whether a training seed can count: success in all tasks and retention (but of the demonstrated) are known."""
+    wanted = [f"test/{short(task)}" for task in settings.tasks]
+    if name != "demonstrated":
+        wanted += ["perplexity", "questions"]
+    return all(stages.done(f"{_at(name, seed)}/{stage}") is not None for stage in wanted)
+
+
+def _at(name: str, seed: int) -> str:
+    return name if name in UNTRAINED else f"{name}/seed-{seed}"
+
+
+def _episodes(stages: Stages, at: str, tasks: Sequence[str], seed: int = 0, which: str = "test") -> Episodes:
+    """The judged episodes of one training seed's stages."""
+    results = {task: stages.done(f"{at}/{which}/{short(task)}") or {"episodes": []} for task in tasks}
+    return {
+        task: {(seed, one["seed"]): one["solved"] for one in result["episodes"] if one["judged"]}
+        for task, result in results.items()
+    }
+
+
+def _of_all_seeds(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequence[int]) -> Episodes:
+    each = [_episodes(stages, _at(name, seed), tasks, seed) for seed in seeds]
+    return {task: {key: solved for one in each for key, solved in one[task].items()} for task in tasks}
+
+
+def _rate(episodes: Episodes) -> dict[str, Any]:
+    """Mean success over tasks, its interval, and that of every training seed."""
+    flags = {task: list(solved.values()) for task, solved in episodes.items() if solved}
+    missing = [short(task) for task in episodes if task not in flags]
+    if not flags:
+        return {"success": None, "low": None, "high": None, "episodes": 0, "missing_tasks": missing, "by_seed": {}}
+    seeds = sorted({seed for solved in episodes.values() for seed, _ in solved})
+    if len(episodes) == len(seeds) == 1:
+        (only,) = flags.values()
+        low, high = wilson(sum(only), len(only))
+    else:
+        low, high = mean_interval(episodes)
+    by_seed = {}
+    for seed in seeds:
+        of_seed = [[done for (s, _), done in solved.items() if s == seed] for solved in episodes.values()]
+        by_seed[str(seed)] = _mean([_mean(each) for each in of_seed if each])
+    return {
+        "success": _mean([_mean(each) for each in flags.values()]),
+        "low": low,
+        "high": high,
+        "episodes": sum(map(len, flags.values())),
+        "missing_tasks": missing,
+        "by_seed": by_seed,
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _retention(stages: Stages, name: str) -> dict[str, Any]:
+    text, asked = stages.done(f"{name}/perplexity"), stages.done(f"{name}/questions")
+    return {
+        "perplexity": text and text["perplexity"],
+        "accuracy": asked and asked["accuracy"],
+        "probability": asked and asked["probability"],
+        "questions": asked and len(asked["right"]),
+    }
+
+
+def _change(found: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    known = found["perplexity"] and base["perplexity"]
+    return {**found, "rise": found["perplexity"] / base["perplexity"] - 1 if known else None}
+
+
+def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
+    """What a training took, and its curve."""
+    done = stages.done(f"{name}/training")
+    if done is None:
+        return None
+    rates = stages.done(RATES)
+    where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
+    path = out / "arms" / where / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    rows = [line for line in lines if "loss" in line]  # an evaluation before the first step has a line, too
+    seconds, collecting = done["seconds"], 0.0
+    if name.startswith("sft"):  # its demonstrations were collected before its training
+        collected = demonstrations(done["settings"])
+        stages.done(collected)
+        collecting = stages.seconds.get(collected, 0.0)
+        seconds = {**seconds, "total": seconds["total"] + collecting, "collect": collecting}
+    return {
+        "steps": done["steps"],
+        "cut_off": done["cut_off"],
+        "learning_rate": done["settings"]["learning_rate"],
+        "seconds": seconds,
+        "rows": sum(row["rows"] for row in rows),
+        "tokens": round(sum(row["rows"] * row["rows/prompt_tokens"] + row["tokens/learned"] for row in rows)),
+        "curve": [
+            {
+                "step": row["step"],
+                "seconds": row["seconds"]["total"] + collecting,
+                "loss": row["loss"],
+                "success": row.get("episodes/success"),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _snapshots(
+    settings: LearnSettings, stages: Stages, name: str, seed: int, base: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Success on validation seeds and retention during a training, by its steps."""
+    found = []
+    for folder in (stages.folder / _at(name, seed)).glob("step-*"):
+        at = f"{_at(name, seed)}/{folder.name}"
+        rate = _rate(_episodes(stages, at, settings.training.tasks, which="validation"))
+        if rate["success"] is not None and not rate["missing_tasks"]:
+            kept = _change(_retention(stages, at), base)
+            found.append({"step": int(folder.name.removeprefix("step-")), "success": rate["success"], **kept})
+    return sorted(found, key=lambda one: int(one["step"]))
+
+
+def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
+    """Every kind of SDFT beside the arms that are none, and beside `sdft`, on the same episodes of the same seeds."""
+    found = []
+    of_sdft = [name for name in episodes if name.partition("+")[0] in ("sdft", "sdft-ungated")]
+    others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
+    for first in of_sdft:
+        for other in [*others, *(["sdft"] if first != "sdft" and "sdft" in of_sdft else [])]:
+            for group, tasks in (("trained", settings.training.tasks), ("unseen", settings.unseen_tasks)):
+                pairs = [
+                    (number, int(solved) - int(beside))
+                    for number, task in enumerate(tasks)
+                    for (seed, episode), solved in episodes[first][task].items()
+                    if (beside := episodes[other][task].get((0 if other == "base" else seed, episode))) is not None
+                ]
+                if not pairs:
+                    continue
+                numbers, differences = [number for number, _ in pairs], [difference for _, difference in pairs]
+                interval = difference_interval(differences, numbers, 1)
+                found.append(
+                    {
+                        "first": first,
+                        "other": other,
+                        "tasks": group,
+                        "pairs": len(pairs),
+                        "difference": _mean(differences),
+                        "low": interval and interval.low,
+                        "high": interval and interval.high,
+                        "p": sign_flip(differences, numbers),
+                    }
+                )
+    return found
+
+
+def _sequences(settings: LearnSettings, out: Path, stages: Stages, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Success on both groups of tasks, and retention, before, between and after."""
+    groups = {"first": settings.first_group, "second": settings.second_group}
+
+    def at(name: str, seed: int) -> dict[str, Any]:
+        measured = {group: _rate(_episodes(stages, name, tasks, seed)) for group, tasks in groups.items()}
+        return {**measured, "retention": _change(_retention(stages, name), base)}
+
+    found: dict[str, Any] = {}
+    for folder in sorted((out / "stages").glob("sequence-*")):
+        found[folder.name] = []
+        for seed in _seeds(folder):
+            turns = {"before": at("base", 0)}
+            for when, turn in (("between", "first"), ("after", "second")):
+                turns[when] = at(f"{folder.name}/seed-{seed}/{turn}", seed)
+            between, after = turns["between"]["first"]["success"], turns["after"]["first"]["success"]
+            whole = not any(turns[when]["first"]["missing_tasks"] for when in ("between", "after"))
+            kept = after / between if whole and between else None
+            found[folder.name].append({"seed": seed, "kept": kept, **turns})
+    return found

@@ -1,0 +1,107 @@
+"""What is measured of a model: success by task, and what it still knows of what it could do before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.scripts.learning.settings import LearnSettings, short
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import progress
+
+if TYPE_CHECKING:
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+
+class Measures:
+    """Measures adapters on one base model, which is loaded when it is first needed.
+
+    Args:
+        settings: of the comparison.
+        stages: where results are kept.
+    """
+
+    def __init__(self, settings: LearnSettings, stages: Stages) -> None:
+        self.settings = settings
+        self.stages = stages
+        self._policy: TransformersPolicy | None = None
+
+    def success(
+        self,
+        name: str,
+        adapter: Path | None,
+        tasks: Sequence[str],
+        *,
+        validation: bool = False,
+        demonstrate: bool = False,
+    ) -> None:
+        """Let a model act, greedily, in every task on every seed; the stage of a task is `name/test/task`.
+
+        Args:
+            name: of the stages.
+            adapter: folder of what is measured; None for the base model.
+            tasks: Gymnasium ids.
+            validation: on the validation seeds; the stages are `name/validation/task`.
+            demonstrate: show the model the oracle's next action.
+        """
+        which = "validation" if validation else "test"
+        missing = [task for task in tasks if self.stages.done(f"{name}/{which}/{short(task)}") is None]
+        if not missing:
+            return
+        seeds = self.settings.validation_range if validation else self.settings.test_range
+        with progress(f"{name}: {which}", len(missing)) as update:
+            for number, task in enumerate(missing, 1):
+                self.stages.once(
+                    f"{name}/{which}/{short(task)}",
+                    lambda task=task: self._episodes(adapter, task, seeds, demonstrate),  # type: ignore[misc]
+                )
+                update(number)
+
+    def retention(self, name: str, adapter: Path | None) -> None:
+        """Score general text and the general questions; the stages are `name/perplexity` and `name/questions`."""
+        from selfsurf.sdft.measure.questions import answers
+        from selfsurf.sdft.measure.retention import perplexity
+
+        self.stages.once(f"{name}/perplexity", lambda: perplexity(self.model(adapter)))
+        self.stages.once(f"{name}/questions", lambda: answers(self.model(adapter)))
+
+    def _episodes(self, adapter: Path | None, task: str, seeds: Sequence[int], demonstrate: bool) -> dict[str, Any]:
+        from selfsurf.sdft.agent import make_agent
+        from selfsurf.sdft.rollouts import Job, Rollouts
+
+        agent = make_agent(self.model(adapter), self.settings.training, sampling=False)
+        with Rollouts(self.settings.parallel, max_episode_steps=self.settings.evaluation_steps) as rollouts:
+            results = rollouts.run(agent, [Job(task, seed) for seed in seeds], demonstrate=demonstrate)
+        return {
+            "task": task,
+            "episodes": [
+                {
+                    "seed": result.job.seed,
+                    "outcome": str(result.outcome),
+                    "solved": result.solved,
+                    "judged": result.outcome != "env_error",
+                    "steps": len(result.steps),
+                    "prompt_tokens": max(
+                        (len(step.decision.completion.prompt_token_ids) for step in result.steps), default=0
+                    ),
+                }
+                for result in results
+            ],
+        }
+
+    def model(self, adapter: Path | None) -> TransformersPolicy:
+        """The model with an adapter in force; None for the base model."""
+        from selfsurf.sdft.rows.images import shows_images
+        from selfsurf.sdft.run.loading import load_policy
+
+        if self._policy is None:
+            self._policy = load_policy(self.settings.training)
+            if shows_images(self._policy, self.settings.training):
+                raise ValueError(
+                    "Not all ways to learn that are compared show a model screenshots: begin a comparison with "
+                    "--set 'vision=\"none\"'."
+                )
+        if self._policy.adapter != adapter:
+            self._policy.set_adapter(adapter)
+        return self._policy

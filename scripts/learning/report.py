@@ -1,0 +1,164 @@
+"""The comparison as tables: Markdown, and one for the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.scripts.learning.arms import UNTRAINED
+from selfsurf.scripts.learning.curves import draw
+from selfsurf.scripts.learning.figures import figures
+from selfsurf.scripts.learning.settings import LearnSettings, short
+from selfsurf.scripts.report.formats import NONE
+from selfsurf.scripts.report.markdown import table
+
+ARM_HEADS = ("arm", "training seeds", "trained tasks", "spread", "unseen tasks", "perplexity", "questions", "minutes",
+             "steps", "rows", "tokens")  # fmt: skip
+
+
+def write_report(settings: LearnSettings, out: Path) -> dict[str, Any]:
+    """Write `report.json`, `report.md` and the curves of what is measured so far, and return the figures."""
+    found = figures(settings, out)
+    found["curves"] = [path.name for path in draw(found, out)]
+    write_atomically(out / "report.json", json.dumps(found, indent=1))
+    write_atomically(out / "report.md", markdown(found))
+    return found
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The report as Markdown."""
+    settings = found["settings"]
+    training = settings["training"]
+    lines = [
+        "# Ways to learn, compared",
+        "",
+        f"{training['model']}; {len(training['tasks'])} trained and {len(settings['unseen_tasks'])} unseen tasks; "
+        f"{settings['seeds']} evaluation seeds a task from {settings['first_seed']} on, greedy, at most "
+        f"{settings['evaluation_steps']} steps. Success with its 95% interval (training seeds, if there are "
+        "several, and evaluation seeds drawn anew; of how two or three training seeds differ that knows little); the "
+        "spread is the least and greatest mean of a training seed. Perplexity is that of general text, with its rise "
+        "over the base model. Minutes are those of a training (*: one was ended by the limit on minutes), SFT's with "
+        "those of collecting its demonstrations, but without the choice of its learning rate; the limit is on "
+        "training alone.",
+        *table(ARM_HEADS, arm_rows(found)),
+        "## By task",
+        *table(("task", *found["arms"]), _task_rows(found)),
+    ]
+    if found["differences"]:
+        lines += [
+            "## Differences",
+            "",
+            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs. With "
+            "one training seed a difference says nothing about other trainings.",
+            *table(("arms", "tasks", "pairs", "difference", "95% interval", "p"), _difference_rows(found)),
+        ]
+    if found["sft_learning_rates"]:
+        rates = found["sft_learning_rates"]
+        tried = ", ".join(f"{rate}: {success:.3f}" for rate, success in rates["success"].items())
+        lines += ["## Learning rate of SFT", "", f"Success on validation seeds: {tried}. Taken: {rates['best']:g}.", ""]
+    if found["sequences"]:
+        heads = ("arm", "seed", "when", "first group", "second group", "perplexity", "questions", "of the first kept")
+        lines += ["## One group after the other", *table(heads, _sequence_rows(found))]
+    lines += [f"![{name}]({name})" for name in found["curves"]]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def arm_rows(found: dict[str, Any]) -> list[list[str]]:
+    """A row an arm, under `ARM_HEADS`."""
+    rows = []
+    for name, arm in found["arms"].items():
+        trainings = [training for training in arm["training"] if training]
+        by_seed = list(arm["trained"]["by_seed"].values())
+        rows.append(
+            [
+                name,
+                _seeds(name, arm),
+                _rate(arm["trained"]),
+                f"{min(by_seed):.2f} to {max(by_seed):.2f}" if len(by_seed) > 1 else NONE,
+                _rate(arm["unseen"]),
+                _perplexity(arm["retention"]),
+                _number([kept["accuracy"] for kept in arm["retention"]], "{:.2f}"),
+                _number([training["seconds"]["total"] / 60 for training in trainings], "{:.1f}")
+                + ("*" if any(training["cut_off"] for training in trainings) else ""),
+                *(
+                    _number([training[what] for training in trainings], "{:,.0f}")
+                    for what in ("steps", "rows", "tokens")
+                ),
+            ]
+        )
+    return rows
+
+
+def _seeds(name: str, arm: dict[str, Any]) -> str:
+    """The training seeds that count, and those that are not finished; an untrained arm has none."""
+    if name in UNTRAINED:
+        return "unfinished" if arm["unfinished"] else NONE
+    counted, unfinished = (", ".join(map(str, arm[which])) for which in ("seeds", "unfinished"))
+    return "; ".join(part for part in (counted, unfinished and f"unfinished: {unfinished}") if part)
+
+
+def _task_rows(found: dict[str, Any]) -> list[list[str]]:
+    unseen = {short(task) for task in found["settings"]["unseen_tasks"]}
+    tasks = [short(task) for task in (*found["settings"]["training"]["tasks"], *found["settings"]["unseen_tasks"])]
+    return [
+        [task + (" (unseen)" if task in unseen else ""), *(_rate(arm["tasks"][task]) for arm in found["arms"].values())]
+        for task in tasks
+    ]
+
+
+def _difference_rows(found: dict[str, Any]) -> list[list[str]]:
+    return [
+        [
+            f"{one['first']} less {one['other']}",
+            one["tasks"],
+            str(one["pairs"]),
+            f"{one['difference']:+.3f}",
+            NONE if one["low"] is None else f"{one['low']:+.3f} to {one['high']:+.3f}",
+            f"{one['p']:.3g}",
+        ]
+        for one in found["differences"]
+    ]
+
+
+def _sequence_rows(found: dict[str, Any]) -> list[list[str]]:
+    return [
+        [
+            name,
+            str(run["seed"]),
+            when,
+            _rate(run[when]["first"]),
+            _rate(run[when]["second"]),
+            _perplexity([run[when]["retention"]]),
+            _number([run[when]["retention"]["accuracy"]], "{:.2f}"),
+            f"{run['kept']:.0%}" if when == "after" and run["kept"] is not None else "",
+        ]
+        for name, runs in found["sequences"].items()
+        for run in runs
+        for when in ("before", "between", "after")
+    ]
+
+
+def _rate(rate: dict[str, Any]) -> str:
+    if rate["success"] is None:
+        return NONE
+    missing = f" ({len(rate['missing_tasks'])} tasks missing)" if rate["missing_tasks"] else ""
+    return f"{rate['success']:.2f} [{rate['low']:.2f}, {rate['high']:.2f}]{missing}"
+
+
+def _perplexity(kept: Sequence[dict[str, Any]]) -> str:
+    known = [one for one in kept if one["rise"] is not None]
+    if not known:
+        return _number([one["perplexity"] for one in kept], "{:.2f}")
+    rises = [one["rise"] for one in known]
+    rise = f"{sum(rises) / len(rises):+.1%}"
+    if len(rises) > 1:
+        rise += f", {min(rises):+.1%} to {max(rises):+.1%}"
+    return f"{_number([one['perplexity'] for one in known], '{:.2f}')} ({rise})"
+
+
+def _number(values: Sequence[float | None], write: str) -> str:
+    known = [value for value in values if value is not None]
+    return write.format(sum(known) / len(known)) if known else NONE

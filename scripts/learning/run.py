@@ -1,0 +1,196 @@
+"""Does what an arm needs: data, learning rate, training, measurement; each step once (`scripts.learning.stages`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from selfsurf.scripts.learning.arms import SEQUENCES, UNTRAINED, Arm
+from selfsurf.scripts.learning.measure import Measures
+from selfsurf.scripts.learning.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, demonstrations, short
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries
+from selfsurf.sdft.settings import GRPOSettings, TrainSettings
+
+SFT = Arm("sft")
+
+
+def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
+    """Make sure that an arm can be done with these training seeds.
+
+    Raises:
+        ValueError: it can't.
+    """
+    kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
+    of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
+    if shared := [name for name in arm.changes if name in of_all]:
+        raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
+    if arm.kind in SEQUENCES and not settings.first_group:
+        raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
+    if arm.kind == "sdft-ungated" and all(
+        getattr(settings.training, gate) == off for gate, off in ALL_GATES_OFF.items()
+    ):
+        raise ValueError(
+            "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
+            "e.g. --set skip_right=true."
+        )
+    settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.changes}, kind)
+    if arm.kind in UNTRAINED:
+        return
+    groups = (settings.first_group, settings.second_group) if arm.kind in SEQUENCES else (settings.training.tasks,)
+    for tasks in groups:
+        # By the trainings with seed 0 the learning rate of SFT is chosen.
+        for seed in {*seeds, 0} if arm.is_sft else seeds:
+            settings.check_training_seed(seed, tasks)
+
+
+class Comparison:
+    """The arms in a folder, done as far as nobody has done them.
+
+    Args:
+        settings: what is equal for all arms.
+        out: the folder.
+    """
+
+    def __init__(self, settings: LearnSettings, out: Path) -> None:
+        self.settings = settings
+        self.out = out
+        self.stages = Stages(out)
+        self.measures = Measures(settings, self.stages)
+
+    def run(self, arm: Arm, seed: int) -> None:
+        """Do an arm with a training seed (of no meaning for the untrained ones)."""
+        quiet_libraries()
+        console.print(f"[bold]{arm.name}[/bold], training seed {seed}", highlight=False)
+        if arm.kind in UNTRAINED:
+            self._untrained(arm)
+        elif arm.kind in SEQUENCES:
+            self._sequence(arm, seed)
+        else:
+            self._trained(arm, seed)
+
+    def _untrained(self, arm: Arm) -> None:
+        tasks = self.settings.tasks
+        self.measures.success(arm.folder, None, tasks, demonstrate=arm.kind == "demonstrated")
+        if arm.kind == "base":
+            self.measures.retention(arm.folder, None)
+
+    def _trained(self, arm: Arm, seed: int) -> None:
+        name = f"{arm.folder}/seed-{seed}"
+        if arm == SFT and seed == 0 and len(self.settings.sft_learning_rates) > 1:
+            # It was trained when its learning rate was chosen.
+            chosen = f"{RATES}/{self._sft_learning_rate():g}"
+            self.stages.once(f"{name}/training", lambda: self.stages.done(f"{chosen}/training"))
+            adapter = self._folder(chosen) / "adapter"
+        else:
+            adapter = self._train(name, arm, seed, self._changes(arm))
+        self.measures.success(name, adapter, self.settings.tasks)
+        self.measures.retention(name, adapter)
+        for snapshot in sorted((adapter.parent / "snapshots").glob("step-*"), key=lambda path: int(path.name[5:])):
+            self.measures.success(f"{name}/{snapshot.name}", snapshot, self.settings.training.tasks, validation=True)
+            self.measures.retention(f"{name}/{snapshot.name}", snapshot)
+
+    def _sequence(self, arm: Arm, seed: int) -> None:
+        changes = self._changes(arm)
+        adapter: Path | None = None
+        for turn, tasks in (("first", self.settings.first_group), ("second", self.settings.second_group)):
+            name = f"{arm.folder}/seed-{seed}/{turn}"
+            adapter = self._train(name, arm, seed, {**changes, "tasks": tasks, "start_from": adapter})
+            self.measures.success(name, adapter, self.settings.training.tasks)
+            self.measures.retention(name, adapter)
+
+    def _changes(self, arm: Arm) -> dict[str, Any]:
+        """The training settings that make an arm."""
+        own: dict[str, Any] = {}
+        if arm.is_sft and "learning_rate" not in arm.changes:
+            own = {"learning_rate": self._sft_learning_rate()}
+        elif arm.kind == "sdft-ungated":
+            own = ALL_GATES_OFF
+        elif arm.kind == "grpo":
+            own = _grpo(self.settings)
+        return {**own, **arm.changes}
+
+    def _sft_learning_rate(self) -> float:
+        """The best of the learning rates for SFT by success on the validation seeds, with training seed 0."""
+        rates = self.settings.sft_learning_rates
+        if len(rates) == 1:
+            return rates[0]
+        if self.stages.done(RATES) is None:
+            for rate in rates:
+                name = f"{RATES}/{rate:g}"
+                adapter = self._train(name, SFT, 0, {"learning_rate": rate})
+                self.measures.success(name, adapter, self.settings.training.tasks, validation=True)
+                self.measures.retention(name, adapter)
+        return float(self.stages.once(RATES, self._best_rate)["best"])
+
+    def _best_rate(self) -> dict[str, Any]:
+        success = {
+            rate: mean_success(
+                self.stages.done(f"{RATES}/{rate:g}/validation/{short(task)}") for task in self.settings.training.tasks
+            )
+            for rate in self.settings.sft_learning_rates
+        }
+        # Of equally good ones the lowest, which forgets least.
+        best = max(success, key=lambda rate: (success[rate], -rate))
+        return {"best": best, "success": {f"{rate:g}": value for rate, value in success.items()}}
+
+    def _train(self, name: str, arm: Arm, seed: int, changes: dict[str, Any]) -> Path:
+        """Train an adapter and return its folder."""
+        folder = self._folder(name)
+
+        def work() -> Any:
+            with progress(f"{name}: training", changes.get("steps", self.settings.training.steps)) as update:
+
+                def report(step: int, logs: dict[str, float]) -> None:
+                    update(step, note=f"loss {logs['loss']:.3f}")
+
+                if arm.kind == "grpo":
+                    from selfsurf.sdft.trainers.grpo import train_grpo
+
+                    summary = train_grpo(
+                        self.settings.training_for(seed, changes, GRPOSettings), folder, resume=True, progress=report
+                    )
+                elif arm.is_sft:
+                    from selfsurf.sdft.trainers.sft import train_sft
+
+                    settings = self.settings.training_for(seed, changes, TrainSettings)
+                    rows = self._demonstrations(settings)
+                    summary = train_sft(settings, folder, rows=rows, resume=True, progress=report)
+                else:
+                    from selfsurf.sdft.train import train
+
+                    summary = train(
+                        self.settings.training_for(seed, changes, TrainSettings), folder, resume=True, progress=report
+                    )
+            del summary["model"]
+            return summary
+
+        self.stages.once(f"{name}/training", work)
+        return folder / "adapter"
+
+    def _demonstrations(self, settings: TrainSettings) -> Path:
+        """Return the file with the demonstrations of these settings' episodes, collected once."""
+        from selfsurf.sdft.trainers.sft import collect
+
+        name = demonstrations(settings.model_dump(mode="json"))
+        path = self.out / f"{name}.jsonl"
+        self.stages.once(name, lambda: collect(settings, self.measures.model(None), path))
+        return path
+
+    def _folder(self, name: str) -> Path:
+        return self.out / "arms" / name
+
+
+def _grpo(settings: LearnSettings) -> dict[str, Any]:
+    return {"learning_rate": settings.grpo_learning_rate, "group_size": settings.group_size}
+
+
+def mean_success(results: Iterable[dict[str, Any]]) -> float:
+    """The mean over tasks of the share of solved episodes, without those that the infrastructure failed."""
+    shares = [
+        sum(one["solved"] for one in judged) / len(judged)
+        for result in results
+        if (judged := [one for one in result["episodes"] if one["judged"]])
+    ]
+    return sum(shares) / len(shares) if shares else 0.0

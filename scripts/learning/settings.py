@@ -1,0 +1,233 @@
+"""What the comparison of ways to learn trains and measures: everything that has to be equal for a fair comparison."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.settings import SDFT_ONLY, TrainSettings, overlap
+
+T = TypeVar("T", bound=TrainSettings)
+
+FIRST_GROUP = (
+    "click-button", "click-link", "click-dialog-2", "click-tab", "click-color", "focus-text-2", "navigate-tree",
+    "click-option", "click-collapsible-nodelay", "click-button-sequence",
+)  # fmt: skip
+"""Clicks: one, the last three tasks two."""
+
+SECOND_GROUP = ("enter-text", "enter-password", "login-user", "click-checkboxes")
+"""Typing, a login, and as many clicks as the goal names."""
+
+UNSEEN = (
+    "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
+)  # fmt: skip
+"""Of the same kinds."""
+
+SEEDS_BETWEEN = 100_000
+"""Between the first training episodes of one training seed and the next."""
+
+RATES = "sft-learning-rates"
+"""Stages by which SFT's learning rate is chosen."""
+
+ALL_GATES_OFF: dict[str, Any] = {
+    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "min_confidence": 0.0,
+}  # fmt: skip
+"""The settings of a training run without gates."""
+
+
+EQUAL_FOR_ALL = (
+    "model", "tasks", "steps", "episodes_per_step", "max_rows", "max_episode_steps", "minutes", "seed",
+    "first_episode_seed", "start_from", "max_prompt_tokens", "actions", "vision", "max_image_side",
+)  # fmt: skip
+"""Settings that no ablation may change: what is learned from, for how long, and by what the agent is judged."""
+
+
+def env_id(name: str) -> str:
+    """The Gymnasium id of a MiniWoB++ task's short name; other ids as they are."""
+    return name if "/" in name else f"MiniWoB/{name}-v0"
+
+
+def short(task: str) -> str:
+    """The short name of a MiniWoB++ task."""
+    return task.removeprefix("MiniWoB/").removesuffix("-v0")
+
+
+class LearnSettings(BaseModel):
+    """What is equal for all arms of a comparison. Frozen, and saved in its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    training: TrainSettings
+    """Every arm's training; its tasks are the trained ones. The seed and the episodes are those of the training seed,
+    and what an arm is about is its own."""
+    unseen_tasks: tuple[str, ...]
+    """Gymnasium ids of tasks of the same kinds that no arm trains on."""
+    first_group: tuple[str, ...]
+    """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
+    first_seed: int = 3_000_000
+    """First evaluation seed; none of these is ever trained on."""
+    seeds: int = Field(default=10, ge=1)
+    """Evaluation seeds a task."""
+    first_validation_seed: int = 1_500_000
+    """First seed of the episodes by which a learning rate is chosen and curves are drawn; none of them is trained on
+    or evaluated."""
+    validation_seeds: int = Field(default=5, ge=1)
+    """Validation seeds a task."""
+    sft_learning_rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)
+    """Among which the one for SFT is chosen."""
+    grpo_learning_rate: float = 3e-4
+    """The learning rate of GRPO."""
+    group_size: int = Field(default=5, ge=2)
+    """Episodes of a group of GRPO."""
+    evaluation_steps: int = Field(default=8, ge=1)
+    """Step limit of evaluation episodes, the same for every arm."""
+    parallel: int = Field(default=8, ge=1)
+    """Episodes at the same time in evaluation."""
+
+    @model_validator(mode="after")
+    def _fair(self) -> LearnSettings:
+        both = set(self.training.tasks) & set(self.unseen_tasks)
+        if both:
+            raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
+        if told := [name for name in SDFT_ONLY if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
+        if not set(self.first_group) < set(self.training.tasks):
+            raise ValueError(
+                f"the first group ({', '.join(map(short, self.first_group))}) has to be some of the trained tasks "
+                f"({', '.join(map(short, self.training.tasks))}), but not all: say so with --first"
+            )
+        if self.training.contexts != ("oracle",) or self.training.demonstrations:
+            raise ValueError(
+                "contexts and demonstrations are what SDFT alone is told: give them to an arm with a label, sdft:told"
+            )
+        if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
+        if overlap(self.test_range, self.validation_range):
+            raise ValueError(
+                f"the seeds of validation ({_told(self.validation_range)}) are among those of testing "
+                f"({_told(self.test_range)}): set first_validation_seed elsewhere"
+            )
+        return self
+
+    @property
+    def test_range(self) -> range:
+        """The evaluation seeds of a task."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def validation_range(self) -> range:
+        """The validation seeds of a task."""
+        return range(self.first_validation_seed, self.first_validation_seed + self.validation_seeds)
+
+    def check_training_seed(self, seed: int, tasks: Sequence[str]) -> None:
+        """Make sure that a training on these tasks has no episode that models are judged by.
+
+        Raises:
+            ValueError: it has.
+        """
+        trained = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
+        for name, which, judged in (
+            ("validation", "first_validation_seed", self.validation_range),
+            ("testing", "first_seed", self.test_range),
+        ):
+            if overlap(trained, judged):
+                raise ValueError(
+                    f"The episodes of training seed {seed} ({_told(trained)}) are among those of {name} "
+                    f"({_told(judged)}): choose other training seeds, or begin a comparison with another {which}."
+                )
+
+    @property
+    def second_group(self) -> tuple[str, ...]:
+        """The trained tasks that are learned second in a sequence."""
+        return tuple(task for task in self.training.tasks if task not in self.first_group)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All tasks, the trained ones first."""
+        return (*self.training.tasks, *self.unseen_tasks)
+
+    def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T]) -> T:
+        """Return the training settings of a training seed, with the changes that make the arm."""
+        own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
+        return kind(**{**self.training.model_dump(), **own, **changes})
+
+
+def demonstrations(training: Mapping[str, Any]) -> str:
+    """The stage that collects the demonstrations of a training, named by everything in its settings they depend on.
+
+    Args:
+        training: the settings as JSON.
+    """
+    said = {
+        name: training[name]
+        for name in (
+            "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
+            "max_episode_steps", "max_prompt_tokens", "actions",
+        )
+    }  # fmt: skip
+    return f"demonstrations/{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def _told(seeds: range) -> str:
+    return f"{seeds.start} to {seeds.stop - 1}"
+
+
+def default_settings(**training: Any) -> LearnSettings:
+    """Return the settings of the published comparison; `training` changes fields of the training settings."""
+    tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
+    own = {
+        "tasks": tasks, "steps": 100, "episodes_per_step": 10, "max_rows": 24, "max_episode_steps": 6, "minutes": 90.0,
+        "rehearsal": 0.1, "rehearsal_rows": 2, "rollout_contexts": 10, "snapshot_every": 30,
+    }  # fmt: skip
+    return LearnSettings(
+        training=TrainSettings(**{**own, **training}),
+        unseen_tasks=tuple(map(env_id, UNSEEN)),
+        first_group=tuple(map(env_id, FIRST_GROUP)),
+    )
+
+
+def saved_settings(out: Path) -> LearnSettings | None:
+    """Return the settings of the comparison in a folder, or None if the folder is new.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    path = out / "settings.json"
+    if path.exists():
+        try:
+            return LearnSettings.model_validate_json(path.read_text(encoding="utf8"))
+        except ValidationError:
+            raise ValueError(
+                f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
+            ) from None
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} holds something else; choose another folder with --out.")
+    return None
+
+
+def prepare_folder(settings: LearnSettings, out: Path) -> None:
+    """Write the settings down, or make sure that they are those of what is there already.
+
+    Raises:
+        ValueError: they are not, or the folder holds something else.
+    """
+    saved = saved_settings(out)
+    if saved is None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "settings.json", settings.model_dump_json(indent=1))
+    elif saved != settings:
+        old, new = _flat(saved), _flat(settings)
+        changed = ", ".join(f"{name} ({old[name]} there)" for name in old if old[name] != new[name])
+        raise ValueError(f"{out} holds a comparison with other settings: {changed}. Choose another folder with --out.")
+
+
+def _flat(settings: LearnSettings) -> dict[str, Any]:
+    data = settings.model_dump(mode="json")
+    training = data.pop("training")
+    return {**{f"training.{name}": value for name, value in training.items()}, **data}

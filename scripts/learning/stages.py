@@ -1,0 +1,74 @@
+"""Work in stages, each of which leaves its result in a file: what was cut off goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.scripts.terminal.console import console
+
+
+class Stages:
+    """The results of finished stages, one JSON file each, so that none is done twice.
+
+    Several processes may share a folder: a stage that another one is at is waited for. The lock is the system's, so it
+    goes with the process that holds it, however that ends.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out / "stages"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.seconds: dict[str, float] = {}
+        """Wall-clock by stage, those of earlier starts included."""
+
+    def once(self, name: str, work: Callable[[], Any]) -> Any:
+        """Return the stage's result, doing its work unless that was done. A name may have slashes."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(path.with_suffix(".lock"), name):
+                if not path.exists():
+                    with self.timed(name):
+                        result = work()
+                    write_atomically(path, json.dumps({"result": result, "seconds": self.seconds[name]}, indent=1))
+        return self.done(name)
+
+    def done(self, name: str) -> Any:
+        """Return the stage's result, or None if it is not done."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            return None
+        saved = json.loads(path.read_text(encoding="utf8"))
+        self.seconds[name] = saved["seconds"]
+        return saved["result"]
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time what happens in this context; a piece of work that fails is not counted."""
+        start = time.time()
+        yield
+        self.seconds[name] = round(time.time() - start, 1)
+
+    @staticmethod
+    def fresh(folder: Path) -> Path:
+        """Return the folder, emptied of what a start that was cut off left in it."""
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+
+@contextlib.contextmanager
+def _locked(path: Path, name: str) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"Another process is at {name}; waiting for it.")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,106 @@
+"""Whether an installation of TensorRT-LLM has what `agents.policies.tensorrt.policy` uses. Run by `selfsurf doctor`.
+
+Importing TensorRT-LLM starts MPI and CUDA, which may end the process, so the look is taken in a process of its own:
+
+    python -m selfsurf.scripts.machine.tensorrt_check
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+SECONDS = 300
+"""How long the import may take; on a cold disk it takes minutes."""
+
+USED: Mapping[str, Sequence[str]] = {
+    "tensorrt_llm:LLM": ("model", "tokenizer", "tensor_parallel_size", "dtype"),
+    "tensorrt_llm:LLM.generate": ("inputs", "sampling_params", "use_tqdm", "lora_request"),
+    "tensorrt_llm:LLM.shutdown": (),
+    "tensorrt_llm.llmapi.llm_args:TorchLlmArgs": ("guided_decoding_backend", "lora_config", "max_seq_len"),
+    "tensorrt_llm:SamplingParams": (
+        "max_tokens", "temperature", "top_k", "top_p", "seed", "end_id", "stop_token_ids", "include_stop_str_in_output",
+        "logprobs", "guided_decoding",
+    ),
+    "tensorrt_llm.llmapi:GuidedDecodingParams": ("json", "grammar"),
+    "tensorrt_llm.executor.request:LoRARequest": ("lora_name", "lora_int_id", "lora_path"),
+    "tensorrt_llm.inputs:default_multimodal_input_loader": (
+        "tokenizer", "model_dir", "model_type", "modality", "prompts", "media",
+    ),
+}  # fmt: skip
+"""`module:name` -> the parameters that the policy passes by name."""
+
+LORA_CONFIG = ("lora_dir", "max_lora_rank", "lora_target_modules", "max_loras", "max_cpu_loras")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an installation is like."""
+
+    version: str = ""
+    device: str = ""
+    """The first CUDA device, empty if there is none."""
+    missing: tuple[str, ...] = ()
+    """What the policy uses and the installation has not."""
+    error: str = ""
+    """Why it can't be imported at all."""
+
+
+def check() -> Found:
+    """Look at the installation from a process of its own."""
+    command = [sys.executable, "-m", "selfsurf.scripts.machine.tensorrt_check"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Found(error=f"importing it took more than {SECONDS} s")
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return Found(error=f"importing it ended the process with code {done.returncode}: {said}")
+    found = json.loads(lines[-1])
+    return Found(**{**found, "missing": tuple(found["missing"])})
+
+
+def look() -> Found:
+    """Look at the installation from this process."""
+    try:
+        package: Any = import_module("tensorrt_llm")
+    except Exception as error:  # a missing library, a driver that is too old, a stub that refuses: all are findings
+        return Found(error=(f"{type(error).__name__}: {error}".splitlines() or [""])[0])
+    import torch
+
+    from selfsurf.agents.policies.tensorrt.policy import lora_config_class
+
+    missing = [lack for where, names in USED.items() for lack in _lacking(where, names)]
+    try:
+        missing += _parameters("LoraConfig", lora_config_class(), LORA_CONFIG)
+    except ImportError as error:
+        missing.append(str(error))
+    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
+    return Found(str(getattr(package, "__version__", "")), device, tuple(missing))
+
+
+def _lacking(where: str, names: Sequence[str]) -> list[str]:
+    module, _, path = where.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return [where]
+    return _parameters(where, found, names)
+
+
+def _parameters(where: str, found: Any, names: Sequence[str]) -> list[str]:
+    there = inspect.signature(found).parameters
+    return [f"{where}({name}=)" for name in names if name not in there]
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(look())))

@@ -1,0 +1,373 @@
+"""What Chromium itself knows of the page an environment shows, as `fidelity.Node`s.
+
+Layout, attributes and shadow trees come from one `DOMSnapshot` a process, roles and names from
+`Accessibility.getFullAXTree` of each frame, listeners from `DOMDebugger`. Slow (seconds on long pages) and
+independent of the observation's own pass, which is the point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from selfsurf.browser_env.core import EnvCore
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.scripts.observation.fidelity import Box, Disagreement, Node, can_be_acted_on, is_interactive
+
+STAMP = "data-agent-id"
+
+LISTENED = frozenset({
+    "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart", "touchend", "dragstart",
+    "contextmenu",
+})  # fmt: skip
+"""Events whose listeners make something happen when an element is acted on."""
+
+STYLES = ("cursor", "visibility", "overflow-x")
+
+CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
+
+
+def collect(core: EnvCore) -> list[Node]:
+    """Collect the elements of the active tab, every frame and shadow tree included."""
+    return runtime().run(_Collector(core).nodes(), timeout=300)
+
+
+def name_sources(core: EnvCore, disagreements: Sequence[Disagreement]) -> list[str]:
+    """Say for each of a few elements where Chromium took its name from, e.g. `contents: "Save"`."""
+    return runtime().run(_name_sources(core, [one.node for one in disagreements]), timeout=120)
+
+
+async def _sessions(core: EnvCore) -> list[tuple[Any, Any]]:
+    """The protocol sessions of the tab's processes, each with its Playwright frame; None for the tab's own."""
+    assert core.session is not None
+    tab = core.session.active
+    sessions: list[tuple[Any, Any]] = [(tab.protocol, None)]
+    for frame in tab.page.frames[1:]:
+        try:
+            sessions.append((await tab.page.context.new_cdp_session(frame), frame))
+        except Exception as error:
+            if "does not have a separate CDP session" not in str(error):
+                raise
+    return sessions
+
+
+class _Collector:
+    def __init__(self, core: EnvCore) -> None:
+        self.core = core
+
+    async def nodes(self) -> list[Node]:
+        out: list[Node] = []
+        for number, (session, frame) in enumerate(await _sessions(self.core)):
+            out += await self._process(number, session, frame)
+            if frame is not None:
+                await session.detach()
+        return out
+
+    async def _process(self, number: int, session: Any, frame: Any) -> list[Node]:
+        offset = (0.0, 0.0) if frame is None else await _frame_offset(frame)
+        known = await _accessible(session)
+        snapshot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
+        modal = await _modal_dialog(session)
+        documents = [_Document(snapshot, index) for index in range(len(snapshot["documents"]))]
+        documents[0].place(offset, documents, "foreign" if frame is not None else "", False)
+        nodes = [node for document in documents for node in document.nodes(number, known, modal)]
+        return [await self._looked_up(session, node) for node in nodes]
+
+    async def _looked_up(self, session: Any, node: Node) -> Node:
+        """Ask the page what the snapshot does not say of an element of ours that is not judged interactive."""
+        if not node.stamp or is_interactive(node):
+            return node
+        there = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
+        shown = await session.send(
+            "Runtime.callFunctionOn",
+            {"objectId": there, "functionDeclaration": "function() { return this.checkVisibility(); }"},
+        )
+        node = dataclasses.replace(node, shown=bool(shown["result"].get("value")))
+        if can_be_acted_on(node, ()):
+            return node
+        native = node.tag in CONTROLS and "disabled" not in node.attributes
+        if node.tag == "li":  # a list listens for its items
+            declaration = "function() { return this.parentElement || this; }"
+            around = await session.send(
+                "Runtime.callFunctionOn", {"objectId": there, "functionDeclaration": declaration}
+            )
+            listens = await _listens(session, there) or await _listens(session, around["result"]["objectId"])
+        else:
+            listens = await _listens(session, there)
+        return dataclasses.replace(node, clickable=native or listens)
+
+
+async def _listens(session: Any, thing: str) -> bool:
+    found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
+    return any(listener["type"] in LISTENED for listener in found["listeners"])
+
+
+async def _frame_offset(frame: Any) -> tuple[float, float]:
+    box = await (await frame.frame_element()).bounding_box()
+    return (box["x"], box["y"]) if box else (0.0, 0.0)
+
+
+async def _accessible(session: Any) -> dict[int, dict[str, Any]]:
+    """The accessibility nodes of one process by backend node id."""
+    tree = await session.send("Page.getFrameTree")
+    known: dict[int, dict[str, Any]] = {}
+    for frame in _frame_ids(tree["frameTree"]):
+        try:
+            answer = await session.send("Accessibility.getFullAXTree", {"frameId": frame})
+        except Exception as error:
+            # A frame of another process, which has a session of its own, or one that is not rendered.
+            if "Frame with the given" in str(error) or "not found" in str(error):
+                continue
+            raise
+        for node in answer["nodes"]:
+            if "backendDOMNodeId" in node and not node["ignored"]:
+                known.setdefault(node["backendDOMNodeId"], node)
+    return known
+
+
+def _frame_ids(tree: dict[str, Any]) -> list[str]:
+    return [tree["frame"]["id"], *(id for child in tree.get("childFrames", []) for id in _frame_ids(child))]
+
+
+async def _modal_dialog(session: Any) -> int | None:
+    """The backend node id of the modal dialog on top, outside of which everything is inert."""
+    expression = "Array.from(document.querySelectorAll('dialog:modal')).pop()"
+    found = (await session.send("Runtime.evaluate", {"expression": expression}))["result"]
+    if "objectId" not in found:
+        return None
+    described = await session.send("DOM.describeNode", {"objectId": found["objectId"]})
+    return int(described["node"]["backendNodeId"])
+
+
+class _Document:
+    """One document of a snapshot."""
+
+    def __init__(self, snapshot: dict[str, Any], index: int) -> None:
+        raw = snapshot["documents"][index]
+        self.strings: list[str] = snapshot["strings"]
+        self.raw = raw["nodes"]
+        self.scroll = (raw.get("scrollOffsetX", 0), raw.get("scrollOffsetY", 0))
+        self.offset = (0.0, 0.0)
+        self.empty = False
+        """In a frame without an area."""
+        self.where = ""
+        self.parents: list[int] = self.raw["parentIndex"]
+        self.frames = _rare(self.raw["contentDocumentIndex"])
+        self.clickable = set(self.raw["isClickable"]["index"])
+        self.roots = _rare(self.raw["shadowRootType"])
+        layout = raw["layout"]
+        self.bounds: dict[int, Box] = {}
+        self.styles: dict[int, list[int]] = {}
+        for node, bounds, styles in zip(layout["nodeIndex"], layout["bounds"], layout["styles"], strict=True):
+            self.bounds.setdefault(node, tuple(bounds))
+            self.styles.setdefault(node, styles)
+        self.attributes = [self._pairs(values) for values in self.raw["attributes"]]
+        self.tags = [self.strings[name].lower() if name >= 0 else "" for name in self.raw["nodeName"]]
+        self.children: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            self.children.setdefault(parent, []).append(node)
+
+    def _pairs(self, values: list[int]) -> dict[str, str]:
+        texts = [self.strings[value] if value >= 0 else "" for value in values]
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+
+    def place(self, offset: tuple[float, float], documents: list[_Document], where: str, empty: bool) -> None:
+        """Set where this document and those framed in it are, in coordinates of the top frame's viewport."""
+        self.offset = (offset[0] - self.scroll[0], offset[1] - self.scroll[1])
+        self.where, self.empty = where, empty
+        for holder, index in self.frames.items():
+            x, y = (self.bounds.get(holder) or (0.0, 0.0, 0.0, 0.0))[:2]
+            inside = (self.offset[0] + x, self.offset[1] + y)
+            documents[index].place(inside, documents, where or "frame", empty or self._area(holder) is None)
+
+    def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
+        """The elements that have a role of some sort or a stamp."""
+        labels = self._labels()
+        maps = {
+            (attributes.get("usemap") or "#")[1:]: node
+            for node, attributes in enumerate(self.attributes)
+            if "usemap" in attributes
+        }
+        out = []
+        for node, kind in enumerate(self.raw["nodeType"]):
+            backend = self.raw["backendNodeId"][node]
+            if kind != 1 or (backend not in known and STAMP not in self.attributes[node]):
+                continue
+            out.append(self._node(node, (session, backend), known.get(backend), labels, maps, modal))
+        return out
+
+    def _node(
+        self,
+        node: int,
+        key: tuple[int, int],
+        accessible: dict[str, Any] | None,
+        labels: dict[tuple[int, str], int],
+        maps: dict[str, int],
+        modal: int | None,
+    ) -> Node:
+        attributes, tag = self.attributes[node], self.tags[node]
+        above = self._above(node)
+        ancestors = [self.attributes[one] for one in above]
+        properties = {one["name"]: one["value"].get("value") for one in (accessible or {}).get("properties", [])}
+        role = accessible["role"] if accessible else {}
+        style = self._style(node)
+        in_label = any(self.tags[one] == "label" for one in [node, *above])
+        inert = any("inert" in each for each in [attributes, *ancestors])
+        if modal is not None and not self.where:
+            inert = inert or modal not in [self.raw["backendNodeId"][one] for one in [node, *above]]
+        return Node(
+            key=key,
+            tag=tag,
+            attributes={name: value for name, value in attributes.items() if name != STAMP},
+            html=self._html(node),
+            path=" > ".join(self._short(one) for one in reversed(above[:3])),
+            box=self._box(node, labels, maps) if style.get("visibility", "visible") == "visible" else None,
+            role=str(role.get("value", "")),
+            own_role=role.get("type") == "internalRole",
+            name=str((accessible or {}).get("name", {}).get("value") or ""),
+            text=self._text(node, 400) if accessible and not (accessible.get("name") or {}).get("value") else "",
+            ignored=accessible is None,
+            focusable=bool(properties.get("focusable")),
+            editable="editable" in properties and self._is_editing_host(node, above),
+            inert=inert,
+            clickable=node in self.clickable or (tag == "li" and bool(above) and above[0] in self.clickable),
+            pointer=style.get("cursor") == "pointer",
+            labels=in_label,
+            in_select=any(self.tags[one] == "select" for one in above),
+            where=self._where(node, above),
+            stamp=attributes.get(STAMP, ""),
+        )
+
+    def _is_editing_host(self, node: int, above: list[int]) -> bool:
+        def edits(one: int) -> bool:
+            return self.attributes[one].get("contenteditable", "false").lower() != "false"
+
+        # In a document that is edited as a whole, the body is where one types.
+        return edits(node) or (self.tags[node] == "body" and not any(edits(one) for one in above))
+
+    def _above(self, node: int) -> list[int]:
+        """The elements around a node, the nearest first."""
+        out = []
+        node = self.parents[node]
+        while node >= 0:
+            if self.raw["nodeType"][node] == 1:
+                out.append(node)
+            node = self.parents[node]
+        return out
+
+    def _where(self, node: int, above: list[int]) -> str:
+        kinds = {self.strings[self.roots[one]] for one in [node, *above] if one in self.roots}
+        return "closed" if "closed" in kinds else self.where or ("shadow" if "open" in kinds else "")
+
+    def _style(self, node: int) -> dict[str, str]:
+        values = self.styles.get(node, [])
+        return dict(zip(STYLES, (self.strings[value] for value in values), strict=False))
+
+    def _labels(self) -> dict[tuple[int, str], int]:
+        """Labels by the tree that they are in and the id that they are for."""
+        return {
+            (self._tree(node), self.attributes[node]["for"]): node
+            for node, tag in enumerate(self.tags)
+            if tag == "label" and self.attributes[node].get("for") and self.bounds.get(node)
+        }
+
+    def _tree(self, node: int) -> int:
+        """The host of the shadow tree that a node is in; -1 for the document."""
+        while node >= 0 and node not in self.roots:
+            node = self.parents[node]
+        return self.parents[node] if node >= 0 else -1
+
+    def _box(self, node: int, labels: dict[tuple[int, str], int], maps: dict[str, int]) -> Box | None:
+        """The box of an element or of what stands for it, in coordinates of the top frame's viewport."""
+        if self.empty:
+            return None
+        clips = self.bounds.get(node) is not None and self._style(node).get("overflow-x", "visible") != "visible"
+        box = self._area(node) or (None if clips else self._content(node))
+        if box is None and self.tags[node] == "area":
+            holder = next((one for one in self._above(node) if self.tags[one] == "map"), node)
+            image = maps.get(self.attributes[holder].get("name", "") or self.attributes[holder].get("id", ""))
+            box = self._area(image) if image is not None else None
+        if box is None and self.tags[node] in ("input", "select", "textarea", "button"):
+            around = [one for one in self._above(node) if self.tags[one] == "label"]
+            label = labels.get((self._tree(node), self.attributes[node].get("id", "")))
+            for one in [*around[:1], *([label] if label is not None else [])]:
+                box = box or self._area(one)
+        return None if box is None else (box[0] + self.offset[0], box[1] + self.offset[1], box[2], box[3])
+
+    def _area(self, node: int) -> Box | None:
+        box = self.bounds.get(node)
+        return box if box is not None and box[2] > 0 and box[3] > 0 else None
+
+    def _content(self, node: int) -> Box | None:
+        """The box around what an element contains that has an area."""
+        boxes: list[Box] = []
+        waiting = list(self.children.get(node, []))
+        while waiting and len(boxes) < 100:
+            one = waiting.pop()
+            area = self._area(one)
+            if area is not None and self._style(one).get("visibility", "visible") == "visible":
+                boxes.append(area)
+            else:
+                waiting += self.children.get(one, [])
+        if not boxes:
+            return None
+        left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
+        right, bottom = max(box[0] + box[2] for box in boxes), max(box[1] + box[3] for box in boxes)
+        return left, top, right - left, bottom - top
+
+    def _short(self, node: int) -> str:
+        attributes = self.attributes[node]
+        id = f"#{attributes['id']}" if attributes.get("id") else ""
+        return self.tags[node] + id + "".join(f".{name}" for name in attributes.get("class", "").split()[:2])
+
+    def _html(self, node: int) -> str:
+        attributes = "".join(
+            f' {name}="{value[:60]}"' if value else f" {name}"
+            for name, value in self.attributes[node].items()
+            if name not in (STAMP, "d", "style")
+        )
+        text = " ".join(self._text(node).split())
+        return f"<{self.tags[node]}{attributes[:240]}>{text[:60]}"
+
+    def _text(self, node: int, left: int = 200) -> str:
+        out = ""
+        for child in self.children.get(node, []):
+            if len(out) > left:
+                break
+            value = self.raw["nodeValue"][child]
+            if self.raw["nodeType"][child] == 3 and value >= 0:
+                out += self.strings[value]
+            elif self.tags[child] not in ("script", "style"):
+                out += self._text(child, left - len(out))
+        return out
+
+
+def _rare(data: dict[str, list[int]]) -> dict[int, int]:
+    return dict(zip(data["index"], data["value"], strict=True))
+
+
+async def _name_sources(core: EnvCore, nodes: Sequence[Node]) -> list[str]:
+    out = []
+    sessions = await _sessions(core)
+    for node in nodes:
+        session = sessions[node.key[0]][0]
+        try:
+            answer = await session.send(
+                "Accessibility.getPartialAXTree", {"backendNodeId": node.key[1], "fetchRelatives": False}
+            )
+        except Exception:  # the element is gone by now
+            out.append("")
+            continue
+        sources = answer["nodes"][0].get("name", {}).get("sources", []) if answer["nodes"] else []
+        used = next((one for one in sources if "value" in one and not one.get("superseded")), None)
+        out.append("" if used is None else _source(used))
+    for session, frame in sessions:
+        if frame is not None:
+            await session.detach()
+    return out
+
+
+def _source(source: dict[str, Any]) -> str:
+    what = source.get("attribute") or source.get("nativeSource") or source["type"]
+    return f"from {what}"

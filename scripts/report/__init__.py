@@ -1,0 +1,1 @@
+"""Reports of benchmark results: figures, tables, comparisons, leaderboards."""

@@ -1,0 +1,202 @@
+"""Charts as SVG text, drawn for a width of 440 units; colours come from the page's style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from selfsurf.scripts.report.formats import percent, percent_interval
+from selfsurf.scripts.report.intervals import Interval
+
+WIDTH = 440
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value with its interval, as a line of `forest`."""
+
+    label: str
+    value: float
+    interval: Interval | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve; `band` is its interval at every point, where there is one."""
+
+    label: str
+    colour: str
+    """Name of a colour of the style sheet, without its dashes."""
+    points: Sequence[tuple[float, float]]
+    band: Sequence[Interval | None] = ()
+
+
+def mini(value: float | None, interval: Interval | None) -> str:
+    """A share and its interval as a small bar for a cell of a table."""
+    if value is None:
+        return ""
+    parts = ['<rect class="track" x="0" y="5" width="110" height="4" rx="2"/>']
+    if interval:
+        left, right = 110 * interval.low, 110 * interval.high
+        parts.append(f'<rect class="span" x="{left:.1f}" y="3" width="{max(1, right - left):.1f}" height="8" rx="2"/>')
+    parts.append(f'<circle class="dot" cx="{min(max(110 * value, 3.5), 106.5):.1f}" cy="7" r="3.5"/>')
+    return f'<svg class="mini" viewBox="0 0 110 14" aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable[[float], str] = percent) -> str:
+    """Values with their intervals below each other, on one scale."""
+    left, right, row = 118, 302, 23
+    height = row * len(bars) + 20
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - low) / (high - low)
+
+    parts = []
+    for tick in _ticks(low, high, 4):
+        kind = "zero" if tick == 0 and low < 0 else "grid"
+        parts.append(f'<line class="{kind}" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="0" y2="{height - 18}"/>')
+        parts.append(f'<text x="{x(tick):.1f}" y="{height - 4}" text-anchor="middle">{_short(tick, write)}</text>')
+    for at, bar in enumerate(bars):
+        y = row * at + 12
+        parts.append(f"<g><title>{escape(bar.label)}: {escape(bar.note)}</title>")
+        parts.append(f'<text class="strong" x="0" y="{y + 4}">{escape(_cut(bar.label, 18))}</text>')
+        if bar.interval:
+            start, end = x(max(bar.interval.low, low)), x(min(bar.interval.high, high))
+            parts.append(f'<line class="whisker" x1="{start:.1f}" x2="{end:.1f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<circle class="dot" cx="{x(min(max(bar.value, low), high)):.1f}" cy="{y}" r="4.5"/>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(bar.note)}</text></g>')
+    return _svg(height, "Values with 95% intervals", parts)
+
+
+def dumbbells(rows: Sequence[tuple[str, float, float, str]], colours: tuple[str, str]) -> str:
+    """Shares before and after, joined by a line: of each row its label, both shares and what is written beside."""
+    left, right, row = 172, 356, 21
+    height = row * len(rows) + 20
+
+    def x(share: float) -> float:
+        return left + (right - left) * share
+
+    parts = []
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="0" y2="{height - 18}"/>')
+        parts.append(f'<text x="{x(tick)}" y="{height - 4}" text-anchor="middle">{_short(tick, percent)}</text>')
+    for at, (label, before, after, note) in enumerate(rows):
+        y = row * at + 11
+        parts.append(f"<g><title>{escape(label)}: {percent(before)}, {percent(after)}</title>")
+        parts.append(f'<text class="strong" x="0" y="{y + 4}">{escape(_cut(label, 22))}</text>')
+        parts.append(f'<line class="joint" x1="{x(before):.1f}" x2="{x(after):.1f}" y1="{y}" y2="{y}"/>')
+        for share, colour in zip((before, after), colours, strict=True):
+            parts.append(f'<circle cx="{x(share):.1f}" cy="{y}" r="4.5" fill="var(--{colour})"/>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(note)}</text></g>')
+    return _svg(height, "Shares of two runs by task", parts)
+
+
+def curves(
+    lines: Sequence[Line], x_label: str, write: Callable[[float], str], above: Sequence[tuple[float, str]] = ()
+) -> str:
+    """Shares against something, from 0 to the top of what is seen.
+
+    Args:
+        lines: what is drawn; all start at the left.
+        x_label: what the horizontal axis is.
+        write: how a value on it is written.
+        above: values on it, with the text that stands above the chart there.
+    """
+    left, right, top, bottom, height = 38, WIDTH - 8, 18 if above else 8, 190, 224
+    most = max((x for line in lines for x, _ in line.points), default=1) or 1
+    highest = max([y for line in lines for _, y in line.points]
+                  + [band.high for line in lines for band in line.band if band], default=1)  # fmt: skip
+    roof = next(each for each in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if highest <= each or each == 1)
+
+    def place(x: float, y: float) -> str:
+        return f"{left + (right - left) * x / most:.1f},{bottom - (bottom - top) * y / roof:.1f}"
+
+    parts = []
+    for share in [roof * part / 4 for part in range(5)]:
+        y = bottom - (bottom - top) * share / roof
+        parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(share, percent)}</text>')
+    for tick in _ticks(0, most, 5):
+        x = left + (right - left) * tick / most
+        anchor = "end" if x > right - 12 else "middle"
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="{anchor}">{escape(write(tick))}</text>')
+    for value, text in above:
+        x = left + (right - left) * value / most
+        parts.append(
+            f'<text x="{x:.1f}" y="9" text-anchor="{"end" if x > right - 30 else "middle"}">{escape(text)}</text>'
+        )
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 5}" y2="{bottom}"/>')
+    parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 31}" text-anchor="middle">{escape(x_label)}</text>')
+    for line in lines:
+        parts += _curve(line, place)
+    return _svg(height, f"Success against {x_label}", parts)
+
+
+def columns(bins: Sequence[tuple[str, Sequence[tuple[str, str, int]]]], x_label: str) -> str:
+    """Counts as columns: of every bin its label and its parts from the bottom up, each (colour, name, count)."""
+    left, right, top, bottom, height = 38, WIDTH - 8, 14, 190, 224
+    most = max((sum(count for _, _, count in parts) for _, parts in bins), default=0) or 1
+    step = (right - left) / max(len(bins), 1)
+    width = min(step * 0.8, 48)
+    every = math.ceil(len(bins) / 14)
+    drawn = [f'<line class="axis" x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>']
+    for at, (label, parts) in enumerate(bins):
+        middle, y = left + step * (at + 0.5), float(bottom)
+        said = f"{label}: " + ", ".join(f"{count} {name}" for _, name, count in parts)
+        drawn.append(f"<g><title>{escape(said)}</title>")
+        for colour, _, count in parts:
+            tall = (bottom - top) * count / most
+            y -= tall
+            box = f'x="{middle - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{tall:.1f}"'
+            drawn.append(f'<rect {box} fill="var(--{colour})"/>')
+        drawn.append("</g>")
+        if at % every == 0:
+            drawn.append(f'<text x="{middle:.1f}" y="{bottom + 15}" text-anchor="middle">{escape(label)}</text>')
+            total = sum(count for _, _, count in parts)
+            drawn.append(f'<text x="{middle:.1f}" y="{y - 4:.1f}" text-anchor="middle">{total or ""}</text>')
+    drawn.append(f'<text x="{(left + right) / 2}" y="{bottom + 31}" text-anchor="middle">{escape(x_label)}</text>')
+    return _svg(height, f"Counts against {x_label}", drawn)
+
+
+def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
+    parts = []
+    band = [(x, each) for (x, _), each in zip(line.points, line.band, strict=False) if each]
+    if band:
+        edge = [place(x, each.high) for x, each in band] + [place(x, each.low) for x, each in reversed(band)]
+        parts.append(f'<polygon class="band" fill="var(--{line.colour})" points="{" ".join(edge)}"/>')
+    path = " ".join(place(x, y) for x, y in line.points)
+    parts.append(f'<polyline class="line" stroke="var(--{line.colour})" points="{path}"/>')
+    for at, (x, y) in enumerate(line.points if len(line.points) <= 80 else ()):
+        interval = line.band[at] if at < len(line.band) else None
+        said = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
+        cx, cy = place(x, y).split(",")
+        parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(said)}</title></circle>')
+    return parts
+
+
+def _ticks(low: float, high: float, most: int) -> list[float]:
+    """Round values within a range."""
+    rough = (high - low) / most
+    if rough <= 0:
+        return [low]
+    scale = 10 ** math.floor(math.log10(rough))
+    step = next(scale * part for part in (1, 2, 2.5, 5, 10) if scale * part >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [at * step for at in range(first, last + 1)]
+
+
+def _cut(label: str, most: int) -> str:
+    """A label that fits; of a longer one its end, where names of tasks differ."""
+    return label if len(label) <= most else "…" + label[1 - most :]
+
+
+def _short(value: float, write: Callable[[float], str]) -> str:
+    """A tick without digits that say nothing."""
+    return write(value).replace(".0", "")
+
+
+def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'

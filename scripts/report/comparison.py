@@ -1,0 +1,200 @@
+"""Results folders side by side: each against the first, on the tasks and seeds that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from selfsurf.scripts.report.formats import seeds
+from selfsurf.scripts.report.intervals import Interval
+from selfsurf.scripts.report.paired import Mcnemar, difference_interval, mcnemar, sign_flip
+from selfsurf.scripts.report.reading import Line, Results, ResultsError
+from selfsurf.scripts.report.summary import Summary, task_numbers
+
+FORMAT = 1
+"""Version of `comparison.json`."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The other run minus the first, over common pairs."""
+
+    mean: float
+    interval: Interval | None
+    """None with a single task."""
+    p: float | None
+    """Of the sign-flip test by task; None where the values are not 0 or 1."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a task fared in both, strictly, on the common seeds."""
+
+    task: str
+    pairs: int
+    first: int
+    other: int
+
+    @property
+    def difference(self) -> float:
+        """Of the shares."""
+        return (self.other - self.first) / self.pairs
+
+
+@dataclass(frozen=True)
+class Against:
+    """A run beside the first."""
+
+    label: str
+    pairs: int
+    tasks: int
+    left_out: int
+    """Pairs that both have, but at least one as `env_error`."""
+    first_rate: float
+    other_rate: float
+    strict: Difference
+    lenient: Difference
+    time_reward: Difference | None
+    counts: Mcnemar
+    """Of strict success."""
+    changes: tuple[Change, ...]
+    """Every common task, the largest change first."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs or more."""
+
+    summaries: tuple[Summary, ...]
+    labels: tuple[str, ...]
+    against: tuple[Against, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """No run lacks an episode."""
+        return all(summary.complete for summary in self.summaries)
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of `comparison.json`."""
+        return {
+            "format": FORMAT,
+            "complete": self.complete,
+            "warnings": list(self.warnings),
+            "runs": [
+                {
+                    "label": label,
+                    "folder": summary.results.folder.resolve().name,
+                    "run": summary.results.run.model_dump(mode="json"),
+                    "overall": asdict(summary.overall),
+                }
+                for label, summary in zip(self.labels, self.summaries, strict=True)
+            ],
+            "against_first": [
+                {**asdict(each), "changes": [{**asdict(it), "difference": it.difference} for it in each.changes]}
+                for each in self.against
+            ],
+        }
+
+
+def compare(summaries: Sequence[Summary]) -> Comparison:
+    """Set every run after the first beside the first.
+
+    Raises:
+        ResultsError: a run has no counted task and seed in common with the first.
+    """
+    labels = _labels([summary.results for summary in summaries])
+    first = summaries[0].results
+    others = list(zip(labels[1:], summaries[1:], strict=True))
+    return Comparison(
+        summaries=tuple(summaries),
+        labels=labels,
+        against=tuple(_against(label, first, other.results) for label, other in others),
+        warnings=tuple(note for label, other in others for note in _warnings(labels[0], first, label, other.results)),
+    )
+
+
+def _against(label: str, first: Results, other: Results) -> Against:
+    here = {(line.task, line.seed): line for line in first.lines}
+    pairs = [
+        (here[line.task, line.seed], line)
+        for line in sorted(other.lines, key=lambda line: (line.task, line.seed))
+        if (line.task, line.seed) in here
+    ]
+    counted = [(a, b) for a, b in pairs if a.counted and b.counted]
+    if not counted:
+        raise ResultsError(
+            f"{first.folder} and {other.folder} have no task and seed in common that both were judged on: there is "
+            "nothing to compare. Run both with the same suite and seeds."
+        )
+    numbers = task_numbers([a for a, _ in counted])
+    timed = [pair for pair in counted if pair[0].time_reward is not None and pair[1].time_reward is not None]
+    return Against(
+        label=label,
+        pairs=len(counted),
+        tasks=len(set(numbers)),
+        left_out=len(pairs) - len(counted),
+        first_rate=float(np.mean([a.strict for a, _ in counted])),
+        other_rate=float(np.mean([b.strict for _, b in counted])),
+        strict=_success([b.strict - a.strict for a, b in counted], numbers),
+        lenient=_success([b.lenient - a.lenient for a, b in counted], numbers),
+        time_reward=_timed(timed) if timed else None,
+        counts=mcnemar([a.strict for a, _ in counted], [b.strict for _, b in counted]),
+        changes=_changes(counted),
+    )
+
+
+def _success(differences: Sequence[int], numbers: Sequence[int]) -> Difference:
+    mean = float(np.mean(differences))
+    return Difference(mean, difference_interval(differences, numbers, 1), sign_flip(differences, numbers))
+
+
+def _timed(pairs: Sequence[tuple[Line, Line]]) -> Difference:
+    differences = [(b.time_reward or 0) - (a.time_reward or 0) for a, b in pairs]
+    interval = difference_interval(differences, task_numbers([a for a, _ in pairs]), 2)
+    return Difference(float(np.mean(differences)), interval, None)
+
+
+def _changes(pairs: Sequence[tuple[Line, Line]]) -> tuple[Change, ...]:
+    changes = []
+    for task in dict.fromkeys(a.task for a, _ in pairs):
+        own = [(a.strict, b.strict) for a, b in pairs if a.task == task]
+        changes.append(Change(task, len(own), sum(a for a, _ in own), sum(b for _, b in own)))
+    return tuple(sorted(changes, key=lambda change: (-abs(change.difference), change.task)))
+
+
+def _warnings(label: str, first: Results, other_label: str, other: Results) -> list[str]:
+    notes = []
+    for name, a, b in (
+        ("suite", first.run.suite, other.run.suite),
+        ("step limit", first.run.max_steps, other.run.max_steps),
+        ("list of seeds", seeds(first.run.seeds), seeds(other.run.seeds)),
+    ):
+        if a != b:
+            notes.append(f"The {name} differs: {label} has {_shown(a)}, {other_label} has {_shown(b)}.")
+    here = {task.id: task.options for task in first.run.tasks}
+    differ = [task.id for task in other.run.tasks if here.get(task.id, task.options) != task.options]
+    if differ:
+        notes.append(f"The options of {len(differ)} tasks differ between {label} and {other_label}.")
+    before = {task.id: task.sha256 for task in first.run.tasks}
+    changed = [task.id for task in other.run.tasks if before.get(task.id, task.sha256) != task.sha256]
+    if changed:
+        notes.append(f"The code or pages of {', '.join(changed)} differ between {label} and {other_label}.")
+    return notes
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _labels(results: Sequence[Results]) -> tuple[str, ...]:
+    """The agents' names; where two share one, with their folders, and where these do, numbered."""
+    names = [each.run.agent.name for each in results]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({each.folder.resolve().name})" for name, each in zip(names, results, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{at}. {name}" for at, name in enumerate(names, 1)]
+    return tuple(names)

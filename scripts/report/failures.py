@@ -1,0 +1,106 @@
+"""The failures of a run as cards: last screenshot, what the task and the environment said, the agent's answer."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import quote
+
+from selfsurf.scripts.report.formats import count
+from selfsurf.scripts.report.page import text
+from selfsurf.scripts.report.reading import Line, Pair, Results
+
+MOST_PICTURES = 150
+"""Screenshots embedded in a page; of every task its first failure comes before the second of any."""
+
+MOST_BYTES = 6_000_000
+"""Bytes of the PNG files embedded in a page."""
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
+    """The failures with their filters.
+
+    Args:
+        results: whose they are.
+        lines: the failed episodes, by task.
+        folder: where the page will be, which its links start from.
+    """
+    shots = {(line.task, line.seed): results.inside(line.screenshot) for line in lines}
+    embedded = _embedded(lines, shots)
+    there = sum(shot is not None for shot in shots.values())
+    said = ""
+    if there > len(embedded):
+        said = (
+            f'<p class="soft small">{len(embedded)} of {count(there, "screenshot")} are embedded, '
+            f"at most {MOST_PICTURES} and {MOST_BYTES / 1e6:g} MB; the others are links into the results folder.</p>"
+        )
+    cards = "".join(_card(results, line, shots[line.task, line.seed], embedded, folder) for line in lines)
+    return f'{said}{_filters(lines)}<div class="failures" id="failures">{cards}</div>' + (
+        '<p class="tools"><button id="failures-more" hidden>Show more</button></p>'
+    )
+
+
+def _embedded(lines: Sequence[Line], shots: dict[Pair, Path | None]) -> dict[Pair, str]:
+    """The pictures that fit, as data URIs, spread over the tasks."""
+    turns = [(turn, line) for _, own in groupby(lines, key=lambda line: line.task) for turn, line in enumerate(own)]
+    found: dict[Pair, str] = {}
+    left = MOST_BYTES
+    for _, line in sorted(turns, key=lambda each: each[0]):
+        shot = shots[line.task, line.seed]
+        if len(found) == MOST_PICTURES:
+            break
+        if shot is None or not shot.is_file() or shot.stat().st_size > left:
+            continue
+        data = shot.read_bytes()
+        if data.startswith(_PNG):
+            left -= len(data)
+            found[line.task, line.seed] = f"data:image/png;base64,{b64encode(data).decode()}"
+    return found
+
+
+def _filters(lines: Sequence[Line]) -> str:
+    tasks, outcomes = sorted({line.task for line in lines}), sorted({line.outcome for line in lines})
+    return (
+        '<div class="tools" hidden>'
+        f'<select id="failures-task" aria-label="Task"><option value="">All tasks</option>{_options(tasks)}</select>'
+        f'<select id="failures-outcome" aria-label="Outcome"><option value="">All outcomes</option>'
+        f'{_options(outcomes)}</select><input id="failures-text" type="search" placeholder="Text" aria-label="Text">'
+        '<span class="soft small" id="failures-count"></span></div>'
+    )
+
+
+def _options(names: Sequence[str]) -> str:
+    return "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in names)
+
+
+def _card(results: Results, line: Line, shot: Path | None, embedded: dict[Pair, str], folder: Path) -> str:
+    data = embedded.get((line.task, line.seed))
+    nothing = "screenshot" if shot else "no screenshot"
+    picture = f'<img src="{data}" alt="Last screenshot" loading="lazy">' if data else nothing
+    framed = (
+        f'<a class="shot" href="{_link(shot, folder)}">{picture}</a>' if shot else f'<div class="shot">{picture}</div>'
+    )
+    episode = results.inside(line.episode)
+    words = [
+        ("detail", line.outcome_detail), ("reason", line.reason), ("error", line.last_error), ("answer", line.answer),
+    ]  # fmt: skip
+    said = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in words if value)
+    partly = ", partly solved" if line.lenient else ""
+    link = f' <a class="small" href="{_link(episode, folder)}/">episode</a>' if episode else ""
+    return (
+        f'<article class="failure" data-task="{escape(line.task)}" data-outcome="{line.outcome}">{framed}<div>'
+        f'<h3>{text(line.task)} <span class="faint">#{line.seed}</span>{link}</h3>'
+        f'<span class="pill"><span class="key o-{line.outcome}"></span>{line.outcome}{partly}, '
+        f"{count(line.steps, 'step')}, {line.seconds:.1f} s</span>"
+        f'<dl class="text">{said}</dl></div></article>'
+    )
+
+
+def _link(path: Path, folder: Path) -> str:
+    return "./" + quote(Path(os.path.relpath(path, folder.resolve())).as_posix())

@@ -1,0 +1,110 @@
+"""How figures are written, the same in every report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from selfsurf.scripts.report.intervals import Interval
+from selfsurf.scripts.report.reading import Results
+from selfsurf.scripts.report.summary import Mean, Spread
+
+NONE = "–"
+"""Stands for a figure that there is none of."""
+
+
+def percent(share: float | None) -> str:
+    """A share as `64.8%`."""
+    return NONE if share is None else f"{100 * share:.1f}%"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    return f"{100 * difference:+.1f}" if difference else "0"
+
+
+def percent_interval(interval: Interval | None) -> str:
+    """`58.9 to 70.3%`."""
+    return NONE if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}%"
+
+
+def points_interval(interval: Interval | None) -> str:
+    """`-1.2 to +5.3`."""
+    return NONE if interval is None else f"{points(interval.low)} to {points(interval.high)}"
+
+
+def mean(value: Mean | None) -> str:
+    """The mean of rewards."""
+    return NONE if value is None else f"{value.mean:.3f}"
+
+
+def mean_interval(value: Mean | None) -> str:
+    """The interval of a mean of rewards."""
+    interval = None if value is None else value.interval
+    return NONE if interval is None else f"{interval.low:.3f} to {interval.high:.3f}"
+
+
+def share(value: Mean | None) -> str:
+    """The mean of successes."""
+    return percent(None if value is None else value.mean)
+
+
+def share_interval(value: Mean | None) -> str:
+    """The interval of a mean of successes."""
+    return percent_interval(None if value is None else value.interval)
+
+
+def amount(number: float | None) -> str:
+    """A number with three digits that matter, thousands set apart."""
+    if number is None:
+        return NONE
+    return f"{number:,.0f}" if abs(number) >= 100 or number == round(number) else f"{number:.3g}"
+
+
+def spread(value: Spread | None) -> str:
+    """Median and 90th percentile."""
+    return NONE if value is None else f"{amount(value.median)} / {amount(value.p90)}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 120:
+        return f"{amount(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def chance(p: float | None) -> str:
+    """A p value."""
+    if p is None:
+        return NONE
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 episode`, `2 episodes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def seeds(numbers: Sequence[int]) -> str:
+    """Seeds in short and in order: `0-4` for a range, otherwise each."""
+    ordered = sorted(numbers)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[0] + len(ordered))):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def short(task: str) -> str:
+    """A task's id without what all of a family share, for places where little fits: `MiniWoB/click-tab-v0`."""
+    return re.sub(r"^\w+/|-v\d+$", "", task)
+
+
+def incomplete(results: Results, whose: str = "") -> str:
+    """How much an incomplete run lacks."""
+    asked = len(results.run.tasks) * len(results.run.seeds)
+    of = f" {whose}" if whose else ""
+    return f"INCOMPLETE{of}: {len(results.missing):,} of {count(asked, 'episode')} missing."
+
+
+def date(started: str) -> str:
+    """An ISO time to the minute."""
+    return started[:16].replace("T", " ")

@@ -1,0 +1,1 @@
+"""Runs an agent on a suite of tasks: in processes or on Ray, resumable."""

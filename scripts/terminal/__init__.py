@@ -1,0 +1,1 @@
+"""What commands share on the terminal: arguments, progress, live view, Ctrl-C."""

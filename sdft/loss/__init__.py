@@ -1,0 +1,1 @@
+"""What is minimised: logits and divergence, rehearsal and practice."""

@@ -1,0 +1,200 @@
+"""Practice: a run that goes on from an adapter keeps what that could do before.
+
+The adapter first plays episodes of the tasks that it has learned and that the run does not train. On its own steps in
+those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
+knew (`sdft.loss.rehearsal`), from the model's own episodes, without any data of the earlier runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from selfsurf.agents.adapters.identity import read_about
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.envs_registry import is_open
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.scoring import plain_logits
+from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.rollouts.generator import RolloutError
+from selfsurf.sdft.rows.images import shows_images
+from selfsurf.sdft.rows.jobs import trained_tasks
+from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.run.processes import alone, check_alone, is_first
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.teacher.untold import Untold
+
+log = logging.getLogger(__name__)
+
+EPISODES = 64
+"""Episodes that are played before the first step."""
+
+ROWS = 64
+"""Most steps of them that are practised on."""
+
+OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
+"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
+
+Row = tuple[list[int], list[int]]
+"""Prompt and reply, in tokens."""
+
+
+class Practice:
+    """Steps of an adapter's own, and how far the student is from it on them.
+
+    Args:
+        model: a PEFT model in which the adapter is in force, as it was before this run.
+        rows: the steps.
+        most: how many of them count in one optimizer step.
+        seed: of which do.
+        weight: of the divergence in the loss.
+    """
+
+    def __init__(self, model: Any, rows: Sequence[Row], most: int, seed: int, weight: float = 1.0) -> None:
+        self.weight = weight
+        self._rows = list(rows)
+        self._most = most
+        self._seed = seed
+        with torch.no_grad():
+            self._before = [_logprobs(model, row).cpu() for row in self._rows]
+
+    def divergence(self, model: Any, step: int) -> torch.Tensor:
+        """Return KL(adapter before || student) in nats a token on the steps' replies, with the student's gradient.
+
+        Args:
+            model: a PEFT model whose active adapter is the student.
+            step: optimizer steps so far.
+        """
+        rng = np.random.default_rng([self._seed, step, len(self._rows)])
+        apart = []
+        for index in rng.choice(len(self._rows), size=min(self._most, len(self._rows)), replace=False):
+            now = _logprobs(model, self._rows[index])
+            before = self._before[index].to(now.device)
+            apart.append(torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean())
+        return torch.stack(apart).mean()
+
+
+def _logprobs(model: Any, row: Row) -> torch.Tensor:
+    """Return the log-probabilities (K, V) at a reply's tokens."""
+    prompt, reply = row
+    ids = torch.tensor([prompt + reply], device=model.get_input_embeddings().weight.device)
+    at = torch.arange(len(prompt) - 1, ids.size(1) - 1, device=ids.device)[None]
+    logits = plain_logits(model, ids, torch.ones_like(ids), at)[0]
+    return torch.log_softmax(logits.float(), -1)
+
+
+class NothingToPractise(ValueError):
+    """An adapter knows no tasks besides the run's own, or can't do any. The message says which, and what to do."""
+
+
+def practice_of(
+    settings: TrainSettings, policy: TransformersPolicy, model: Any, folder: Path, *, begun: bool
+) -> Practice | None:
+    """Return what a run practises, or None.
+
+    Args:
+        settings: of the run.
+        policy: of the base model.
+        model: with the adapter that the run goes on from in force.
+        folder: of the run; what was played is kept in it.
+        begun: is it gone on with?
+
+    Raises:
+        NothingToPractise: and the settings ask for it.
+        ValueError: they do, and the student is shown screenshots, or several processes train.
+        RolloutError: the infrastructure failed most of the episodes.
+    """
+    if settings.start_from is None or settings.practice == 0:
+        return None
+    asked = settings.practice is not None
+    if asked:
+        check_alone("practice")
+    if asked and shows_images(policy, settings):
+        raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
+    path = folder / "practice.jsonl"
+    if begun and path.exists():
+        rows = [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
+    else:
+        try:
+            if not alone() or shows_images(policy, settings):
+                raise NothingToPractise("Nothing is practised on several processes, nor with screenshots.")
+            player = policy.tokenizer if policy.processor is None else policy.processor
+            rows = played(settings, TransformersPolicy(model, player))
+        except NothingToPractise as error:
+            if asked:
+                raise
+            known = learned_tasks(settings.start_from)
+            if not known or tasks_before(settings):
+                log.warning("%s What it has learned may be forgotten.", error)
+            rows = []
+        if is_first():
+            write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
+    weight = 1.0 if settings.practice is None else settings.practice
+    return Practice(model, rows, settings.practice_rows, settings.seed, weight) if rows else None
+
+
+def _told(ended: int) -> None:
+    """Say every quarter how many episodes have ended."""
+    if ended % (EPISODES // 4) == 0:
+        log.info("Practice: %d of %d episodes.", ended, EPISODES)
+
+
+def learned_tasks(adapter: Path) -> list[str]:
+    """Return the tasks that an adapter was trained on, in all of its runs; none if it does not say."""
+    about = read_about(adapter)
+    return list(about.get("learned", about.get("settings", {}).get("tasks", ())))
+
+
+def tasks_before(settings: TrainSettings) -> list[str]:
+    """Return the tasks that the adapter which a run goes on from has learned and that the run does not train."""
+    if settings.start_from is None:
+        return []
+    now = trained_tasks(settings)
+    return [task for task in learned_tasks(settings.start_from) if task not in now]
+
+
+def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
+    """Let an adapter play the tasks that it has learned; return its steps in the episodes that it solved.
+
+    Raises:
+        NothingToPractise: there are none besides those of the run, or none that can be played and judged; or it solved
+            no episode.
+        RolloutError: the infrastructure failed most of the episodes.
+    """
+    before, of = tasks_before(settings), settings.start_from
+    if not before:
+        raise NothingToPractise(f"{of} names no tasks that it has learned besides this run's: leave out practice.")
+    tasks = [task for task in before if not is_open(task) and task in gymnasium.registry]
+    if not tasks:
+        raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
+    known = read_about(str(of)).get("settings", {})
+    longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
+    own = settings.model_copy(update={name: known[name] for name in OWN if name in known})
+    first = known.get("first_episode_seed", 0)
+    jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
+    agent = make_agent(policy, own, sampling=False)
+    log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
+    with Rollouts(settings.rollout_contexts, most=settings.rollout_batch, max_episode_steps=longest) as rollouts:
+        results = rollouts.run(agent, jobs, progress=_told)
+    failed = [result for result in results if result.masked]
+    if len(failed) > len(results) / 2:
+        raise RolloutError(
+            f"{len(failed)} of {len(results)} episodes to practise on could not be run ({failed[0].detail}). When that "
+            "is mended, the same command begins again."
+        )
+    samples = samples_of([result for result in results if result.solved], policy, Lessons((Untold(),)))
+    rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
+    if not rows:
+        raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")
+    if left := [task for task in tasks if task not in {row.env_id for row in rows}]:
+        log.warning("Not practised, since %s solved no episode of it: %s.", of, ", ".join(left))
+    return [(row.prompt_ids, row.completion_ids) for row in rows]

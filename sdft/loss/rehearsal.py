@@ -1,0 +1,103 @@
+"""Rehearsal: on text that the untrained model wrote itself, the student is kept close to it.
+
+What a model forgets shows on text that has nothing to do with the tasks. No corpus is needed for keeping it: the
+model's own samples are what it holds likely, and its own probabilities are the targets (Robins 1995 calls items made
+so pseudo-patterns; Li and Hoiem 2016, arXiv 1606.09282, use a model's own outputs in this way).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.settings import TrainSettings
+
+log = logging.getLogger(__name__)
+
+ROWS = 64
+"""Texts that are written before the first step."""
+
+SEPARATOR = "<|endoftext|>"
+"""What many models have between documents; of others the token that begins a text is taken."""
+
+LENGTH = 128
+"""Tokens of each."""
+
+
+class Rehearsal:
+    """Texts of the untrained model, and how far the student is from it on them.
+
+    Args:
+        texts: (N, T), tokens.
+        rows: texts of one optimizer step.
+        seed: of which texts are taken in a step.
+        weight: of the divergence in the loss.
+    """
+
+    def __init__(self, texts: torch.Tensor, rows: int, seed: int, weight: float = 1.0) -> None:
+        self.weight = weight
+        self._texts = texts
+        self._rows = rows
+        self._seed = seed
+
+    def divergence(self, model: Any, step: int) -> torch.Tensor:
+        """Return KL(untrained model || student) in nats a token on the texts of a step, with the student's gradient.
+
+        Args:
+            model: a PEFT model whose active adapter is the student.
+            step: optimizer steps so far.
+        """
+        rng = np.random.default_rng([self._seed, step, len(self._texts)])
+        chosen = rng.choice(len(self._texts), size=min(self._rows, len(self._texts)), replace=False)
+        ids = self._texts[torch.from_numpy(chosen)].to(model.get_input_embeddings().weight.device)
+        mask = torch.ones_like(ids)
+        with torch.no_grad(), model.disable_adapter():
+            before = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
+        now = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
+        return torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean()
+
+
+def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
+    """Return what a run rehearses, or None.
+
+    The texts are written now, by the untrained model, unless the run has begun: what an earlier start left that came
+    to nothing may be another model's.
+    """
+    if not settings.rehearsal:
+        return None
+    path = folder / "rehearsal.json"
+    if begun and path.exists():
+        texts = torch.tensor(json.loads(path.read_text(encoding="utf8")))
+    else:
+        log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", ROWS, LENGTH)
+        texts = own_texts(policy, settings.seed)
+        if is_first():
+            write_atomically(path, json.dumps(texts.tolist()))
+    return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
+
+
+def own_texts(policy: TransformersPolicy, seed: int, *, rows: int = ROWS, length: int = LENGTH) -> torch.Tensor:
+    """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on."""
+    tokenizer = policy.tokenizer
+    start = tokenizer.get_vocab().get(SEPARATOR)
+    if start is None:
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    model: Any = policy.model
+    device = model.get_input_embeddings().weight.device
+    with policy.reading(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        written = model.generate(
+            input_ids=torch.full((rows, 1), start, device=device),
+            attention_mask=torch.ones((rows, 1), device=device, dtype=torch.long),
+            do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=length - 1, min_new_tokens=length - 1,
+        )  # fmt: skip
+    texts: torch.Tensor = written.cpu()
+    return texts

@@ -1,0 +1,158 @@
+"""Held-out evaluation of a training run: greedy success on episodes that it never trains on, and general ability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from selfsurf.browser_env import Outcome
+from selfsurf.envs_registry import is_open
+from selfsurf.sdft.measure.retention import drift, perplexity
+from selfsurf.sdft.rollouts import Job
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.recording import load_recordings
+
+if TYPE_CHECKING:
+    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts import Rollouts
+
+Solved = Mapping[str, Mapping[int, bool]]
+
+
+class Evaluation(BaseModel):
+    """What a model could do after a step of its training."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int
+    """Optimizer steps before it; 0 is the base model."""
+    solved: dict[str, dict[int, bool]]
+    """By task and seed; without the episodes that the infrastructure failed, which say nothing of the model."""
+    env_errors: int
+    """How many those were."""
+    perplexity: float
+    """On the general text; infinite for a model that is broken."""
+    drift: float
+    """KL(base || student) in nats a token on the beginning of the general text."""
+
+    @property
+    def success(self) -> float | None:
+        """Mean over tasks of the share solved; None if no episode could be judged."""
+        return success(self.solved)
+
+    def figures(self) -> dict[str, float]:
+        """Return the columns of metrics.jsonl."""
+        rates = {task: sum(seeds.values()) / len(seeds) for task, seeds in self.solved.items() if seeds}
+        found = {
+            "evaluation/perplexity": self.perplexity,
+            "evaluation/drift": self.drift,
+            "evaluation/env_errors": float(self.env_errors),
+            **{f"evaluation/tasks/{task}": rate for task, rate in rates.items()},
+        }
+        return found if self.success is None else {**found, "evaluation/success": self.success}
+
+
+def success(solved: Solved) -> float | None:
+    """Return the mean over tasks of the share solved; None if there are no episodes."""
+    rates = [sum(seeds.values()) / len(seeds) for seeds in solved.values() if seeds]
+    return sum(rates) / len(rates) if rates else None
+
+
+def heldout_tasks(settings: TrainSettings) -> list[str]:
+    """Return the tasks that a run is evaluated on: those that are trained on and more, but none that nobody judges."""
+    trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
+    return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if not is_open(task)]
+
+
+def heldout_seeds(settings: TrainSettings) -> range:
+    """Return the seeds of each of them."""
+    return range(settings.first_evaluation_seed, settings.first_evaluation_seed + settings.evaluate_seeds)
+
+
+def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
+    """Make sure that a run can be evaluated, and that what it is evaluated on is not among its episodes.
+
+    Raises:
+        ValueError: it can't, or it is.
+    """
+    if not settings.evaluate_every:
+        return
+    tasks, seeds = heldout_tasks(settings), heldout_seeds(settings)
+    if not tasks:
+        raise ValueError(
+            "evaluate_every asks for success, and nobody judges open-ended tasks: leave it out, or name tasks that are "
+            "judged, --set 'evaluate_tasks=[\"MiniWoB/click-link-v0\"]'."
+        )
+    if both := sorted({job.seed for job in jobs if job.env_id in tasks and job.seed in seeds}):
+        raise ValueError(
+            f"The seeds of evaluation ({seeds.start} to {seeds.stop - 1}) are among those of training "
+            f"({', '.join(map(str, both[:5]))}): set first_evaluation_seed elsewhere."
+        )
+
+
+def evaluate_heldout(
+    step: int, agent: LLMAgent, policy: TransformersPolicy, rollouts: Rollouts, settings: TrainSettings
+) -> Evaluation:
+    """Measure the model as it is now.
+
+    Args:
+        step: optimizer steps so far.
+        agent: acts greedily with the model.
+        policy: the model, a PEFT model with the student's adapter in force.
+        rollouts: the environments.
+        settings: which tasks and seeds.
+    """
+    general = perplexity(policy)["perplexity"]
+    if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
+        return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf)
+    tasks = heldout_tasks(settings)
+    jobs = [Job(task, seed) for task in tasks for seed in heldout_seeds(settings)]
+    results = rollouts.run(agent, jobs)
+    solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
+    for result in results:
+        if result.outcome != Outcome.ENV_ERROR:
+            solved[result.job.env_id][result.job.seed] = result.solved
+    judged = sum(map(len, solved.values()))
+    return Evaluation(step=step, solved=solved, env_errors=len(jobs) - judged, perplexity=general, drift=drift(policy))
+
+
+def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSettings) -> str:
+    """Say why a state must not be gone on from; empty if it may.
+
+    Success is compared over the episodes that both evaluations could judge, so that a failure of the infrastructure
+    is never a fall.
+    """
+    limit = base.perplexity * (1 + settings.max_perplexity_rise)
+    if not now.perplexity <= limit:
+        return f"perplexity rose from {base.perplexity:.2f} to {now.perplexity:.2f}, over {limit:.2f}"
+    before, after = success(_shared(best.solved, now.solved)), success(_shared(now.solved, best.solved))
+    if before is not None and after is not None and before - after > settings.max_success_fall + 1e-9:
+        return f"held-out success fell from {before:.2f} (step {best.step}) to {after:.2f}"
+    return ""
+
+
+def better(now: Evaluation, best: Evaluation) -> bool:
+    """Does it solve more, or as much with less perplexity?
+
+    A state can only become the best if every episode was judged on which the best one was.
+    """
+    if now.success is None or any(best.solved[task].keys() - now.solved[task].keys() for task in best.solved):
+        return False
+    before = success(best.solved)
+    if before is None:
+        return True
+    after = success(_shared(now.solved, best.solved))
+    assert after is not None  # it holds at least the episodes of the best
+    return (after, -now.perplexity) > (before, -best.perplexity)
+
+
+def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:
+    """Return what `solved` says of the episodes that are in both."""
+    return {
+        task: {seed: done for seed, done in seeds.items() if seed in other.get(task, {})}
+        for task, seeds in solved.items()
+    }

@@ -1,0 +1,69 @@
+"""How much of what a model could do before is still there: perplexity on a fixed text of general prose."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+BLOCK = 512
+"""Tokens of one block; blocks are scored independently."""
+MOST_NATS = 700.0
+"""Mean negative log-likelihood from which on its exponential counts as infinite."""
+DRIFT_TOKENS = 256
+"""Tokens of the text on which the drift is taken: a few, since it is taken often."""
+
+
+def general_text() -> str:
+    """Return the text: fourteen passages of description, instruction, dialogue, letter and exposition.
+
+    They were written for this purpose, so that no model has met them in training.
+    """
+    return resources.files("selfsurf.sdft").joinpath("data/general.txt").read_text(encoding="utf8")
+
+
+def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str, Any]:
+    """Return the model's perplexity on a text.
+
+    Args:
+        policy: the model, with whatever adapter is in force.
+        text: what to score; the general text by default.
+
+    Returns:
+        `perplexity` (exp of the mean negative log-likelihood per token, in nats; infinite where that is too much for a
+        float, or no number) and `tokens`, the number scored.
+    """
+    import torch
+
+    ids = policy.tokenizer.encode(general_text() if text is None else text, add_special_tokens=False)
+    device = policy.model.get_input_embeddings().weight.device
+    total, count = 0.0, 0
+    with policy.reading():
+        for start in range(0, len(ids) - 1, BLOCK):
+            block = torch.tensor([ids[start : start + BLOCK + 1]], device=device)
+            logits = policy.model(input_ids=block[:, :-1]).logits.float()
+            losses = torch.nn.functional.cross_entropy(logits[0], block[0, 1:], reduction="sum")
+            total += float(losses)
+            count += block.shape[1] - 1
+    mean = total / count
+    return {"perplexity": math.exp(mean) if mean < MOST_NATS else math.inf, "tokens": count}
+
+
+def drift(policy: TransformersPolicy) -> float:
+    """Return how far training has moved the model: mean KL(base || student) in nats a token, on general text.
+
+    Args:
+        policy: a PEFT model with the student's adapter in force.
+    """
+    import torch
+
+    ids = policy.tokenizer.encode(general_text(), add_special_tokens=False)[:DRIFT_TOKENS]
+    block = torch.tensor([ids], device=policy.model.get_input_embeddings().weight.device)
+    with policy.reading():
+        student = torch.log_softmax(policy.model(input_ids=block).logits[0].float(), -1)
+        with policy.model.disable_adapter():
+            base = torch.log_softmax(policy.model(input_ids=block).logits[0].float(), -1)
+        return float((base.exp() * (base - student)).sum(-1).mean())

@@ -1,0 +1,83 @@
+"""What a vision-language model is given besides tokens, for the student's and the teacher's prompt of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.policies.transformers.images import PER_TOKEN, Prompt, merge, positions
+from selfsurf.agents.policy import Completion, Conversation
+
+if TYPE_CHECKING:
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.settings import TrainSettings
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The inputs that belong to a row's prompts: `pixel_values`, `image_grid_thw`, `token_type_ids` and the like.
+
+    Both are empty for a row without images.
+    """
+
+    student: dict[str, torch.Tensor] = field(default_factory=dict)
+    teacher: dict[str, torch.Tensor] = field(default_factory=dict)
+    """The tensors of images are the student's own where the images are the same."""
+
+
+def shows_images(policy: TransformersPolicy, settings: TrainSettings) -> bool:
+    """Is the model one that sees, and is it shown anything?"""
+    return policy.sees_images and settings.vision != "none"
+
+
+def seen_of(policy: TransformersPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:
+    """Make a row's inputs again from its messages.
+
+    Args:
+        policy: the student, which sees images.
+        messages: what the student was given.
+        completion: what it made of them.
+        taught: the teacher's prompt.
+
+    Raises:
+        ValueError: the messages give another prompt than the one that was sampled from.
+    """
+    import torch
+
+    prompt = policy.prompt(messages)
+    if prompt.ids + completion.prefill_token_ids != completion.prompt_token_ids:
+        raise ValueError(
+            f"{policy.name} makes {len(prompt.ids) + len(completion.prefill_token_ids)} tokens of a prompt that was "
+            f"sampled from with {len(completion.prompt_token_ids)}, or others: sample and train with the same "
+            "processor and image size."
+        )
+    own = prompt.extras
+    same = {key for key, tensor in taught.extras.items() if key in own and torch.equal(own[key], tensor)}
+    return Seen(own, {key: own[key] if key in same else tensor for key, tensor in taught.extras.items()})
+
+
+def model_inputs(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, extras: Sequence[dict[str, torch.Tensor]], width: int
+) -> dict[str, torch.Tensor]:
+    """Return what a vision-language model takes besides tokens and mask, for rows of prompts and completions.
+
+    Positions are given explicitly, as when sampling: a model that finds them itself keeps some of it for later calls.
+    Completions are text, so that their part of the inputs with one number a token is 0.
+
+    Args:
+        model: wrapped by PEFT or not.
+        ids: (B, P + C), prompts padded on the left, completions on the right.
+        mask: 1 where a token is.
+        extras: each row's, for its prompt (`Seen.student` or `Seen.teacher`).
+        width: P.
+    """
+    import torch
+
+    inputs = merge(extras, mask[:, :width].sum(-1).tolist(), width, model.config.model_type)
+    for key, tensor in inputs.items():
+        longer = torch.nn.functional.pad(tensor, (0, ids.shape[1] - width)) if key in PER_TOKEN else tensor
+        inputs[key] = longer.to(ids.device)
+    return {"position_ids": positions(model, ids, mask, inputs), **inputs}

@@ -1,0 +1,182 @@
+"""From episodes to training rows: one row a step, with exactly the tokens that the student saw and sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfsurf.agents.prompt.prompt import Sight, with_told
+from selfsurf.agents.reply.constraint import token_masks
+from selfsurf.browser_env import Outcome
+from selfsurf.sdft.rollouts import Result
+from selfsurf.sdft.rows.images import Seen, seen_of
+from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.teacher.oracle import Oracle
+
+if TYPE_CHECKING:
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One step of an on-policy episode."""
+
+    env_id: str
+    prompt_ids: list[int]
+    """What the student was given, prefill included."""
+    teacher_prompt_ids: list[int]
+    """The same with what the teacher is told at its end, prefill included; never cut."""
+    completion_ids: list[int]
+    """What the student sampled, verbatim."""
+    logprobs: list[float]
+    """Its log-probabilities under the distribution that it was sampled from."""
+    prefill_ids: list[int]
+    grammar: str | None
+    right: bool | None
+    """Did the student do what the teacher was told? None where it was told no action."""
+    solved: bool = False
+    """Did the student solve the episode?"""
+    seen: Seen = field(default_factory=Seen)
+    """What a vision-language model is given besides the tokens."""
+    version: int = 0
+    """Of the weights that sampled it: the number of optimizer steps before."""
+
+
+def samples_of(
+    results: Sequence[Result],
+    policy: TransformersPolicy,
+    lessons: Lessons | None = None,
+    batch: int = 0,
+    *,
+    teacher_sees: Sight = "all",
+) -> list[Sample]:
+    """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
+
+    Args:
+        results: the episodes of a batch.
+        policy: whose tokenizer writes the teacher's prompts.
+        lessons: what the teacher is told; by default the oracle's actions.
+        batch: number of the batch, from 0.
+        teacher_sees: as in `TrainSettings`.
+    """
+    lessons = lessons or Lessons((Oracle(),))
+    heard = [result for result in results if learnable(result)]
+    rows = []
+    for result, told in zip(heard, lessons.of(heard, batch), strict=True):
+        for step, lesson in zip(result.steps, told, strict=True):
+            completion = step.decision.completion
+            if lesson is None or not completion.token_ids:
+                continue
+            messages = step.decision.messages
+            sight = "all" if lesson.action is None else teacher_sees
+            taught = policy.prompt(with_told(messages, lesson.text, sight=sight))
+            rows.append(
+                Sample(
+                    env_id=result.job.env_id,
+                    prompt_ids=completion.prompt_token_ids,
+                    teacher_prompt_ids=taught.ids + completion.prefill_token_ids,
+                    completion_ids=completion.token_ids,
+                    logprobs=completion.logprobs,
+                    prefill_ids=completion.prefill_token_ids,
+                    grammar=completion.grammar,
+                    right=None if lesson.action is None else completion.text == lesson.action,
+                    solved=result.solved,
+                    seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
+                    version=result.version,
+                )
+            )
+    return rows
+
+
+def learnable(result: Result) -> bool:
+    """Has it steps, and are they the student's own doing?"""
+    return bool(result.steps) and own_doing(result)
+
+
+def own_doing(result: Result) -> bool:
+    """Is the student to blame for how it ended? Also for an open-ended one that it finished, which has no verdict."""
+    return result.trainable or result.outcome == Outcome.STOPPED
+
+
+def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:
+    """Return at most `most` rows, evenly over the tasks, so that long episodes don't crowd out short ones."""
+    by_task: dict[str, list[Sample]] = {}
+    for index in rng.permutation(len(samples)):
+        by_task.setdefault(samples[index].env_id, []).append(samples[index])
+    chosen: list[Sample] = []
+    while len(chosen) < min(most, len(samples)):
+        for rows in by_task.values():
+            if rows and len(chosen) < most:
+                chosen.append(rows.pop())
+    return chosen
+
+
+def idle(pad_id: int) -> Sample:
+    """Return a row without a loss, to go through the motions with where there is nothing to learn from."""
+    return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None)
+
+
+def collate(
+    samples: Sequence[Sample], tokenizer: Any, *, vocabulary: int, eos_token_ids: Sequence[int], pad_id: int
+) -> dict[str, torch.Tensor]:
+    """Pad rows into a batch, in the layout of TRL's trainer: prompts on the left, completions on the right.
+
+    Returns:
+        `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
+        `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
+        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right`, `solved` (B,).
+    """
+    import torch
+
+    width = max(len(sample.completion_ids) for sample in samples)
+    shape = (len(samples), width)
+    completion = torch.full(shape, pad_id, dtype=torch.long)
+    mask = torch.zeros(shape, dtype=torch.long)
+    logprobs = torch.zeros(shape)
+    allowed = torch.ones((*shape, vocabulary), dtype=torch.bool)
+    for row, sample in enumerate(samples):
+        length = len(sample.completion_ids)
+        completion[row, :length] = torch.tensor(sample.completion_ids)
+        mask[row, :length] = 1
+        logprobs[row, :length] = torch.tensor(sample.logprobs)
+        if sample.grammar is not None:
+            masks = token_masks(
+                tokenizer,
+                sample.grammar,
+                sample.completion_ids,
+                sample.prefill_ids,
+                vocabulary=vocabulary,
+                eos_token_ids=eos_token_ids,
+            )
+            allowed[row, :length] = torch.from_numpy(masks)
+    prompt, prompt_mask = _left([sample.prompt_ids for sample in samples], pad_id)
+    teacher, teacher_mask = _left([sample.teacher_prompt_ids for sample in samples], pad_id)
+    return {
+        "prompt_ids": prompt,
+        "prompt_mask": prompt_mask,
+        "completion_ids": completion,
+        "completion_mask": mask,
+        "teacher_input_ids": torch.cat([teacher, completion], dim=1),
+        "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
+        "allowed": allowed,
+        "old_per_token_logps": logprobs,
+        "right": torch.tensor([bool(sample.right) for sample in samples]),
+        "solved": torch.tensor([sample.solved for sample in samples]),
+    }
+
+
+def _left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    mask = torch.zeros((len(rows), width), dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids[index, width - len(row) :] = torch.tensor(row)
+        mask[index, width - len(row) :] = 1
+    return ids, mask

@@ -1,0 +1,1 @@
+"""A training run: model, folder, checkpoints, metrics, processes."""

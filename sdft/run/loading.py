@@ -1,0 +1,86 @@
+"""Loads a model for training, and chooses which of its modules get an adapter."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+
+
+def load_policy(settings: TrainSettings) -> TransformersPolicy:
+    """Load the model that a run trains, in its precision and on this process's device.
+
+    4-bit weights are kept in the format that gradients can flow through
+    (`agents.policies.transformers.loading.keep_trainable`): acting and training take turns here.
+
+    Raises:
+        agents.models.ModelError: the model can't be found or fetched.
+        ImportError: quantization without bitsandbytes.
+    """
+    import torch
+
+    local = os.environ.get("LOCAL_RANK")  # set by accelerate, which knows the device only once the trainer is made
+    device = f"cuda:{local}" if local and torch.cuda.is_available() else "auto"
+    return TransformersPolicy(
+        settings.model,
+        dtype=settings.dtype,
+        device=device,
+        quantization=None if settings.quantization == "none" else settings.quantization,
+    )
+
+
+def lora_config(model: Any, settings: TrainSettings) -> LoraConfig:
+    """Return the adapter's configuration for a model.
+
+    Raises:
+        ValueError: `lora_targets` has a name that no linear layer has.
+    """
+    from peft import LoraConfig
+
+    beside = None if settings.lora_vision else _beside_language(model)
+    _check_targets(model, settings.lora_targets, beside)
+    return LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=2 * settings.lora_rank,
+        lora_dropout=0.0,
+        target_modules=list(settings.lora_targets),
+        exclude_modules=beside,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _beside_language(model: Any) -> str | None:
+    """A pattern of the modules outside a vision-language model's language model, such as its vision tower.
+
+    None for a text model.
+    """
+    names = {module: name for name, module in model.named_modules()}
+    language = names.get(model.get_decoder(), "")
+    if getattr(model.config, "vision_config", None) is None or not language:
+        return None
+    head = names.get(model.get_output_embeddings(), "lm_head")
+    return rf"(?!{re.escape(language)}\.|{re.escape(head)}$).*"
+
+
+def _check_targets(model: Any, targets: tuple[str, ...], beside: str | None) -> None:
+    import torch
+    from transformers.pytorch_utils import Conv1D
+
+    linear = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, (torch.nn.Linear, Conv1D)) and not (beside and re.fullmatch(beside, name))
+    ]
+    unknown = [target for target in targets if not any(f".{name}".endswith(f".{target}") for name in linear)]
+    if unknown:
+        where = "its language model (lora_vision adds the others)" if beside else "the model"
+        raise ValueError(
+            f"lora_targets names {', '.join(unknown)}, but there is no such linear layer; those of {where} are "
+            f"{', '.join(sorted({name.rsplit('.', 1)[-1] for name in linear}))}."
+        )

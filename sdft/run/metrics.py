@@ -1,0 +1,185 @@
+"""What a training run says of itself: a line of `metrics.jsonl` a step, and TensorBoard, trackio or wandb."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import TrainerCallback
+
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.envs_registry import is_open
+from selfsurf.sdft.rollouts import Result
+from selfsurf.sdft.rows.samples import Sample, own_doing
+from selfsurf.sdft.run.checkpoint_files import room_in
+from selfsurf.sdft.run.processes import is_first
+
+Progress = Callable[[int, dict[str, float]], None]
+
+_FAMILIES = ("success", "masked", "evaluation/tasks")
+"""Columns `family/name` stand in `metrics.jsonl` as one object `family`."""
+_STEP_COLUMNS = ("loss", "evaluation/perplexity")
+"""A step's log has the first, that of the base model the second; a run's closing one has neither and is no line."""
+_FOLDERS = {"tensorboard": "TENSORBOARD_LOGGING_DIR", "trackio": "TRACKIO_DIR", "wandb": "WANDB_DIR"}
+"""Environment variables that say where each of `TrainSettings.report_to` writes."""
+
+
+def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Sequence[Sample]) -> dict[str, float]:
+    """Return the columns that describe a batch.
+
+    Args:
+        results: its episodes.
+        samples: their steps that can be learned from.
+        rows: those of them that are.
+    """
+    judged = [result for result in results if result.trainable and not is_open(result.job.env_id)]
+    own = [result for result in judged if not result.led]
+    solved: dict[str, list[bool]] = {}
+    for result in own:
+        solved.setdefault(result.job.env_id, []).append(result.solved)
+    masked = Counter(f"masked/{result.outcome}" for result in results if not own_doing(result))
+    compared = [sample.right for sample in samples if sample.right is not None]
+    sampled = sum(len(step.decision.completion.token_ids) for result in results for step in result.steps)
+    return {
+        **({"episodes/success": sum(result.solved for result in own) / len(own)} if own else {}),
+        "episodes/led": len(judged) - len(own),
+        "episodes/masked": masked.total(),
+        "episodes/masked_share": masked.total() / len(results),
+        **{f"success/{task}": sum(flags) / len(flags) for task, flags in solved.items()},
+        **masked,
+        **({"steps/right": sum(compared) / len(compared)} if compared else {}),
+        "rows": len(rows),
+        "rows/left_out": len(samples) - len(rows),
+        "rows/prompt_tokens": float(np.mean([len(row.prompt_ids) for row in rows] or [0])),
+        "tokens/generated": sampled,
+        "tokens/learned": sum(len(row.completion_ids) for row in rows),
+    }
+
+
+def memory_figures() -> dict[str, float]:
+    """Return the most memory that this process has had, and that torch has had on a GPU, in MB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    found = {"memory/peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20}
+    if torch.cuda.is_available():
+        found["memory/gpu_peak_mb"] = torch.cuda.max_memory_allocated() / 2**20
+    return found
+
+
+class MetricsLog(TrainerCallback):
+    """Writes a line of metrics a step and reports progress.
+
+    Args:
+        path: of the file. A run that goes on keeps the lines up to its checkpoint; what came after is done again.
+        progress: called after every step with its number and figures.
+        resumed_at: step of the checkpoint that the run goes on from, if it does.
+    """
+
+    def __init__(self, path: Path, progress: Progress | None, resumed_at: int | None) -> None:
+        self.path = path
+        self.seconds: dict[str, float] = {}
+        """Wall-clock by what it went into, of all starts of the run; the trainer counts on."""
+        self._progress = progress
+        self._remarks: dict[str, str] = {}
+        kept = [] if resumed_at is None else _lines_until(path, resumed_at)
+        if is_first():
+            write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._known = {column for line in kept for column in line}
+        if kept:
+            self.seconds = dict(kept[-1]["seconds"])
+        self._made = time.time()
+        self._start = self._made - self.seconds.pop("total", 0.0)
+
+    def has(self, column: str) -> bool:
+        """Was there such a column in what an earlier start wrote, up to where the run goes on from?"""
+        return column in self._known
+
+    def remark(self, column: str, text: str) -> None:
+        """Put words into the next line."""
+        self._remarks[column] = text
+
+    def prepared(self) -> None:
+        """Count the time until now as that of preparing; called when training begins or goes on."""
+        spent = time.time() - self._made
+        self.seconds["prepare"] = self.seconds.get("prepare", 0.0) + spent
+
+    def all_seconds(self, digits: int) -> dict[str, float]:
+        """Return the wall-clock of all starts, by what it went into and in `total`."""
+        spent = {"total": time.time() - self._start, **self.seconds}
+        return {name: round(value, digits) for name, value in spent.items()}
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        """Write the step's metrics."""
+        if not is_first() or not logs or not any(column in logs for column in _STEP_COLUMNS):
+            return
+        line = {"step": state.global_step, **_nested(logs), **self._remarks, "seconds": self.all_seconds(2)}
+        self._remarks = {}
+        with room_in(self.path.parent), self.path.open("a", encoding="utf8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self._progress and "loss" in logs:
+            self._progress(state.global_step, logs)
+
+
+def check_reporters(names: Sequence[str]) -> None:
+    """Make sure that metrics can go to these.
+
+    Raises:
+        ValueError: the package of one of them is not installed.
+    """
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"report_to asks for {', '.join(missing)}, which is not installed: pip install {' '.join(missing)}"
+        )
+
+
+@contextlib.contextmanager
+def reporting(names: Sequence[str], folder: Path) -> Iterator[None]:
+    """Within this context a trainer that reports to these writes into `folder`, unless the environment says where."""
+    ours = {_FOLDERS[name]: str(folder) for name in names if _FOLDERS[name] not in os.environ}
+    if ours:
+        folder.mkdir(parents=True, exist_ok=True)
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+def _lines_until(path: Path, step: int) -> list[dict[str, Any]]:
+    """Return the lines up to a step. Those after it, and one that a kill cut off, were written later than it."""
+    kept = []
+    for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if line["step"] > step:
+            break
+        kept.append(line)
+    return kept
+
+
+def _nested(logs: Mapping[str, float]) -> dict[str, Any]:
+    """Return a step's columns as they stand in the file: families as objects, what is no number as null."""
+    line: dict[str, Any] = {"success": {}, "masked": {}} if "loss" in logs else {}
+    for column, value in logs.items():
+        figure = value if math.isfinite(value) else None
+        family = next((name for name in _FAMILIES if column.startswith(f"{name}/")), None)
+        if family is None:
+            line[column] = figure
+        else:
+            line.setdefault(family, {})[column.removeprefix(f"{family}/")] = figure
+    return line

@@ -1,0 +1,67 @@
+"""What a context is: a source of things to tell the teacher about a step that the student took."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from selfsurf.agents.prompt.prompt import DEMONSTRATION, demonstration
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.actions import Action
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.rollouts import Result
+
+
+@dataclass(frozen=True)
+class Told:
+    """What there is to tell about one step."""
+
+    text: str
+    """Goes to the end of the teacher's prompt."""
+    action: str | None = None
+    """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
+
+
+def told_action(action: Any, reason: str = "", wording: str = DEMONSTRATION) -> Told:
+    """Tell an action as the correct one, after its reason if there is one.
+
+    Args:
+        action: in any form.
+        reason: why it is.
+        wording: with `{action}` in it.
+
+    Raises:
+        browser_env.errors.ActionError: the action is malformed.
+    """
+    text = demonstration(action, wording)
+    return Told(f"{reason}\n{text}" if reason else text, compact(action))
+
+
+def could_give(action: Action, kinds: Collection[str] | None, visible_ids: Collection[int]) -> bool:
+    """Could a student have given this action: was its kind offered (None: all are), and its element shown?"""
+    ids = {getattr(action, name, None) for name in ("id", "from_", "to")}
+    return (kinds is None or action.name in kinds) and {id for id in ids if isinstance(id, int)} <= set(visible_ids)
+
+
+class Context:
+    """A source of things to tell."""
+
+    name: ClassVar[str]
+    """As in `TrainSettings.contexts`."""
+    wording: str = DEMONSTRATION
+    """How an action is told."""
+    comes_later: ClassVar[bool] = False
+    """May it be that there is nothing to tell at first, and something later?"""
+
+    def can_speak(self, env_id: str) -> bool:
+        """Can there ever be something to tell about a step of this task?"""
+        return True
+
+    def learn(self, results: Sequence[Result], batch: int) -> None:
+        """Take note of the episodes of a batch, numbered from 0, before `tell` is asked about them."""
+
+    def tell(self, result: Result, index: int) -> Told | None:
+        """Return what there is to tell about the episode's step of this index, or None."""
+        raise NotImplementedError

@@ -1,0 +1,263 @@
+"""Explanations by a large model, put before what the teacher is told. Every failure leaves the text as it was.
+
+The student's prompt, and so what is on the page, is sent to the endpoint that the settings name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from selfsurf.agents.policies.openai import estimate
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.teacher.context import Told
+
+if TYPE_CHECKING:
+    from selfsurf.agents.policies.openai.accounting import Prices
+    from selfsurf.sdft.rollouts import Result
+
+ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
+told. Explain to the teacher in at most two short sentences why that is right for this goal on this page: which words \
+of the goal and of the page decide it. Write the explanation alone, in plain text.
+
+--- Shown to the model ---
+{prompt}
+
+--- Told to the teacher ---
+{told}"""
+
+
+class EnrichSettings(BaseModel):
+    """Which model explains, how it is asked, and what that may cost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    """The model's name at the server."""
+    endpoint: str | None = "nim"
+    """Name of a known server (`agents.policies.openai.endpoints`), whose key is in its environment variable; null
+    with a `base_url`: a server that wants none."""
+    base_url: str | None = None
+    """Where the server is, up to and including `/v1`, if not at the endpoint's own address."""
+    contexts: tuple[str, ...] = ("oracle", "demonstration", "hindsight", "feedback")
+    """The contexts whose texts are explained."""
+    max_new_tokens: int = Field(default=120, ge=1)
+    """Most tokens of an explanation."""
+    temperature: float = Field(default=0.0, ge=0)
+    """At which it is sampled."""
+    max_tokens: int | None = Field(default=500_000, ge=0)
+    """Tokens, of prompts and replies together, that a run may use; null for no limit. Then texts stay as they are."""
+    max_dollars: float | None = Field(default=None, ge=0)
+    """US dollars that a run may cost; null for no limit."""
+    prices: dict[str, float] | None = None
+    """US dollars per million tokens, e.g. `{"input": 0.2, "output": 0.6}`; needed with `max_dollars`."""
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds that one attempt may take."""
+    retries: int = Field(default=2, ge=0)
+    """Most attempts after the first."""
+    patience: float = Field(default=120.0, gt=0)
+    """Seconds for one reply, attempts and waits together."""
+    parallel: int = Field(default=8, ge=1)
+    """Most requests at the same time."""
+    cache: str | None = None
+    """Folder of the replies so far; by default `enrich` in the cache of the models."""
+
+    @model_validator(mode="after")
+    def _dollars_need_prices(self) -> EnrichSettings:
+        if self.max_dollars is not None and self.prices is None:
+            raise ValueError('max_dollars needs prices, e.g. {"input": 0.2, "output": 0.6} per million tokens')
+        return self
+
+
+class Enricher:
+    """Asks the model, or the cache, and keeps count.
+
+    Args:
+        settings: whom to ask, and how.
+        folder: what was spent is kept here as `enrichment.json`, so that a limit holds over resumed runs.
+
+    Raises:
+        ImportError: the `openai` package is not installed.
+        ValueError: the endpoint is unknown, or needs a key and there is none.
+    """
+
+    def __init__(self, settings: EnrichSettings, folder: Path | None = None) -> None:
+        from selfsurf.agents import models
+        from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+
+        self._settings = settings
+        self._policy = OpenAIPolicy(
+            settings.model,
+            settings.endpoint,
+            base_url=settings.base_url,
+            guidance="none",
+            prices=settings.prices,
+            timeout=settings.timeout,
+            retries=settings.retries,
+            patience=settings.patience,
+            max_concurrency=settings.parallel,
+        )
+        self._cache = Path(settings.cache) if settings.cache else models.home() / "enrich"
+        self._ledger = folder / "enrichment.json" if folder else None
+        self.spent = _read_spent(self._ledger)
+        """`tokens` and `dollars` of this run, its earlier starts included."""
+        self._reserved = {"tokens": 0.0, "dollars": 0.0}
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def enrich(
+        self, results: Sequence[Result], lessons: Sequence[Sequence[dict[str, Told]]]
+    ) -> list[list[dict[str, Told]]]:
+        """Return what is told, by episode, step and context, each with its explanation before it."""
+        asked: dict[str, str] = {}
+        for result, steps in zip(results, lessons, strict=True):
+            for step, said in zip(result.steps, steps, strict=True):
+                for name, told in said.items():
+                    if name in self._settings.contexts:
+                        asked[_question(step.decision.messages, told)] = ""
+        with ThreadPoolExecutor(self._settings.parallel) as pool:
+            asked = dict(zip(asked, pool.map(self._explained, asked), strict=True))
+        if self._ledger is not None:
+            write_atomically(self._ledger, json.dumps(self.spent))
+        return [
+            [
+                {
+                    name: _explained(told, asked.get(_question(step.decision.messages, told), ""))
+                    if name in self._settings.contexts else told
+                    for name, told in said.items()
+                }
+                for step, said in zip(result.steps, steps, strict=True)
+            ]
+            for result, steps in zip(results, lessons, strict=True)
+        ]  # fmt: skip
+
+    def take_counts(self) -> dict[str, int]:
+        """Return since the last call how many texts were asked for anew, cached, failed, or beyond the limit."""
+        counts = {f"enrich/{name}": self._counts[name] for name in ("asked", "cached", "failed", "capped")}
+        self._counts.clear()
+        return counts
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._policy.close()
+
+    def _explained(self, question: str) -> str:
+        """The explanation, or nothing."""
+        path = self._path(question)
+        text = _read_cached(path)
+        if text:
+            self._count("cached")
+            return text
+        most = self._most(question)
+        if not self._reserve(most):
+            self._count("capped")
+            return ""
+        used = {"tokens": 0.0, "dollars": 0.0}
+        try:
+            (reply,) = self._policy.complete(
+                [[Message("user", question)]],
+                temperature=self._settings.temperature,
+                max_new_tokens=self._settings.max_new_tokens,
+            )
+            used = _used(reply, most)
+            text = reply.text.strip()
+        except Exception:  # whatever it is: training goes on with the text as it was, and the failure is counted
+            text = ""
+        finally:
+            self._settle(most, used)
+        self._count("asked" if text else "failed")
+        if text:
+            _write_cached(path, {"text": text, "model": self._settings.model, "question": question})
+        return text
+
+    def _path(self, question: str) -> Path:
+        """Where the reply to it is cached: by what the model is given, and nothing else."""
+        asked = {
+            "model": self._settings.model,
+            "server": self._policy.base_url,
+            "messages": [{"role": "user", "content": question}],
+            "temperature": self._settings.temperature,
+            "max_tokens": self._settings.max_new_tokens,
+        }
+        name = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return self._cache / name[:2] / f"{name}.json"
+
+    def _most(self, question: str) -> dict[str, float]:
+        """What the request may come to at most, nearly."""
+        prompt, reply = estimate.conversation_tokens([Message("user", question)]), self._settings.max_new_tokens
+        prices: Prices | None = self._policy.prices
+        return {"tokens": prompt + reply, "dollars": prices.cost(prompt, 0, reply) if prices else 0.0}
+
+    def _reserve(self, most: dict[str, float]) -> bool:
+        limits = {"tokens": self._settings.max_tokens, "dollars": self._settings.max_dollars}
+        with self._lock:
+            for name, limit in limits.items():
+                if limit is not None and self.spent[name] + self._reserved[name] + most[name] > limit:
+                    return False
+            for name in most:
+                self._reserved[name] += most[name]
+            return True
+
+    def _settle(self, most: dict[str, float], used: dict[str, float]) -> None:
+        with self._lock:
+            for name in most:
+                self._reserved[name] -= most[name]
+                self.spent[name] += used[name]
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
+
+
+def _question(messages: Sequence[Message], told: Told) -> str:
+    prompt = "\n\n".join(message.text for message in messages)
+    return ASK.format(prompt=prompt, told=told.text)
+
+
+def _explained(told: Told, explanation: str) -> Told:
+    return replace(told, text=f"{explanation}\n{told.text}") if explanation else told
+
+
+def _used(reply: Completion, most: dict[str, float]) -> dict[str, float]:
+    """What a reply came to: as the server says, else what it may have come to at most."""
+    if reply.usage is None:
+        return most
+    return {"tokens": reply.usage.prompt_tokens + reply.usage.completion_tokens, "dollars": reply.usage.cost or 0.0}
+
+
+def _read_spent(path: Path | None) -> dict[str, float]:
+    if path is None or not path.exists():
+        return {"tokens": 0.0, "dollars": 0.0}
+    spent: dict[str, float] = json.loads(path.read_text(encoding="utf8"))
+    return spent
+
+
+def _read_cached(path: Path) -> str:
+    """The cached text; nothing where there is none, or a damaged one."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+        return str(found["text"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _write_cached(path: Path, entry: dict[str, Any]) -> None:
+    """Write an entry, whole or not at all, whoever else writes the same one. If that fails, it is not cached."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(entry, ensure_ascii=False), encoding="utf8")
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)

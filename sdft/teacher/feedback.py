@@ -1,0 +1,78 @@
+"""The context `feedback`: what came of the student's action. It is known only afterwards, so to the teacher alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+from selfsurf.agents.prompt.page import label
+from selfsurf.browser_env import Outcome
+from selfsurf.sdft.teacher.context import Context, Told
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.observation import Element, Observation
+    from selfsurf.sdft.rollouts import Result, Step
+
+MOST, LONGEST = 4, 60
+"""Changes of each sort that are told, and characters of one."""
+
+_MISSED = {Outcome.FAILED: "the goal is missed", Outcome.INFEASIBLE: "the goal was given up"}
+
+
+class Feedback(Context):
+    """Whether it was right or wrong, where that is known: an error, the episode's verdict. Else what has changed.
+
+    The action is told in words: its JSON would be copied, right or wrong.
+    """
+
+    name: ClassVar[str] = "feedback"
+
+    def tell(self, result: Result, index: int) -> Told | None:
+        """Tell it; nothing where the page afterwards is not known."""
+        step = result.steps[index]
+        if step.after is None:
+            return None
+        did, last = _words(step), index + 1 == len(result.steps)
+        missed = step.error or (_MISSED.get(Outcome(result.outcome), "") if last else "")
+        if missed:
+            text = f"{did} is wrong: {missed.removesuffix('.')}. Choose another."
+        elif last and result.solved:
+            text = f"{did} is right: the goal is reached."
+        else:
+            text = f"After {did}: {' '.join(changes(step.observation, step.after))}"
+        return Told(f"{text} Reward: {step.reward:g}." if step.reward else text)
+
+
+def _words(step: Step) -> str:
+    """What was done, as `click button "OK"`."""
+    action = step.decision.action
+    if isinstance(action, str):
+        return "The reply"
+    target = next((one for one in step.observation["elements"] if one["id"] == getattr(action, "id", None)), None)
+    element = "" if target is None else f" {label({**target, 'value': '', 'states': ()})}"
+    rest = {key: value for key, value in action.to_dict().items() if key not in ("action", "id")}
+    return f"{action.name}{element}" + "".join(f" {_cut(str(value))}" for value in rest.values())
+
+
+def changes(before: Observation, after: Observation) -> list[str]:
+    """Return what is different on the page, in sentences."""
+    found = []
+    if before["url"] != after["url"]:
+        found.append(f"The page is now {_cut(after['title'] or after['url'])}.")
+    then, now = (Counter(map(_named, observation["elements"])) for observation in (before, after))
+    for word, labels in (("New", now - then), ("Gone", then - now)):
+        some = [_cut(one) for one in list(labels)[:MOST]]
+        if some:
+            found.append(f"{word}: {', '.join(some)}{', and more' if len(labels) > MOST else ''}.")
+    if after["events"]:
+        found.append(f"Events: {'; '.join(map(_cut, after['events'][:MOST]))}.")
+    return found or ["Nothing changed on the page."]
+
+
+def _named(element: Element) -> str:
+    """An element as the outline shows it, where the focus is left aside: it moves with every action."""
+    return label({**element, "states": tuple(state for state in element["states"] if state != "focused")})
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

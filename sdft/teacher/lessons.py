@@ -1,0 +1,124 @@
+"""How contexts are put together: what the teacher is told about a step, in one text at its prompt's end, never cut."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from selfsurf.envs_registry import task_of
+from selfsurf.sdft.teacher.context import Context, Told
+from selfsurf.sdft.teacher.feedback import Feedback
+from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.recording import load_recordings
+from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.rollouts import Result
+    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.teacher.enrich import Enricher
+
+
+class Lessons:
+    """What the teacher is told about the steps of episodes.
+
+    Every context says what it has to say; an action is told once, by the first context that names one, since a teacher
+    that is told two different ones follows neither. It stands last, where a model heeds it most.
+
+    Args:
+        contexts: in order of precedence.
+        enricher: adds explanations.
+    """
+
+    def __init__(self, contexts: Sequence[Context], enricher: Enricher | None = None) -> None:
+        self.contexts = tuple(contexts)
+        self._enricher = enricher
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def come_later(self) -> bool:
+        """May it be that there is nothing to tell at first, and something later?"""
+        return any(context.comes_later for context in self.contexts)
+
+    def of(self, results: Sequence[Result], batch: int = 0) -> list[list[Told | None]]:
+        """Return, for each episode, what is told about each step; None for a step about which nothing is.
+
+        Args:
+            results: the episodes of a batch.
+            batch: its number, from 0.
+        """
+        for context in self.contexts:
+            context.learn(results, batch)
+        lessons = [[self._told(result, index) for index in range(len(result.steps))] for result in results]
+        if self._enricher is not None:
+            lessons = self._enricher.enrich(results, lessons)
+        return [[_joined(said) for said in steps] for steps in lessons]
+
+    def take_counts(self) -> dict[str, int]:
+        """Return since the last call: steps about which each context told something, and what enriching came to."""
+        counts = {f"told/{context.name}": self._counts[context.name] for context in self.contexts}
+        self._counts.clear()
+        return counts if self._enricher is None else {**counts, **self._enricher.take_counts()}
+
+    def _told(self, result: Result, index: int) -> dict[str, Told]:
+        """What is told, by context: at most one action, and that last. Nothing of a step that was not sampled."""
+        if not result.steps[index].decision.completion.token_ids:
+            return {}
+        said: dict[str, Told] = {}
+        named: dict[str, Told] = {}
+        for context in self.contexts:
+            told = context.tell(result, index)
+            if told is None or (told.action is not None and named):
+                continue
+            (said if told.action is None else named)[context.name] = told
+        self._counts.update([*said, *named])
+        return {**said, **named}
+
+
+def _joined(said: dict[str, Told]) -> Told | None:
+    if not said:
+        return None
+    parts = list(said.values())
+    return Told("\n".join(part.text for part in parts), parts[-1].action)
+
+
+def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> Lessons:
+    """Make what a run's settings ask for.
+
+    Args:
+        settings: of the run.
+        folder: what has to outlive the process is kept here.
+        batch: the first that will be learned from; more than 0 in a run that is gone on with.
+
+    Raises:
+        ValueError: there is a task about which no context can ever say anything; an episode that was named is none;
+            or the enriching model can't be asked.
+    """
+    kinds = settings.actions
+    makers = {
+        "oracle": lambda: Oracle(kinds, reason=settings.oracle_reason),
+        "demonstration": lambda: Demonstrations(load_recordings(settings.demonstrations), kinds),
+        "hindsight": lambda: Hindsight(
+            load_recordings(settings.hindsight_episodes), kinds,
+            path=folder / "hindsight.jsonl" if folder else None, batch=batch,
+        ),
+        "feedback": Feedback,
+    }  # fmt: skip
+    contexts: list[Context] = [makers[name]() for name in settings.contexts]
+    for context in contexts:
+        context.wording = settings.teacher_wording
+    for task in settings.tasks:
+        if not any(context.can_speak(task) for context in contexts):
+            told = [name for name in settings.contexts if name != "oracle"]
+            more = json.dumps([*told, "oracle"] if task_of(task).has_oracle else [*settings.contexts, "hindsight"])
+            raise ValueError(
+                f"Nobody can teach {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
+                + f". Record an episode of it for --demonstrations, or name more contexts: --set contexts='{more}'."
+            )  # fmt: skip
+    if settings.enrich is None:
+        return Lessons(contexts)
+    from selfsurf.sdft.teacher.enrich import Enricher
+
+    return Lessons(contexts, Enricher(settings.enrich, folder))

@@ -1,0 +1,218 @@
+"""Episodes in which the goal was reached, and which of their steps belongs to the page that an agent has before it.
+
+Element ids differ from episode to episode: elements are the same if role and name are (`browser_env.record.replay`).
+Which step it is, is read from the page (what is on it, what its fields hold) and from what the agent has done so far.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from selfsurf.browser_env import Outcome
+from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.record.episode import Episode, EpisodeError
+from selfsurf.browser_env.record.replay import matching
+from selfsurf.envs_registry import OPEN, open_id
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.observation import Observation
+    from selfsurf.sdft.rollouts import Result, Step
+
+TOLERANCE = 0.1
+"""Recorded pages that are less alike by no more than this count as the same page."""
+
+ALIKE = 0.5
+"""Likeness from which on a page counts as the recorded one: below it, only an element that can't be mistaken is taken
+for the recorded one."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One step that was shown."""
+
+    observation: Mapping[str, Any]
+    """`url` and `elements` at least."""
+    action: Action
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode in which the goal was reached."""
+
+    env_id: str
+    """As jobs have it: an open-ended task's with start page and goal."""
+    goal: str
+    seed: int
+    steps: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was done where the agent is now."""
+
+    action: Action
+    """With the ids of the agent's page."""
+    likeness: float
+    """How much alike the pages are, from 0 to 1."""
+
+
+def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
+    """Read all solved episodes in these folders and those below them, in the order of their paths.
+
+    Raises:
+        EpisodeError: a folder has none, or one that can't be read.
+    """
+    found = []
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise EpisodeError(f"There is no folder {Path(folder).resolve()}.")
+        paths = sorted(path.parent for path in Path(folder).rglob("episode.json"))
+        episodes = [Episode(path) for path in paths]
+        solved = [recording_of(episode) for episode in episodes if episode.meta["outcome"] == Outcome.SOLVED]
+        usable = [recording for recording in solved if recording.steps]
+        if not usable:
+            outcomes = ", ".join(sorted({str(episode.meta["outcome"]) for episode in episodes}))
+            raise EpisodeError(
+                f"There is no solved episode in {folder}"
+                + (f", only such as ended {outcomes}: `selfsurf record` asks at the end whether the goal was reached, "
+                   "or takes --outcome solved." if episodes else ": `selfsurf record` makes one.")
+            )  # fmt: skip
+        found += usable
+    return found
+
+
+def fingerprint(recordings: Iterable[Recording]) -> str:
+    """Return the SHA-256 of what was shown, in its order: for which tasks and goals, on which pages, which actions."""
+    digest = hashlib.sha256()
+    for one in recordings:
+        steps = [[shown.observation["url"], shown.action.to_dict()] for shown in one.steps]
+        digest.update(json.dumps([one.env_id, one.goal, one.seed, steps], sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def recording_of(episode: Episode) -> Recording:
+    """Return an episode from disk, without the steps whose action failed or was none."""
+    steps = []
+    for record in episode.steps():
+        try:
+            action = parse_action(record["action"])
+        except ActionError:
+            continue
+        if not record["error"]:
+            steps.append(Shown(record["observation"], action))
+    meta = episode.meta
+    env_id = meta["env_id"]
+    if env_id == OPEN and steps:
+        env_id = open_id(meta.get("url") or steps[0].observation["url"], meta["goal"])
+    return Recording(env_id, meta["goal"], meta.get("seed") or 0, tuple(steps))
+
+
+def recording_of_result(result: Result) -> Recording:
+    """Return an episode of this process, without the steps whose action failed or was none."""
+    steps = tuple(
+        Shown({"url": step.observation["url"], "elements": step.observation["elements"]}, step.decision.action)
+        for step in result.steps
+        if not isinstance(step.decision.action, str) and not step.error
+    )
+    return Recording(result.job.env_id, goal_of(result), result.job.seed, steps)
+
+
+def goal_of(result: Result) -> str:
+    """The goal of an episode that has steps."""
+    return result.steps[0].observation["goal"]
+
+
+def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
+    """Return what was done in a recording at the page of the last of an agent's steps.
+
+    Of the recorded steps at the page most like this one it is the first that is not done, or the last. None if that is
+    another page, or has nothing on it that the recorded action could be done to.
+
+    Args:
+        recording: of the same goal.
+        steps: the agent's so far; what it did at the last one is not looked at.
+    """
+    now = steps[-1].observation
+    alike = [likeness(shown.observation, now) for shown in recording.steps]
+    here = [index for index, value in enumerate(alike) if value >= max(alike) - TOLERANCE]
+    done = _done(recording, steps[:-1], now)
+    following = next((index for index in here if index not in done), here[-1])
+    shown = recording.steps[following]
+    action, _, missing = matching(shown.action, shown.observation["elements"], now["elements"])
+    if missing or not (alike[following] >= ALIKE or _unmistakable(action, now["elements"])):
+        return None
+    return Advice(action, alike[following])
+
+
+def likeness(then: Mapping[str, Any], now: Mapping[str, Any]) -> float:
+    """Return how much alike two pages are: the share of the elements on either that are on both."""
+    before, after = _features(then), _features(now)
+    return (before & after).total() / (before | after).total()
+
+
+def _features(observation: Mapping[str, Any]) -> Counter[tuple[str, str]]:
+    features = Counter((element["role"], element["name"]) for element in observation["elements"])
+    address = urlsplit(observation["url"])
+    features["page", address.path if address.scheme in ("http", "https", "file") else ""] += 1
+    return features
+
+
+def _done(recording: Recording, steps: Sequence[Step], now: Observation) -> set[int]:
+    """The recorded steps that are done.
+
+    What leaves its mark on an element that is still here is done if the mark is there, whoever set it; of several on
+    one element, an earlier one is done if a later one is. The rest is done if the agent did it.
+    """
+    done = _acted(recording, steps)
+    marked: dict[int | None, int] = {}  # by element, the last step whose mark is there
+    for index, (shown, following) in enumerate(pairwise(recording.steps)):
+        then, number = shown.observation["elements"], getattr(shown.action, "id", None)
+        mark = _mark(number, following.observation["elements"])
+        found, _, missing = matching(shown.action, then, now["elements"])
+        if missing or mark in (None, _mark(number, then)):
+            continue
+        done.discard(index)
+        if _mark(getattr(found, "id", None), now["elements"]) == mark:
+            marked[number] = index
+    for index, shown in enumerate(recording.steps):
+        if index <= marked.get(getattr(shown.action, "id", None), -1):
+            done.add(index)
+    return done
+
+
+def _acted(recording: Recording, steps: Sequence[Step]) -> set[int]:
+    """The recorded steps that the agent has taken, too, each of its own counting once."""
+    done: set[int] = set()
+    for step in steps:
+        action = step.decision.action
+        if isinstance(action, str) or step.error:
+            continue
+        for index, shown in enumerate(recording.steps):
+            meant, _, missing = matching(shown.action, shown.observation["elements"], step.observation["elements"])
+            if index not in done and not missing and meant.to_dict() == action.to_dict():
+                done.add(index)
+                break
+    return done
+
+
+def _mark(number: int | None, elements: Sequence[Mapping[str, Any]]) -> tuple[str, frozenset[str]] | None:
+    """What an element holds: its value, and whether it is checked or selected."""
+    element = next((element for element in elements if element["id"] == number), None)
+    return None if element is None else (element["value"], frozenset(element["states"]) & {"checked", "selected"})
+
+
+def _unmistakable(action: Action, elements: Sequence[Mapping[str, Any]]) -> bool:
+    """Is the action about an element that has a name, and is the only one of its role with that name?"""
+    target = next((element for element in elements if element["id"] == getattr(action, "id", None)), None)
+    if target is None or not target["name"]:
+        return False
+    return sum((element["role"], element["name"]) == (target["role"], target["name"]) for element in elements) == 1

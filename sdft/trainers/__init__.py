@@ -1,0 +1,1 @@
+"""The trainers: SDFT, SFT and GRPO."""
