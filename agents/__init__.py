@@ -14,7 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from selfsurf import alias
-from selfsurf.agents.agent import Act, Agent, Privileged
+from selfsurf.agents.agent import Act, Agent, Decision, Privileged
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
 from selfsurf.browser_env.classes import load_class
 
@@ -27,6 +27,7 @@ __all__ = [
     "Agent",
     "Backend",
     "Completion",
+    "Decision",
     "Message",
     "Policy",
     "PolicyError",
@@ -140,7 +141,7 @@ def _random(seed: int = 0) -> RandomAgent:
     return RandomAgent(seed)
 
 
-def _oracle(privileged: Callable[[int], Privileged | None]) -> OracleAgent:
+def _oracle(privileged: Callable[[int], Privileged | None] = lambda slot: None) -> OracleAgent:
     from selfsurf.agents.scripted import OracleAgent
 
     return OracleAgent(privileged)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
 
@@ -14,6 +16,33 @@ error, so the mistake costs a step and the model is told."""
 
 Privileged: TypeAlias = dict[str, Any]
 """What the task's oracle would do and why: `{"action": {...}, "reason": str}`, from `env.unwrapped.privileged()`."""
+
+UNASKED = Completion("", [], [], [], None, "eos")
+"""The completion of an action that no model was asked for."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An action and how it came about: everything that training and logs need."""
+
+    action: Act
+    """What to do. A str is the raw reply, which could not be read as an action."""
+    completion: Completion = UNASKED
+    """What the model sampled."""
+    messages: tuple[Message, ...] = ()
+    """What the model saw; with `privileged`, the demonstration included. Empty: no model was asked."""
+    visible_ids: frozenset[int] = frozenset()
+    """Elements whose ids stood in the prompt or on its picture."""
+    how: str = ""
+    """Where in the reply the action was found (`agents.reply.parse.How`)."""
+    error: str = ""
+    """Why the reply could not be read; empty when it could."""
+    guard_note: str = ""
+    """What the guards overrode or noticed."""
+    guard_counts: dict[str, int] = field(default_factory=dict)
+    """What the guards did in this episode so far, this action included (`LLMAgent.guard_counts`)."""
+    privileged: Privileged | None = None
+    """The demonstration that the model was given, if any."""
 
 
 class Agent(Protocol):
@@ -27,3 +56,24 @@ class Agent(Protocol):
 
     def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
         """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
+
+
+class DecidingAgent(Agent, Protocol):
+    """An agent that says how its actions came about, which is what logs and training are made of."""
+
+    def decide(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """Choose the next action of several episodes.
+
+        Args:
+            observations: one for each episode.
+            slots: the episodes that they belong to; 0, 1, 2, ... if None.
+            privileged: for each, what the task's oracle would do, where the agent is to be shown that.
+            seeds: for each, what a sampled reply is drawn from; None continues the agent's own random stream.
+        """

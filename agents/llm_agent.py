@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.agent import Act, Decision, Privileged
 from selfsurf.agents.options import Amount, Count
 from selfsurf.agents.policy import Completion, Conversation, Message, Policy
 from selfsurf.agents.prompt.examples import Example
@@ -19,7 +19,7 @@ from selfsurf.agents.prompt.prompt import build, with_demonstration
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
-from selfsurf.agents.reply.parse import How, Parsed, parse
+from selfsurf.agents.reply.parse import Parsed, parse
 from selfsurf.agents.reply.schema import action_schema
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
@@ -37,29 +37,6 @@ _POLICY_HAS = (
 
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """How one action came about: everything that training and logs need."""
-
-    action: Act
-    """What was returned. A str is the raw reply, which could not be read as an action."""
-    completion: Completion
-    messages: tuple[Message, ...]
-    """What the model saw; with `privileged`, the demonstration included."""
-    visible_ids: frozenset[int]
-    """Elements whose ids stood in the prompt or on its picture."""
-    how: How
-    """Where in the reply the action was found."""
-    error: str = ""
-    """Why the reply could not be read; empty when it could."""
-    guard_note: str = ""
-    """What the guards overrode or noticed."""
-    guard_counts: dict[str, int] = field(default_factory=dict)
-    """What the guards did in this episode so far, this action included (`LLMAgent.guard_counts`)."""
-    privileged: Privileged | None = None
-    """The demonstration that the model was given, if any."""
 
 
 @dataclass
@@ -137,7 +114,6 @@ class LLMAgent:
         self.vision = vision
         self.max_image_side = max_image_side
         self.text_page = text_page
-        self.decisions: list[Decision] = []
         self._slots: dict[int, _Slot] = {}
         self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
         self._seed = seed
@@ -161,32 +137,33 @@ class LLMAgent:
         self._slots[slot] = _Slot(goal, guards=guarding.default_guards() if self.guards else [])
 
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
-        """Choose the next action of slot 0; `privileged` tells the model the right one."""
-        return self.act_batch([obs], privileged=[privileged])[0]
+        """Choose the next action of slot 0; `privileged` shows the model the right one."""
+        return self.decide([obs], privileged=[privileged])[0].action
 
-    def act_batch(
+    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
+        """Choose the next action of several episodes with one policy call."""
+        return [decision.action for decision in self.decide(observations, slots)]
+
+    def decide(
         self,
         observations: Sequence[Observation],
         slots: Sequence[int] | None = None,
         *,
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
-    ) -> list[Act]:
+    ) -> list[Decision]:
         """Choose the next action of several episodes with one policy call.
 
         Args:
             observations: one for each episode.
             slots: whose history each belongs to; 0, 1, 2, ... if None.
             privileged: for each, what `env.unwrapped.privileged()` gave, or None: the base-with-demonstration arm.
-            seeds: for each, what its reply is drawn from; None goes on in the agent's own random stream.
-
-        Returns:
-            The actions; how each came about is in `decisions`, in the same order.
+            seeds: for each, what its reply is drawn from; None continues the agent's own random stream.
 
         Raises:
             agents.prompt.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
             ValueError: slots and observations don't match; a screenshot was asked for and is not there; or the
-                observation tells only what changed, and what was there before was not seen.
+                observation holds only what changed, and what was there before was not seen.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         told = [None] * len(observations) if privileged is None else list(privileged)
@@ -217,13 +194,12 @@ class LLMAgent:
         if not isinstance(completions, list) or len(completions) != len(prompts):
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
             raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
-        self.decisions = [
+        return [
             self._decide(obs, self._slots[slot], messages, ids, completion, hint)
             for obs, slot, (messages, ids), completion, hint in zip(
                 observations, slots, prompts, completions, told, strict=True
             )
         ]
-        return [decision.action for decision in self.decisions]
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
         """Note an action that somebody else took in an episode, so that the agent goes on from there.

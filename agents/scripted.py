@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.agent import Act, Decision, Privileged
 from selfsurf.agents.reply.constraint import is_editable
 from selfsurf.browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
 from selfsurf.browser_env.observation import Observation
@@ -86,15 +86,34 @@ class OracleAgent(_PerSlot):
     """Does what the task's oracle would do.
 
     Args:
-        privileged: gives the privileged view of a slot, e.g. `lambda slot: env.unwrapped.privileged()`.
+        privileged: gives the privileged view of a slot, e.g. `lambda slot: env.unwrapped.privileged()`. Not needed
+            where `decide` is given the views, as `agents.play` does.
     """
 
-    def __init__(self, privileged: Callable[[int], Privileged | None]) -> None:
+    needs_privileged = True
+
+    def __init__(self, privileged: Callable[[int], Privileged | None] = lambda slot: None) -> None:
         self._privileged = privileged
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
         """Nothing to forget."""
 
+    def decide(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """Do what these views say; without any, what those of the slots say."""
+        if privileged is None:
+            return [Decision(action) for action in self.act_batch(observations, slots)]
+        return [Decision(_followed(view)) for view in privileged]
+
     def _act(self, obs: Observation, slot: int) -> Act:
-        view = self._privileged(slot)
-        return Infeasible(reason="The task has no oracle here.") if view is None else parse_action(view["action"])
+        return _followed(self._privileged(slot))
+
+
+def _followed(view: Privileged | None) -> Action:
+    return Infeasible(reason="The task has no oracle here.") if view is None else parse_action(view["action"])

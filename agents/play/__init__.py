@@ -1,1 +1,29 @@
-"""Playing episodes: the one loop between agents and environments."""
+"""Playing episodes: jobs in, results out, each written as it happens. Knows nothing of learning or of suites.
+
+`Player` is the one loop. `Ledger` accounts for every episode that was asked for: finished, masked, run again. `Decider`
+asks any agent; `Environments` keeps environments open between episodes.
+"""
+
+from selfsurf.agents.play.decide import AgentRaised, Decider, make_decider
+from selfsurf.agents.play.environments import Environments
+from selfsurf.agents.play.job import Ask, Job, Result, Step
+from selfsurf.agents.play.ledger import Books, BooksError, Ledger
+from selfsurf.agents.play.player import Manner, Player, Times, Watch
+
+__all__ = [
+    "AgentRaised",
+    "Ask",
+    "Books",
+    "BooksError",
+    "Decider",
+    "Environments",
+    "Job",
+    "Ledger",
+    "Manner",
+    "Player",
+    "Result",
+    "Step",
+    "Times",
+    "Watch",
+    "make_decider",
+]

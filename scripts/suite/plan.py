@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from selfsurf.agents.play import Result
+from selfsurf.browser_env.text import well_formed
+
 Logs: TypeAlias = Literal["all", "unsolved", "none"]
 """Of which episodes the whole log is kept."""
+
+LONGEST = 2000
+"""Characters of a text in a record; the episode's log has the whole."""
 
 Key: TypeAlias = tuple[str, int]
 """Task id and seed: an episode of a run."""
@@ -33,47 +39,28 @@ class Plan:
     headless: bool = True
 
 
-@dataclass(frozen=True)
-class Request:
-    """An episode to be run, once."""
+def record_of(result: Result) -> dict[str, Any]:
+    """Return how an episode went as a line of `results.jsonl`.
 
-    task: int
-    """Number of the task in the plan."""
-    seed: int
-    attempt: int = 1
-    """1 is the first."""
-    alone: bool = False
-    """Nothing else runs beside it in its worker: it was there when a worker hung."""
+    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by the time it took; `attempts` counts from 1;
+    `episode` and `screenshot` are paths relative to the run's folder, None where nothing was kept.
+    """
+    score = result.score
+    texts = {
+        "outcome_detail": result.detail, "last_error": result.last_error, "reason": str(score.get("reason") or ""),
+        "answer": result.answer,
+    }  # fmt: skip
+    return {
+        "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
+        "raw_reward": score.get("raw_reward"), "time_reward": score.get("reward"), "steps": result.length,
+        "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,
+        "seconds": round(result.seconds, 4), "agent_seconds": round(result.agent_seconds, 4),
+        "env_seconds": round(result.env_seconds, 4), "attempts": result.attempt + 1,
+        **{name: _clipped(text) for name, text in texts.items()},
+        "episode": None, "screenshot": None, "agent_raised": result.agent_raised,
+    }  # fmt: skip
 
 
-@dataclass
-class Record:
-    """How an episode went: a line of `results.jsonl`."""
-
-    task: str
-    seed: int
-    outcome: str
-    outcome_detail: str = ""
-    reward: float = 0.0
-    raw_reward: float | None = None
-    """The task's own, unscaled."""
-    time_reward: float | None = None
-    """The task's own, scaled by the time it took."""
-    steps: int = 0
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost: float | None = None
-    seconds: float = 0.0
-    """Wall-clock from the reset's begin; other episodes ran at the same time."""
-    agent_seconds: float = 0.0
-    """In the agent; a call for several episodes is shared among them."""
-    env_seconds: float = 0.0
-    attempts: int = 1
-    last_error: str = ""
-    reason: str = ""
-    answer: str = ""
-    episode: str | None = None
-    """The episode's folder, relative to the run's."""
-    screenshot: str | None = None
-    agent_raised: bool = False
-    """The agent's own code raised an exception."""
+def _clipped(text: str) -> str:
+    text = well_formed(text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

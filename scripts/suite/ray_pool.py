@@ -136,7 +136,7 @@ class _Remote:
         if message[0] != "done":
             self._outbox.put(message)
             return
-        record = message[2]
+        record = message[3]
         places = [self._folder / record[name] for name in ("episode", "screenshot") if record[name]]
         files = [
             file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()

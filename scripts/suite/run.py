@@ -1,16 +1,17 @@
-"""A run: every task of a suite on every seed, by workers that may fail, with books that balance."""
+"""A run: every task of a suite on every seed, by workers that may fail, with a ledger that balances."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from selfsurf.agents.play import Ask, Job, Ledger, Result
+from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
 from selfsurf.scripts.suite.books import Books
-from selfsurf.scripts.suite.plan import Key, Plan, Record, Request
+from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.suite.pool import GONE, Pool
 
 STARTS = 3
@@ -34,22 +35,23 @@ class _State:
     ready: bool = False
     deaths: int = 0
     """In a row, before it was ready."""
-    held: dict[Key, Request] = field(default_factory=dict)
-    begun: set[Key] = field(default_factory=set)
-    """Of those held, what runs."""
-    acting: list[Request] = field(default_factory=list)
+    held: dict[int, Ask] = field(default_factory=dict)
+    """What was sent to it and has not ended, by number."""
+    begun: set[int] = field(default_factory=set)
+    """Of those, what is being played."""
+    acting: list[Ask] = field(default_factory=list)
     """Those for which the agent was asked and has not answered."""
     heard: float = field(default_factory=time.monotonic)
-    """When it last said something."""
+    """When its last message came."""
 
 
 class Run:
-    """Runs what the books do not have yet.
+    """Runs what the records do not have yet.
 
     Args:
         plan: what to run.
         seeds: of every task.
-        books: where it is taken down.
+        books: the records.
         pool: the workers.
         processes: how many workers.
         slots: episodes at the same time in each.
@@ -73,9 +75,10 @@ class Run:
     ) -> None:
         self._plan, self._books, self._pool = plan, books, pool
         self._slots, self._retries, self._deadline, self._told = slots, retries, deadline, told
-        asked = [Request(task, seed) for task in range(len(plan.tasks)) for seed in seeds]
-        self._queue = deque(one for one in asked if self._key(one) not in books.records)
-        self._workers = {number: _State() for number in range(min(processes, max(1, len(self._queue))))}
+        asked = [Job(str(task["id"]), seed) for task in plan.tasks for seed in seeds]
+        jobs = [job for job in asked if (job.env_id, job.seed) not in books.records]
+        self._ledger = Ledger(jobs, reruns=retries)
+        self._workers = {number: _State() for number in range(min(processes, max(1, len(jobs))))}
         self._raised: int | None = 0
         self.began: float | None = None
         """When the first worker was ready (`time.monotonic`)."""
@@ -87,18 +90,18 @@ class Run:
             RunError: the agent can't be made, raises in every episode, or workers die before they begin.
         """
         end = None if self._deadline is None else time.monotonic() + self._deadline
-        if not self._queue:
+        if self._ledger.done:
             return True
         try:
             for number in self._workers:
                 self._pool.start(number)
-            while self._queue or any(state.held for state in self._workers.values()):
+            while not self._ledger.done:
                 if end is not None and time.monotonic() > end:
                     for number in self._workers:
                         self._pool.kill(number)
                     return False
                 for number, message in self._pool.receive(0.5):
-                    self._hear(number, message)
+                    self._handle(number, message)
                 for number in self._workers:
                     self._watch(number)
                     self._feed(number)
@@ -106,10 +109,7 @@ class Run:
         finally:
             self._pool.close()
 
-    def _key(self, request: Request) -> Key:
-        return str(self._plan.tasks[request.task]["id"]), request.seed
-
-    def _hear(self, number: int, message: tuple[Any, ...]) -> None:
+    def _handle(self, number: int, message: tuple[Any, ...]) -> None:
         state = self._workers[number]
         state.heard = time.monotonic()
         kind, *content = message
@@ -119,35 +119,36 @@ class Run:
         elif kind == "broken":
             raise RunError(content[0])
         elif kind == "begun":
-            state.begun.add(self._key(content[0]))
+            state.begun.add(content[0].number)
         elif kind == "acting":
             state.acting = content[0]
         elif kind == "acted":
             state.acting = []
         elif kind == "done":
-            request, record = content
-            state.held.pop(self._key(request), None)
-            state.begun.discard(self._key(request))
-            self._finished(request, record)
+            ask, result, record = content
+            state.held.pop(ask.number, None)
+            state.begun.discard(ask.number)
+            self._ended(ask, result, record)
         elif kind == GONE:
             self._died(number, content[0])
 
     def _feed(self, number: int) -> None:
-        """Keep a worker supplied: what it runs, and as much again, so that no place in it stands idle."""
+        """Keep a worker supplied: what it plays, and as much again, so that none of its slots stands idle."""
         state = self._workers[number]
-        if not state.ready:
-            return
-        while self._queue and len(state.held) < 2 * self._slots:
-            if any(one.alone for one in state.held.values()) or (self._queue[0].alone and state.held):
+        while state.ready and len(state.held) < 2 * self._slots:
+            first = self._ledger.first
+            if first is None or any(one.alone for one in state.held.values()) or (first.alone and state.held):
                 return
-            request = self._queue.popleft()
-            state.held[self._key(request)] = request
-            self._pool.send(number, ("run", request))
+            self._ledger.next()
+            state.held[first.number] = first
+            self._pool.send(number, ("run", first))
 
-    def _finished(self, request: Request, record: dict[str, Any]) -> None:
-        if record["outcome"] == Outcome.ENV_ERROR and request.attempt <= self._retries:
-            self._queue.append(replace(request, attempt=request.attempt + 1))
+    def _ended(self, ask: Ask, result: Result, record: dict[str, Any] | None = None) -> None:
+        before = self._ledger.closed
+        self._ledger.ended(ask, result)
+        if self._ledger.closed == before:  # it is run again
             return
+        record = record or record_of(result)
         try:
             new = self._books.add(record)
         except OSError as error:
@@ -155,9 +156,9 @@ class Run:
         if new:
             self._told(record)
         if self._raised is not None:
-            self._raised = self._raised + 1 if record["agent_raised"] else None
+            self._raised = self._raised + 1 if result.agent_raised else None
             if self._raised is not None and self._raised >= RAISES:
-                raise RunError(f"The agent raises in every episode: {record['outcome_detail']}.")
+                raise RunError(f"The agent raises in every episode: {result.detail}.")
 
     def _watch(self, number: int) -> None:
         """Kill a worker that hangs."""
@@ -168,11 +169,11 @@ class Run:
         self._pool.kill(number)
         detail = f"the agent did not answer within {self._plan.episode_timeout:g} s"
         if len(state.acting) == 1:  # it is known for which episode
-            (request,) = state.acting
-            state.held.pop(self._key(request), None)
-            task, seed = self._key(request)
-            record = Record(task, seed, str(Outcome.TIMEOUT), detail, seconds=silent, agent_seconds=silent)
-            self._finished(request, asdict(replace(record, attempts=request.attempt)))
+            (ask,) = state.acting
+            state.held.pop(ask.number, None)
+            late = Result(ask.job, str(Outcome.TIMEOUT), trainable=True, detail=detail, attempt=ask.attempt)
+            late.seconds = late.agent_seconds = silent
+            self._ended(ask, late)
             state.acting = []
         self._give_back(state, f"a worker said nothing for {silent:.0f} s")
         self._restart(number)
@@ -186,26 +187,24 @@ class Run:
         self._give_back(state, text)
         self._restart(number)
 
-    def _give_back(self, state: _State, failed: str) -> None:
-        """Put the requests of a lost worker back.
+    def _give_back(self, state: _State, why: str) -> None:
+        """Have the episodes of a lost worker played again.
 
-        Those of which one may have been the cause run alone from then on. One that was alone already was it: that was
-        one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
+        Those of which one may have been the cause are played alone from then on. One that was alone already was it: that
+        was one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
         """
-        suspects = state.acting or [one for key, one in state.held.items() if key in state.begun]
-        for request in [one for one in state.held.values() if one not in suspects]:
-            self._queue.appendleft(request)
-        for request in suspects:
+        suspects = state.acting or [one for number, one in state.held.items() if number in state.begun]
+        for ask in [one for one in state.held.values() if one not in suspects]:
+            self._ledger.put_back(ask)
+        for ask in map(self._ledger.isolate, suspects):
             if len(suspects) > 1:
-                self._queue.appendleft(replace(request, alone=True))
+                self._ledger.put_back(ask)
                 continue
-            again = replace(request, alone=True)
-            task, seed = self._key(request)
-            by_agent = bool(state.acting) and request.attempt > self._retries
-            outcome = Outcome.FAILED if by_agent else Outcome.ENV_ERROR
-            detail = f"{failed} each time that the agent was asked" if by_agent else failed
-            record = Record(task, seed, str(outcome), detail, attempts=request.attempt, agent_raised=by_agent)
-            self._finished(again, asdict(record))
+            result = replace(failed(ask.job, why), attempt=ask.attempt)
+            if state.acting and ask.attempt >= self._retries:
+                result.end(Outcome.FAILED, trainable=False, detail=f"{why} each time that the agent was asked")
+                result.agent_raised = True
+            self._ended(ask, result)
         state.held.clear()
 
     def _restart(self, number: int) -> None:

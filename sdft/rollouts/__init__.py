@@ -4,8 +4,7 @@
 something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
-from selfsurf.sdft.rollouts.books import Books, BooksError, Ledger
-from selfsurf.sdft.rollouts.episode import Ask, Job, Result, Step
+from selfsurf.agents.play import Ask, Books, BooksError, Job, Ledger, Result, Step
 from selfsurf.sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
 from selfsurf.sdft.rollouts.local import Rollouts
 

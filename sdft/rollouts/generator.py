@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.sdft.rollouts.books import Books
-from selfsurf.sdft.rollouts.episode import Job, Result
+from selfsurf.agents.play.job import Job, Result
+from selfsurf.agents.play.ledger import Books
 from selfsurf.sdft.rollouts.local import Rollouts
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LocalGenerator:
     Args:
         rollouts: the environments, which stay their owner's.
         agent: acts.
-        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`).
+        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
     """
 
     ahead = 0

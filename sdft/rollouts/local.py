@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.sdft.rollouts.books import Books, Ledger
-from selfsurf.sdft.rollouts.engine import Engine, Manner
-from selfsurf.sdft.rollouts.environments import Environments
-from selfsurf.sdft.rollouts.episode import Job, Result
+from selfsurf.agents.play import Ask, Books, Decider, Environments, Job, Ledger, Manner, Player, Result
+from selfsurf.agents.play.record import versions
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.envs_registry import task_of
 
 
 class Rollouts:
@@ -19,7 +18,7 @@ class Rollouts:
 
     Args:
         num_envs: most episodes at the same time.
-        most: most episodes that the agent is asked for at once (`sdft.rollouts.engine.Manner`).
+        most: most episodes that the agent is asked for at once (`agents.play.player.Manner`).
         env_options: passed to every environment (`browser_env.env.make_core`).
     """
 
@@ -28,7 +27,7 @@ class Rollouts:
         self.books = Books()
         """Of all runs so far."""
         self.most = most
-        self._environments = Environments(num_envs, **env_options)
+        self._environments = Environments(task_of, num_envs, **env_options)
 
     def __enter__(self) -> Rollouts:
         return self
@@ -65,26 +64,35 @@ class Rollouts:
             seed: what actions are drawn from; None goes on in the agent's own random stream. The same seed and jobs
                 give the same samples, whatever runs beside them.
             version: of the agent's weights, for the results.
-            lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`).
+            lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
 
         Returns:
             The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it
             fails again its outcome is `env_error`.
         """
         ledger = Ledger(jobs, seed=agent.next_seed() if seed is None else seed, version=version)
+
+        def record(ask: Ask) -> EpisodeWriter | None:
+            if folder is None:
+                return None
+            name = f"{ask.job.env_id.replace('/', '_')}_{ask.job.seed}"
+            name += f"_retry{ask.attempt}" if ask.attempt else ""
+            about = {"episode_id": name, "env_id": ask.job.env_id, "seed": ask.job.seed, "versions": versions()}
+            return EpisodeWriter(folder / name, {**about, **(meta or {})})
+
         # No limit of time: resets and steps have theirs, and how long the agent thinks is nobody's failure.
-        manner = Manner(demonstrate, folder, meta or {}, self.most, episode_timeout=math.inf, lead=lead)
-        engine = Engine(agent, self._environments, self.num_envs, manner)
+        manner = Manner(demonstrate=demonstrate, lead=lead, most=self.most)
+        player = Player(Decider(agent), self._environments, self.num_envs, manner, record=record)
         try:
             while not ledger.done:
-                while engine.has_room and (ask := ledger.next()) is not None:
-                    engine.begin(ask)
-                for ask, result in engine.turn():
+                while player.has_room and (ask := ledger.next()) is not None:
+                    player.begin(ask)
+                for ask, result in player.turn():
                     before = ledger.closed
                     ledger.ended(ask, result)
                     if progress and ledger.closed > before:
                         progress(ledger.closed)
         finally:
-            engine.close()
+            player.close()
         self.books += ledger.books()
         return ledger.results()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from selfsurf.sdft.rollouts.episode import Job
+from selfsurf.agents.play.job import Job
 from selfsurf.sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
 
 

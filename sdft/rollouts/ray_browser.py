@@ -10,15 +10,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Times
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.session.runtime import shutdown
-from selfsurf.sdft.rollouts.engine import Engine, Manner, Times
-from selfsurf.sdft.rollouts.environments import Environments
-from selfsurf.sdft.rollouts.episode import Ask, Result
+from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts.models import About
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
@@ -36,12 +35,10 @@ class Setup:
     env_options: dict[str, Any]
     call_timeout: float
     patience: float
-    modules: tuple[str, ...] = field(default=("envs_registry",))
-    """Imported first: they register the environments."""
 
 
 class BrowserWorker:
-    """An async actor around an `Engine`, which has a thread of its own.
+    """An async actor around a `Player`, which has a thread of its own.
 
     Args:
         setup: what to run, and how.
@@ -51,15 +48,11 @@ class BrowserWorker:
     """
 
     def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: About) -> None:
-        import importlib
-
-        for module in setup.modules:
-            importlib.import_module(module)
         policy = RemotePolicy(about, policies, first, call_timeout=setup.call_timeout, patience=setup.patience)
         self._policy = policy
-        self._environments = Environments(setup.contexts, **setup.env_options)
-        self._engine = Engine(
-            setup.agent_of(policy), self._environments, setup.contexts, setup.manner, prepare=self._prepare
+        self._environments = Environments(task_of, setup.contexts, **setup.env_options)
+        self._player = Player(
+            Decider(setup.agent_of(policy)), self._environments, setup.contexts, setup.manner, prepare=self._prepare
         )
         self._weights: dict[int, list[Any]] = {}
         self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
@@ -75,7 +68,7 @@ class BrowserWorker:
 
     async def times(self) -> Times:
         """Say what time has gone into so far."""
-        return self._engine.times
+        return self._player.times
 
     async def play(self, ask: Ask, weights: list[Any]) -> Result:
         """Run an episode.
@@ -88,7 +81,7 @@ class BrowserWorker:
         self._playing[ask.version] += 1
         ended: Future[Result] = Future()
         self._asked.put((ask, ended))
-        self._engine.wake()
+        self._player.wake()
         try:
             return await asyncio.wrap_future(ended)
         finally:
@@ -99,7 +92,7 @@ class BrowserWorker:
     async def close(self) -> None:
         """Give up what is under way and close the browser."""
         self._stopping = True
-        self._engine.wake()
+        self._player.wake()
         await asyncio.to_thread(self._thread.join, 20)
         await asyncio.to_thread(shutdown)
 
@@ -109,20 +102,20 @@ class BrowserWorker:
     def _serve(self) -> None:
         while not self._stopping:
             try:
-                while self._engine.has_room:
+                while self._player.has_room:
                     ask, ended = self._asked.get_nowait()
                     self._under_way.append((ask, ended))
-                    self._engine.begin(ask)
+                    self._player.begin(ask)
             except queue.Empty:
                 pass
             except Exception as error:
                 self._fail(error)
             try:
-                for ask, result in self._engine.turn():
+                for ask, result in self._player.turn():
                     self._answer(ask, result)
             except Exception as error:
                 self._fail(error)
-        self._engine.close()
+        self._player.close()
         with contextlib.suppress(Exception):
             self._environments.close()
 
@@ -136,7 +129,7 @@ class BrowserWorker:
 
     def _fail(self, error: Exception) -> None:
         """An error of the agent or of this program ends all that is under way: whoever asked must know."""
-        self._engine.close()
+        self._player.close()
         for _, ended in self._under_way:
             if not ended.done():
                 ended.set_exception(error)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from selfsurf.sdft.rollouts.books import Books, Ledger
-from selfsurf.sdft.rollouts.episode import Ask, Job
+from selfsurf.agents.play.job import Ask, Job
+from selfsurf.agents.play.ledger import Books, Ledger
 from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
 from selfsurf.sdft.rollouts.layout import Layout
 from selfsurf.sdft.rollouts.models import ModelMaker
@@ -216,7 +216,7 @@ class RayGenerator:
             return self._orders[number].ledger.closed
 
     def browser_times(self) -> list[Any]:
-        """Ask the browser workers what their time went into (`sdft.rollouts.engine.Times`)."""
+        """Ask the browser workers what their time went into (`agents.play.player.Times`)."""
         with self._lock:
             actors = [one.actor for one in self._browsers.values() if one.ready is None]
         times: list[Any] = self._ray.get([actor.times.remote() for actor in actors], timeout=60)

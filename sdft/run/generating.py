@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from selfsurf.agents.play import Manner
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Generator
-from selfsurf.sdft.rollouts.engine import Manner
 from selfsurf.sdft.rollouts.layout import Layout
 from selfsurf.sdft.rollouts.models import Engine, LocalModel, ModelMaker, reuse
 from selfsurf.sdft.settings import TrainSettings

@@ -126,7 +126,7 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
         max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
-        lead: how likely the oracle is to begin an episode (`sdft.rollouts.engine.Manner`), without a `generator`.
+        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`), without a `generator`.
         lessons: what the teacher is told; the oracle's actions by default.
         mean_over: whether rows or tokens count the same in the loss.
         under_grammar: as in `TrainSettings`.

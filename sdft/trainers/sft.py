@@ -20,7 +20,7 @@ from datasets import Dataset
 from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
-from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.agent import Privileged
 from selfsurf.agents.llm_agent import Decision, LLMAgent
 from selfsurf.agents.policies.local.template import token_ids
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
@@ -51,21 +51,18 @@ IGNORED = -100
 class Demonstrator(LLMAgent):
     """Does what it is told is right, and notes what the student would have seen and written."""
 
-    def act_batch(
+    def decide(
         self,
         observations: Sequence[Observation],
         slots: Sequence[int] | None = None,
         *,
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
-    ) -> list[Act]:
+    ) -> list[Decision]:
         """Take the privileged actions; an episode without one is given up. Nothing is drawn, so `seeds` say nothing."""
         slots = list(range(len(observations))) if slots is None else list(slots)
         told = [None] * len(observations) if privileged is None else list(privileged)
-        self.decisions = [
-            self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)
-        ]
-        return [decision.action for decision in self.decisions]
+        return [self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)]
 
     def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
         messages, visible_ids = self._prompt(obs, self._slots[slot], None)

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.actions import parse_action

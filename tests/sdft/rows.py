@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from selfsurf.sdft.rollouts import Job, Result, Step

@@ -18,7 +18,7 @@ from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 from trl.experimental.sdft.sdft_trainer import DistillationLogits
 from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 
-from selfsurf.agents.llm_agent import Decision
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Message
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Result, Rollouts, Step

@@ -2,9 +2,9 @@
 
 import pytest
 
+from selfsurf.agents.play.job import failed
+from selfsurf.agents.play.ledger import LOSSES, RERUNS
 from selfsurf.sdft.rollouts import Books, BooksError, Job, Ledger, Result
-from selfsurf.sdft.rollouts.books import LOSSES, RERUNS
-from selfsurf.sdft.rollouts.episode import failed
 
 JOBS = [Job("a", 1), Job("b", 1), Job("a", 1)]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from selfsurf.agents.play.job import Ask
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Rollouts
-from selfsurf.sdft.rollouts.episode import Ask
 from selfsurf.sdft.rows.samples import samples_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.teacher.lessons import Lessons

@@ -9,9 +9,9 @@ from functools import partial
 import psutil
 import pytest
 
+from selfsurf.agents.play.player import Manner
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Books, Job, RolloutError, Rollouts
-from selfsurf.sdft.rollouts.engine import Manner
 from selfsurf.sdft.rollouts.layout import Layout, Resources
 from selfsurf.sdft.rollouts.ray_browser import Setup
 from selfsurf.sdft.rollouts.ray_generator import RayGenerator
@@ -210,7 +210,7 @@ def raylet_pid(node):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, weights_of):
-    from selfsurf.sdft.rollouts.books import LOSSES
+    from selfsurf.agents.play.ledger import LOSSES
 
     cluster_of(1)
     generator = generator_of(layout(contexts=1))

@@ -4,45 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
-from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env import AsyncBrowserEnv, Task
 from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.envs_registry import task_of
 
 CLOSING = 10.0
-"""Seconds that an environment may take to close before it is left alone."""
+"""Seconds that an environment may take to close before it is abandoned."""
 
 
 class Environments:
-    """Environments by their ids, as many idle ones as there are episodes at a time.
+    """Environments by their ids. What is idle is kept, up to a number.
 
     Args:
-        most: idle environments that are kept; what was used longest ago is closed.
+        task_of: makes the task of an id.
+        most: idle environments that are kept; of more, the one that was used longest ago is closed.
         options: passed to every environment (`browser_env.env.make_core`).
     """
 
-    def __init__(self, most: int, **options: Any) -> None:
+    def __init__(self, task_of: Callable[[str], Task], most: int, **options: Any) -> None:
+        self._task_of = task_of
         self._most = most
         self._options = {"screenshot": False, **options}
         self._idle: list[tuple[str, AsyncBrowserEnv]] = []
 
-    def take(self, env_id: str) -> AsyncBrowserEnv:
-        """Return an idle environment of that id, or a new one."""
+    async def take(self, env_id: str) -> AsyncBrowserEnv:
+        """Return an idle environment of that id, or a new one.
+
+        Raises:
+            Exception: the task's own, where it can't be made.
+        """
         for place, (other, env) in enumerate(self._idle):
             if other == env_id:
                 del self._idle[place]
                 return env
-        return AsyncBrowserEnv(task=task_of(env_id), **self._options)
+        task = await asyncio.to_thread(self._task_of, env_id)  # a user's file may do anything
+        return AsyncBrowserEnv(task=task, **self._options)
 
-    def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
+    async def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
         """Keep an environment for the next episode of that id."""
         self._idle.append((env_id, env))
         if len(self._idle) > self._most:
             self.drop(self._idle.pop(0)[1])
 
     def drop(self, env: AsyncBrowserEnv) -> None:
-        """Close an environment without waiting for it."""
+        """Close an environment without waiting for it; from any thread."""
         asyncio.run_coroutine_threadsafe(_close(env), runtime().loop)
 
     def close(self) -> None:

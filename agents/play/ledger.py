@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from selfsurf.sdft.rollouts.episode import Ask, Job, Result, derived, failed
+from selfsurf.agents.play.job import Ask, Job, Result, derived, failed
 
 RERUNS = 1
 """Times that an episode is run again when the infrastructure failed it."""
@@ -63,11 +63,13 @@ class Ledger:
         jobs: the episodes. The same job twice is two episodes, which draw differently.
         seed: what actions are drawn from; None leaves it to the agent.
         version: of the weights that act.
+        reruns: times that an episode is run again when the infrastructure failed it.
     """
 
-    def __init__(self, jobs: Sequence[Job], *, seed: int | None = None, version: int = 0) -> None:
+    def __init__(self, jobs: Sequence[Job], *, seed: int | None = None, version: int = 0, reruns: int = RERUNS) -> None:
         self.jobs = tuple(jobs)
         self.version = version
+        self._reruns = reruns
         self._queue: deque[Ask] = deque()
         self._out: dict[int, Ask] = {}
         self._results: dict[int, Result] = {}
@@ -91,7 +93,7 @@ class Ledger:
         """Take down an attempt's end. An episode that the infrastructure failed is run again."""
         if not self._is_out(ask):
             return
-        if result.masked and ask.attempt - self._losses[ask.number] < RERUNS:
+        if result.masked and ask.attempt - self._losses[ask.number] < self._reruns:
             self._counts["rerun"] += 1
             self._again(ask)
             return
@@ -107,6 +109,24 @@ class Ledger:
             self._again(ask)
         else:
             self._close(ask, failed(ask.job, why, ask.version))
+
+    def put_back(self, ask: Ask) -> None:
+        """Have an attempt made again as it was: it was not to blame for what befell its worker."""
+        if self._is_out(ask):
+            del self._out[ask.number]
+            self._queue.appendleft(ask)
+
+    def isolate(self, ask: Ask) -> Ask:
+        """Have an attempt under way, and those that follow it, played alone from now on (`Ask.alone`)."""
+        if not self._is_out(ask):
+            return ask
+        alone = self._out[ask.number] = replace(ask, alone=True)
+        return alone
+
+    @property
+    def first(self) -> Ask | None:
+        """What `next` would return."""
+        return self._queue[0] if self._queue else None
 
     @property
     def closed(self) -> int:
@@ -155,7 +175,7 @@ class Ledger:
 
     def _again(self, ask: Ask) -> None:
         del self._out[ask.number]
-        self._queue.appendleft(Ask(ask.number, ask.job, ask.attempt + 1, ask.seed, ask.version))
+        self._queue.appendleft(replace(ask, attempt=ask.attempt + 1))
 
     def _close(self, ask: Ask, result: Result) -> None:
         if ask.number in self._results:

@@ -1,0 +1,175 @@
+"""Asks any agent for decisions: one that decides, one that acts in batches, or one that only has `act(obs)`."""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from selfsurf import agents
+from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.play.job import Job
+from selfsurf.agents.policy import PolicyError
+from selfsurf.browser_env.classes import load_class
+from selfsurf.browser_env.observation import Observation
+
+
+class AgentRaised(Exception):
+    """The agent's own code raised. The message says what."""
+
+
+class Decider:
+    """One agent for all episodes, or an agent for each.
+
+    Args:
+        agent: serves all episodes; must keep them apart by their slots (`agents.agent.Agent`), or there is one only.
+        make: makes the agent of one episode, where chance is in it or it has only `act(obs)`; instead of `agent`.
+
+    Raises:
+        ValueError: `agent` has neither of the methods.
+    """
+
+    def __init__(self, agent: Any = None, *, make: Callable[[Job], Any] | None = None) -> None:
+        self.agent = agent
+        self._make = make
+        self._own: dict[int, Any] = {}
+        if make is None and not any(hasattr(agent, name) for name in ("decide", "act_batch", "act")):
+            raise ValueError(
+                f"{type(agent).__name__} is no agent: it has neither act(obs) nor act_batch(observations)."
+            )
+
+    @property
+    def needs_privileged(self) -> bool:
+        """Whether decisions are made of the task's oracle's view."""
+        return getattr(self.agent, "needs_privileged", False)
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether the agent's model looks at screenshots. A user's own agent might, unknown to us."""
+        policy = getattr(self.agent, "policy", None)
+        return bool(getattr(policy, "sees_images", False)) and getattr(self.agent, "vision", "auto") != "none"
+
+    def begin(self, slot: int, job: Job, goal: str) -> None:
+        """Begin an episode."""
+        if self._make is not None:
+            self._own[slot] = self._make(job)
+        agent = self._own.get(slot, self.agent)
+        if not hasattr(agent, "reset"):
+            return
+        if self._make is not None or not _takes(agent.reset, "slot"):
+            agent.reset(goal)
+        else:
+            agent.reset(goal, slot=slot)
+
+    def decide(
+        self,
+        slots: Sequence[int],
+        observations: Sequence[Observation],
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """Choose the next action of each of these episodes.
+
+        Args:
+            slots: the episodes.
+            observations: one for each.
+            privileged: for each, what the agent is shown of the oracle's view, where it takes that.
+            seeds: for each, what its reply is drawn from, where the agent takes that.
+
+        Raises:
+            PolicyError: the model could not be asked.
+            Exception: the agent's own.
+        """
+        if self._make is not None:
+            return [_act(self._own[slot], obs) for slot, obs in zip(slots, observations, strict=True)]
+        if hasattr(self.agent, "decide"):
+            decisions = list(self.agent.decide(observations, slots=slots, privileged=privileged, seeds=seeds))
+        elif hasattr(self.agent, "act_batch"):
+            decisions = [Decision(action) for action in self.agent.act_batch(observations, slots=slots)]
+        else:
+            decisions = [_act(self.agent, obs) for obs in observations]
+        if len(decisions) != len(slots):
+            raise ValueError(f"the agent returned {len(decisions)} actions for {len(slots)} observations")
+        return decisions
+
+    def decide_each(
+        self, slots: Sequence[int], observations: Sequence[Observation], **options: Any
+    ) -> list[Decision | AgentRaised]:
+        """As `decide`, but an agent that raises is asked again one by one, to find for which episodes it does.
+
+        Raises:
+            PolicyError: the model could not be asked.
+        """
+        try:
+            return list(self.decide(slots, observations, **options))
+        except PolicyError:
+            raise
+        except (Exception, SystemExit) as error:
+            if len(slots) == 1:
+                return [raised(error)]
+        answers: list[Decision | AgentRaised] = []
+        for row, (slot, observation) in enumerate(zip(slots, observations, strict=True)):
+            own = {name: None if values is None else [values[row]] for name, values in options.items()}
+            answers += self.decide_each([slot], [observation], **own)
+        return answers
+
+    def close(self) -> None:
+        """Release what the agent holds."""
+        close = getattr(getattr(self.agent, "policy", self.agent), "close", None)
+        if close is not None:
+            close()
+
+
+def raised(error: BaseException) -> AgentRaised:
+    """Say what an agent raised."""
+    return AgentRaised(f"the agent raised {type(error).__name__}: {error}")
+
+
+def _act(agent: Any, observation: Observation) -> Decision:
+    action: Act = agent.act(observation)
+    if inspect.iscoroutine(action):
+        action.close()
+        raise TypeError("act(obs) is asynchronous; it must be a plain function")
+    return Decision(action)
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
+def make_decider(name: str, options: dict[str, Any]) -> Decider:
+    """Make an agent by its name, ready to be asked for many episodes.
+
+    One object serves all episodes where it can; where chance is in the agent, or it knows only `act`, every episode has
+    its own, so that what it does never depends on what is played beside it.
+
+    Args:
+        name: as `agents.make`, or `file.py:Class` or `module:Class` of anything with `act(obs)`.
+        options: of the agent.
+
+    Raises:
+        ValueError: there is no such agent.
+        Exception: the agent's own, while it is made.
+    """
+    if name == "random":
+        seed = options.get("seed", 0)
+        return Decider(
+            make=lambda job: agents.make("random", seed=zlib.crc32(f"{seed} {job.env_id} {job.seed}".encode()))
+        )
+    if name in ("oracle", "scripted") or name in agents.BACKENDS:
+        return Decider(agents.make(name, **agents.check_options(name, options)))
+    kind = load_class(name)
+    if hasattr(kind, "act_batch") or hasattr(kind, "decide"):
+        return Decider(kind(**options))
+    if hasattr(kind, "act"):
+        kind(**options)  # or it would fail in every episode
+        return Decider(make=lambda job: kind(**options))
+    if hasattr(kind, "complete"):
+        return Decider(agents.make(name, **agents.check_options(name, options)))
+    raise ValueError(f"{name} is no agent: it has neither act(obs) nor act_batch(observations).")

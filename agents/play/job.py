@@ -1,0 +1,152 @@
+"""What is asked of a player, and what comes back: a job, an attempt at it, its steps, its result."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from selfsurf.agents.agent import Decision
+from selfsurf.browser_env import Observation, Outcome
+from selfsurf.browser_env.observation import Info
+
+
+@dataclass(frozen=True)
+class Job:
+    """An episode to play."""
+
+    env_id: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One attempt at an episode."""
+
+    number: int
+    """The job's place among all that were asked for."""
+    job: Job
+    attempt: int = 0
+    """0 is the first."""
+    seed: int | None = None
+    """What its actions are drawn from; None leaves it to the agent."""
+    version: int = 0
+    """Of the weights that act."""
+    alone: bool = False
+    """Play nothing beside it in the same worker: it was there when a worker was lost."""
+
+    def step_seed(self, step: int) -> int:
+        """The seed of one step's action.
+
+        It depends on nothing but the run's seed, the job and the step, so that what is sampled does not depend on
+        which episodes are played beside it, in which order or where.
+        """
+        return derived(self.seed, step)
+
+    def led(self, lead: float) -> int:
+        """How many of its first steps the oracle takes, if it takes each further one with this probability."""
+        if lead <= 0 or self.seed is None:
+            return 0
+        return int(np.random.default_rng(derived(self.seed, "lead")).geometric(1 - lead)) - 1
+
+
+def derived(*parts: object) -> int:
+    """Return a seed made of parts; others give another. It has 31 bits, since some servers take no more."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") % 2**31
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step as it happened."""
+
+    observation: Observation
+    """What the agent saw."""
+    decision: Decision
+    privileged: dict[str, Any] | None
+    """What the task's oracle would have done."""
+    reward: float
+    info: Info
+    after: Observation
+    """What was there after it."""
+
+    @property
+    def error(self) -> str:
+        """Why the action did not work; empty when it did."""
+        return self.after["last_error"]
+
+
+@dataclass
+class Result:
+    """An episode that has ended."""
+
+    job: Job
+    outcome: str
+    trainable: bool
+    reward: float = 0.0
+    detail: str = ""
+    """Why it ended so, where the outcome alone doesn't say."""
+    score: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """All steps, where the player keeps them (`Manner.keep_steps`)."""
+    version: int = 0
+    """Of the weights that acted."""
+    attempt: int = 0
+    led: int = 0
+    """How many of its first steps the oracle took."""
+    length: int = 0
+    """Number of steps."""
+    last_error: str = ""
+    """Of the last action that did not work."""
+    answer: str = ""
+    """What the agent said last."""
+    traceback: str = ""
+    """Of an error that nobody foresaw."""
+    agent_raised: bool = False
+    """The agent's own code raised."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    """US dollars, where prices are known."""
+    seconds: float = 0.0
+    """Wall-clock; other episodes went on at the same time."""
+    agent_seconds: float = 0.0
+    """In the agent; a call for several episodes is shared among them."""
+    env_seconds: float = 0.0
+    """In the reset and the steps."""
+
+    @property
+    def solved(self) -> bool:
+        """Full reward."""
+        return self.outcome == Outcome.SOLVED
+
+    @property
+    def masked(self) -> bool:
+        """The infrastructure failed it, whatever was tried: it says nothing about the agent."""
+        return self.outcome == Outcome.ENV_ERROR
+
+    def add(self, step: Step, *, keep: bool) -> None:
+        """Count a step, and keep it if wanted."""
+        self.length += 1
+        self.reward += step.reward
+        self.score = step.info["score"]
+        self.last_error = step.error or self.last_error
+        usage = step.decision.completion.usage
+        if usage is not None:
+            self.prompt_tokens = (self.prompt_tokens or 0) + usage.prompt_tokens
+            self.completion_tokens = (self.completion_tokens or 0) + usage.completion_tokens
+            if usage.cost is not None:
+                self.cost = (self.cost or 0.0) + usage.cost
+        if keep:
+            self.steps.append(step)
+
+    def end(self, outcome: str, *, trainable: bool, detail: str = "") -> Result:
+        """Set how it ended."""
+        self.outcome, self.trainable, self.detail = str(outcome), trainable, detail
+        return self
+
+
+def failed(job: Job, detail: str, version: int = 0) -> Result:
+    """The result of an episode that the infrastructure failed."""
+    return Result(job, str(Outcome.ENV_ERROR), trainable=False, detail=detail, version=version)
