@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.scripts.terminal.agent_options import checked_options, read_options, refusals
 from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
 from selfsurf.scripts.terminal.console import console
 from selfsurf.scripts.terminal.interrupts import Interrupts
+from selfsurf.scripts.terminal.live import State, View, view
 
 if TYPE_CHECKING:
-    from selfsurf.agents import Agent
-    from selfsurf.agents.play.episodes import Running
-    from selfsurf.browser_env import AsyncBrowserEnv, Task
+    from selfsurf.browser_env import Observation, Task
     from selfsurf.browser_env.record.episode import EpisodeWriter
-    from selfsurf.scripts.terminal.live import State, View
 
 OPEN_STEPS = 10
 """Step limit of a goal that no task sets one for."""
@@ -30,8 +30,8 @@ def main(
     goal: Annotated[str, typer.Option(help="What is wanted, in words. Not with --task.")] = "",
     url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
     task: Annotated[str, typer.Option(help="Gymnasium id of a task, instead of a goal and a URL.")] = "",
-    backend: Annotated[str, typer.Option(help="The agent: transformers, openai, mlx, tensorrt, oracle, random, "
-                                              "or module:Class of a policy.")] = "transformers",
+    agent: Annotated[str, typer.Option("--agent", "--backend", help="The agent: transformers, openai, mlx, tensorrt, "
+                                       "oracle, random, or module:Class of a policy.")] = "transformers",
     model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model; the backend's own if not "
                                             "given.")] = "",
     adapter: Annotated[str, typer.Option(help="Folder of a LoRA adapter, or its name on a server.")] = "",
@@ -66,17 +66,17 @@ def main(
         attempt: _Attempt | None = None
         try:
             wanted = _task(task, goal, url)
-            if backend == "oracle" and not wanted.has_oracle:
+            if agent == "oracle" and not wanted.has_oracle:
                 raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
-            options = checked_options(backend, options, seed)
-            steps = max_steps or wanted.max_steps or OPEN_STEPS
-            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
+            options = checked_options(agent, options, seed)
+            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "agent": agent,
                     "model": model or None, "adapter": adapter or None}  # fmt: skip
+            steps = max_steps or wanted.max_steps or OPEN_STEPS
             interrupts.hold()  # a folder that is there must have an end
             attempt = _begin(wanted, out or new_folder("run"), meta, steps, headless=not headful, silent=as_json)
             interrupts.release()
             with attempt.view:
-                attempt.work(backend, options, seed, interrupts)
+                attempt.work(agent, options, interrupts)
             interrupts.hold()
         except KeyboardInterrupt:
             pass
@@ -91,136 +91,135 @@ def main(
         if attempt is None:  # nothing has begun
             return interrupts.exit_code
         if attempt.refused:
-            raise typer.BadParameter(attempt.error)
+            raise typer.BadParameter(attempt.result.detail)
         return attempt.report(as_json=as_json, exit_code=interrupts.exit_code)
 
 
 @dataclass
-class _Attempt:
+class _Attempt(Watch):
     """One episode from the first moment on, so that it ends properly wherever it is stopped."""
 
-    env: AsyncBrowserEnv
+    ask: Ask
+    environments: Environments
     writer: EpisodeWriter
     state: State
     view: View
-    running: Running | None = None
-    agent: Agent | None = None
-    outcome: str = "stopped"
-    trainable: bool = False
-    reward: float = 0.0
-    score: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
-    done: bool = False
+    result: Result
+    player: Player | None = None
+    agent: Decider | None = None
+    ended: bool = False
     """Whether the episode came to its own end."""
     refused: bool = False
     """Whether the agent could not be made of its options: then there is no episode."""
 
-    def work(self, backend: str, options: dict[str, Any], seed: int, interrupts: Interrupts) -> None:
+    def work(self, agent: str, options: dict[str, Any], interrupts: Interrupts) -> None:
         """Load the model, open the page, and act until the end."""
-        from selfsurf import agents
-        from selfsurf.agents.play.episodes import Running, advance
-        from selfsurf.browser_env.session.runtime import runtime
+        from selfsurf.agents import BACKENDS
 
-        self.view.stage("Loading the model" if backend in agents.BACKENDS or ":" in backend else "Starting")
-        if backend == "oracle":
-            self.agent = agents.make(backend, privileged=lambda slot: self.env.privileged())
-        else:
-            self.agent = agents.make(backend, **agents.check_options(backend, options))
+        self.view.stage("Loading the model" if agent in BACKENDS or ":" in agent else "Starting")
+        self.agent = make_decider(agent, options)
         interrupts.check()
-        self.writer.note(model=getattr(getattr(self.agent, "policy", None), "name", None))
+        self.writer.note(model=getattr(getattr(self.agent.agent, "policy", None), "name", None))
         self.view.stage("Opening the page")
-        observation, _ = runtime().run(self.env.reset(seed=seed))
-        interrupts.check()
-        self.writer.note(goal=observation["goal"])
-        self.state.see(observation)
-        self.running = Running(0, self.env, observation, self.writer)
-        self.agent.reset(observation["goal"])
-        while not self.done:
-            self.view.stage("Thinking and acting")
-            (taken,) = advance(self.agent, [self.running])
-            self.reward += taken.reward
-            self.score, self.done = taken.info["score"], taken.ended
-            self.state.take(taken)
-            self.view.stepped()
-            if self.done:
-                self.outcome, self.trainable = taken.info["outcome"], taken.info["trainable"]
-                self.error = taken.info["outcome_detail"] if self.outcome == "env_error" else ""
-            else:
-                interrupts.check()
+        self.player = Player(
+            self.agent, self.environments, 1, Manner(keep_steps=False), record=lambda ask: self.writer, watch=self
+        )
+        self.player.begin(self.ask)
+        while not self.ended:
+            interrupts.check()
+            for _, result in self.player.turn():
+                self.result, self.ended = result, True
         self.view.stage("Done")
 
-    def fail(self, error: Exception, *, silent: bool) -> None:
-        """Take down that this error ended the episode. A request that can't be made is nobody's failure.
+    def opened(self, ask: Ask, observation: Observation) -> None:
+        """As `Watch.opened`."""
+        self.state.see(observation)
 
-        Of an error that nobody has foreseen, the episode keeps where it came from, and it is shown unless `silent`.
+    def acting(self, asks: Sequence[Ask]) -> None:
+        """As `Watch.acting`."""
+        self.view.stage("Thinking and acting")
+
+    def stepped(self, ask: Ask, step: Step) -> None:
+        """As `Watch.stepped`."""
+        self.state.take(step)
+        self.view.stepped()
+
+    def fail(self, error: Exception, *, silent: bool) -> None:
+        """Note that this error ended the episode. A request that can't be made is nobody's failure.
+
+        Of an error that nobody foresaw, the episode keeps where it came from, and it is shown unless `silent`.
         """
-        self.error = str(error) or type(error).__name__
+        from selfsurf.browser_env import Outcome
+
+        detail = str(error) or type(error).__name__
         self.refused = self.agent is None and isinstance(error, refusals())
-        asked = self.running is not None and isinstance(error, ValueError)
-        self.outcome, self.trainable = "stopped" if asked else "env_error", False
         if not isinstance(error, _expected()):
-            self.error = f"{type(error).__name__}: {error}"
-            where = "".join(traceback.format_exception(error))
-            self.writer.note(traceback=where)
+            detail = f"{type(error).__name__}: {error}"
+            self.result.traceback = "".join(traceback.format_exception(error))
             if not silent:
-                console.print(where, markup=False, highlight=False, soft_wrap=True)
+                console.print(self.result.traceback, markup=False, highlight=False, soft_wrap=True)
+        asked = self.state.step > 0 or bool(self.state.url)
+        outcome = Outcome.STOPPED if asked and isinstance(error, ValueError) else Outcome.ENV_ERROR
+        self.result.end(outcome, trainable=False, detail=detail)
 
     def finish(self, *, interrupted: bool) -> None:
         """Put everything away: the episode first."""
-        from selfsurf.browser_env.session.runtime import runtime, shutdown
+        from selfsurf.browser_env import Outcome
+        from selfsurf.browser_env.session.runtime import shutdown
 
-        if interrupted and not self.done:
+        if interrupted and not self.ended:
             self.refused = False
-            self.outcome, self.trainable, self.error = "stopped", False, ""
+            self.result.end(Outcome.STOPPED, trainable=False)
         if self.refused:
             self.writer.discard()
             return
-        if self.error:
-            self.writer.note(error=self.error)
-        after = None if self.running is None else self.running.observation
-        self.writer.finish(self.outcome, trainable=self.trainable, after=after, score=self.score)
-        close = getattr(getattr(self.agent, "policy", None), "close", None)
-        if close is not None:
-            close()
-        if interrupted:
-            shutdown()  # a browser that is still starting belongs to no environment yet
-        else:
-            runtime().run(self.env.close(), timeout=30)
+        if self.player is None:  # no episode was begun
+            self.writer.finish(self.result.outcome, trainable=False, detail=self.result.detail)
+        elif not self.ended:
+            if self.result.traceback:
+                self.writer.note(traceback=self.result.traceback)
+            cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
+            self.result = cut[0][1] if cut else self.result
+        if self.agent is not None:
+            self.agent.close()
+        if not interrupted:
+            self.environments.close()
+        shutdown()  # a browser that is still starting belongs to no environment yet
 
     def report(self, *, as_json: bool, exit_code: int) -> int:
         """Print how it ended and return the exit code: the given one, unless that is 0."""
-        messages = self.running.observation["messages"] if self.running else ()
-        answer = messages[-1]["text"] if messages and messages[-1]["role"] == "assistant" else ""
-        state = self.state
+        ended, state = self.result, self.state
+        error = ended.detail if ended.masked or not self.ended else ""
         result = {
-            "outcome": self.outcome, "reward": self.reward, "answer": answer, "error": self.error,
+            "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
             "steps": state.step, "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
         if as_json:
             print(json.dumps(result))
         else:
-            if self.error:
-                console.print(self.error, style="red", markup=False)
-            print(f"{self.outcome}. {answer}".strip() + f"\nEpisode: {self.writer.folder}")
+            if error:
+                console.print(error, style="red", markup=False)
+            print(f"{ended.outcome}. {ended.answer}".strip() + f"\nEpisode: {self.writer.folder}")
         if exit_code:
             return exit_code
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
-        return 0 if self.outcome == "solved" or (self.outcome == "stopped" and self.done) else 1
+        return 0 if ended.solved or (ended.outcome == "stopped" and self.ended) else 1
 
 
 def _begin(task: Task, folder: Path, meta: dict[str, Any], steps: int, *, headless: bool, silent: bool) -> _Attempt:
     from selfsurf.agents.play.record import versions
-    from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.episode import EpisodeWriter
-    from selfsurf.scripts.terminal.live import State, view
 
     state = State(meta["goal"], steps)
+    ask = Ask(0, Job(meta["env_id"], meta["seed"]))
     return _Attempt(
-        env=AsyncBrowserEnv(task=task, headless=headless, max_episode_steps=steps),
+        ask=ask,
+        environments=Environments(lambda name: task, 1, screenshot=True, headless=headless, max_episode_steps=steps),
         writer=EpisodeWriter(folder, {"episode_id": folder.name, **meta, "versions": versions()}),
         state=state,
         view=view(state, console, silent=silent),
+        result=Result(ask.job, "running", trainable=False),
     )
 
 

@@ -220,8 +220,8 @@ class Player:
         ended, self._ended = self._ended, []
         return ended
 
-    def close(self, outcome: Outcome = Outcome.ENV_ERROR, detail: str = "the rollouts were ended") -> None:
-        """Cut off what is under way, as ended in this way."""
+    def close(self, outcome: Outcome = Outcome.ENV_ERROR, detail: str = "the rollouts were ended") -> list[Ended]:
+        """Cut off what is under way, as ended in this way, and return it."""
         self._waiting.clear()
         cut = list(self._live.values())
         with contextlib.suppress(EnvError):  # the loop has ended, and they with it
@@ -232,7 +232,8 @@ class Player:
         self._handle_events(0)
         for live in list(self._live.values()):
             self._finish(live)
-        self._ended.clear()
+        ended, self._ended = self._ended, []
+        return ended
 
     async def _play(self, live: _Live) -> None:
         """Play an episode, on the environments' loop."""

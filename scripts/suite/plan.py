@@ -42,7 +42,7 @@ class Plan:
 def record_of(result: Result) -> dict[str, Any]:
     """Return how an episode went as a line of `results.jsonl`.
 
-    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by the time it took; `attempts` counts from 1;
+    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by its time; `attempts` counts from 1;
     `episode` and `screenshot` are paths relative to the run's folder, None where nothing was kept.
     """
     score = result.score

@@ -190,8 +190,8 @@ class Run:
     def _give_back(self, state: _State, why: str) -> None:
         """Have the episodes of a lost worker played again.
 
-        Those of which one may have been the cause are played alone from then on. One that was alone already was it: that
-        was one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
+        Those of which one may have been the cause are played alone from then on. One that was alone already was it:
+        that was one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
         """
         suspects = state.acting or [one for number, one in state.held.items() if number in state.begun]
         for ask in [one for one in state.held.values() if one not in suspects]:

@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from selfsurf.agents.play.episodes import Taken
+from selfsurf.agents.play import Step
 from selfsurf.browser_env.observation import Observation
 
 OUTLINE_LINES = 12
@@ -54,19 +54,17 @@ class State:
         self.goal = observation["goal"]
         self.url, self.title, self.outline = observation["url"], observation["title"], observation["dom"]
 
-    def take(self, taken: Taken) -> None:
+    def take(self, step: Step) -> None:
         """Take over a step."""
         self.step += 1
-        self.see(taken.after)
-        self.action = taken.after["last_action"]
-        self.error, self.guard = taken.after["last_error"], ""
-        if taken.decision is not None:
-            completion = taken.decision.completion
-            self.error = taken.decision.error or self.error
-            self.guard = taken.decision.guard_note
-            usage = completion.usage
-            self.prompt_tokens += usage.prompt_tokens if usage else len(completion.prompt_token_ids)
-            self.sampled_tokens += usage.completion_tokens if usage else len(completion.token_ids)
+        self.see(step.after)
+        self.action = step.after["last_action"]
+        self.error = step.decision.error or step.error
+        self.guard = step.decision.guard_note
+        completion = step.decision.completion
+        usage = completion.usage
+        self.prompt_tokens += usage.prompt_tokens if usage else len(completion.prompt_token_ids)
+        self.sampled_tokens += usage.completion_tokens if usage else len(completion.token_ids)
 
 
 class View(Protocol):

@@ -20,8 +20,8 @@ from datasets import Dataset
 from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
-from selfsurf.agents.agent import Privileged
-from selfsurf.agents.llm_agent import Decision, LLMAgent
+from selfsurf.agents.agent import Decision, Privileged
+from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.local.template import token_ids
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Completion, Conversation

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Message
 
 IMAGE_TOKENS = 200
+
+
+class Noting(LLMAgent):
+    """An agent whose latest decisions can be looked at."""
+
+    decisions: list[Decision]
+
+    def decide(self, *args: Any, **options: Any) -> list[Decision]:
+        self.decisions = super().decide(*args, **options)
+        return self.decisions
 
 
 class Saying:
@@ -40,11 +51,11 @@ class Seeing(Saying):
         return int(self._policy.count_prompt_tokens(blind, prefill)) + IMAGE_TOKENS * images
 
 
-def saying(policy: Any, *replies: str, **options: Any) -> LLMAgent:
+def saying(policy: Any, *replies: str, **options: Any) -> Noting:
     """An agent that is told what its model replies."""
-    return LLMAgent(Saying(policy, *replies), constrained=False, prefill="", **options)
+    return Noting(Saying(policy, *replies), constrained=False, prefill="", **options)
 
 
-def seeing(policy: Any, **options: Any) -> LLMAgent:
+def seeing(policy: Any, **options: Any) -> Noting:
     """An agent whose model sees, and clicks element 1."""
-    return LLMAgent(Seeing(policy, '{"click":1}'), **options)
+    return Noting(Seeing(policy, '{"click":1}'), **options)

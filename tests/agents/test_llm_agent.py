@@ -12,13 +12,12 @@ import gymnasium
 import pytest
 
 from selfsurf import agents
-from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.prompt import PromptTooLong
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.actions import ACTION_TYPES, Click, Finish, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from tests.agents.said import saying
+from tests.agents.said import Noting, saying
 
 
 def test_importing_agents_loads_no_model_library() -> None:
@@ -49,7 +48,7 @@ def test_a_batch_equals_one_by_one(
     policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:
     observations = pages(observation, element)
-    agent = LLMAgent(policy, actions=("click", "press", "scroll"))
+    agent = Noting(policy, actions=("click", "press", "scroll"))
     assert agent.constrained
     together = agent.act_batch(observations)
     decisions = agent.decisions
@@ -65,7 +64,7 @@ def test_constrained_actions_are_always_valid(
     policy: Any, form: Observation, observation: Callable[..., Observation], element: Callable[..., Element],
     temperature: float,
 ) -> None:  # fmt: skip
-    agent = LLMAgent(policy, temperature=temperature, max_new_tokens=28, guards=False, seed=7)
+    agent = Noting(policy, temperature=temperature, max_new_tokens=28, guards=False, seed=7)
     observations = [*pages(observation, element), form, observation("Wait.", [])]
     for obs, action, decision in zip(observations, agent.act_batch(observations), agent.decisions, strict=True):
         assert not isinstance(action, str), decision.error
@@ -78,16 +77,17 @@ def test_the_demonstration_is_followed(
 ) -> None:
     observations = pages(observation, element)
     told = [{"action": {"action": "click", "id": obs["elements"][-1]["id"]}, "reason": ""} for obs in observations]
-    agent = LLMAgent(policy)
-    assert agent.act_batch(observations, privileged=told) == [Click(id=view["action"]["id"]) for view in told]
+    agent = Noting(policy)
+    decided = [decision.action for decision in agent.decide(observations, privileged=told)]
+    assert decided == [Click(id=view["action"]["id"]) for view in told]
     assert agent.decisions[1].privileged == told[1]
     assert "Correct action:" in agent.decisions[1].messages[-1].text
-    agent.act_batch(observations, privileged=[None, told[1], None])
+    agent.decide(observations, privileged=[None, told[1], None])
     assert ["Correct action:" in d.messages[-1].text for d in agent.decisions] == [False, True, False]
 
 
 def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation) -> None:
-    agent = LLMAgent(policy, constrained=False, prefill="The answer is", max_new_tokens=6)
+    agent = Noting(policy, constrained=False, prefill="The answer is", max_new_tokens=6)
     agent.reset("Say hello.")
     action = agent.act(form)
     (decision,) = agent.decisions
@@ -101,7 +101,7 @@ def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation
 
 
 def test_history_is_kept_by_slot(policy: Any, form: Observation) -> None:
-    agent = LLMAgent(policy, actions=("click",))
+    agent = Noting(policy, actions=("click",))
     agent.reset("Press Submit.", slot=4)
     agent.reset("Press Cancel.", slot=9)
     agent.act_batch([form, form], [4, 9])
@@ -118,7 +118,7 @@ def test_the_prompt_keeps_to_its_budget(
     policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:
     obs = observation("Click.", [element(number, "link", f"some words {number}") for number in range(1, 300)])
-    agent = LLMAgent(policy, max_prompt_tokens=256, actions=("click",))
+    agent = Noting(policy, max_prompt_tokens=256, actions=("click",))
     told = {"action": {"action": "click", "id": 2}, "reason": ""}
     action = agent.act(obs, privileged=told)
     (decision,) = agent.decisions
@@ -127,25 +127,25 @@ def test_the_prompt_keeps_to_its_budget(
     assert not isinstance(action, str)
     assert action.id in decision.visible_ids  # type: ignore[union-attr]
     with pytest.raises(PromptTooLong):
-        LLMAgent(policy, max_prompt_tokens=20).act(obs)
+        Noting(policy, max_prompt_tokens=20).act(obs)
 
 
 def test_guards_can_be_off(policy: Any, form: Observation) -> None:
     for guards, overridden in ((True, True), (False, False)):
-        agent = LLMAgent(policy, guards=guards, actions=("back",))
+        agent = Noting(policy, guards=guards, actions=("back",))
         for _ in range(3):
             agent.act(form)
         assert bool(agent.decisions[0].guard_note) is overridden
 
 
 def test_slots_must_match(policy: Any, form: Observation) -> None:
-    agent = LLMAgent(policy)
+    agent = Noting(policy)
     with pytest.raises(ValueError, match="one to one"):
         agent.act_batch([form, form], [1, 1])
     with pytest.raises(ValueError, match="one to one"):
-        agent.act_batch([form], privileged=[None, None])
+        agent.decide([form], privileged=[None, None])
     with pytest.raises(ValueError, match="prefill"):
-        LLMAgent(policy, constrained=True, prefill="Well, ")
+        Noting(policy, constrained=True, prefill="Well, ")
 
 
 def test_scripted_random_and_oracle(form: Observation, observation: Callable[..., Observation]) -> None:
@@ -225,7 +225,7 @@ def test_a_long_history_is_counted(policy: Any, form: Observation) -> None:
 
 def test_examples_are_given_to_the_model(policy: Any, form: Observation) -> None:
     example = Example("Press OK.", 'button "OK" {"click":1}', {"action": "click", "id": 1})
-    agent = LLMAgent(policy, examples=[example])
+    agent = Noting(policy, examples=[example])
     agent.act(form)
     assert agent.decisions[0].messages[:2] == example.turns()
     assert "Press OK." in policy.tokenizer.decode(agent.decisions[0].completion.prompt_token_ids)
@@ -271,15 +271,15 @@ def test_what_is_no_policy_is_refused_by_name(policy: Any) -> None:
         name = "bare"
 
     with pytest.raises(TypeError, match="Bare is no policy: it lacks guidance"):
-        LLMAgent(Bare())  # type: ignore[arg-type]
+        Noting(Bare())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_new_tokens"):
-        LLMAgent(policy, max_new_tokens=0)
+        Noting(policy, max_new_tokens=0)
 
 
 def test_a_policy_that_returns_too_little_is_named(
     policy: Any, form: Observation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = LLMAgent(policy)
+    agent = Noting(policy)
     for answer, said in (([], "returned 0 for 1"), (None, "returned NoneType for 1")):
         monkeypatch.setattr(policy, "complete", lambda *_, answer=answer, **__: answer)
         with pytest.raises(TypeError, match=said):

@@ -219,8 +219,8 @@ def test_an_agent_takes_a_step(address: str, form: Observation, endpoint: str, g
         max_prompt_tokens=400, max_new_tokens=24, actions=("click", "fill"), seed=1,
     )  # fmt: skip
     agent.reset(form["goal"])
-    action = agent.act(form)
-    [decision] = agent.decisions  # type: ignore[attr-defined]
+    [decision] = agent.decide([form])  # type: ignore[attr-defined]
+    action = decision.action
     assert agent.policy.guidance == guidance  # type: ignore[attr-defined]
     assert not isinstance(action, str), decision.error
     assert isinstance(action, tuple(ACTION_TYPES.values()))

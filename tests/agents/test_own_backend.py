@@ -21,9 +21,10 @@ def test_the_backend_in_the_documentation_acts(tmp_path, monkeypatch):
     obs, _ = env.reset(seed=0)
     agent = agents.make("my_backend:MyPolicy", model="x", max_new_tokens=9)
     agent.reset(obs["goal"])
-    *_, info = env.step(agent.act(obs))
+    (decision,) = agent.decide([obs])
+    *_, info = env.step(decision.action)
     env.close()
     sys.modules.pop("my_backend")
     assert agent.policy.name == "x"
-    assert agent.decisions[0].action.to_dict() == {"action": "click", "id": 1}
+    assert decision.action.to_dict() == {"action": "click", "id": 1}
     assert info["outcome"] == "solved"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Conversation
 from selfsurf.browser_env.actions import Click
+from tests.agents.said import Noting
 
 
 class Copyist:
@@ -41,7 +41,7 @@ class Copyist:
 @pytest.mark.parametrize("hint", [None, {"action": {"action": "click", "id": 12}}])
 @pytest.mark.parametrize(("then", "action"), [("", None), ('\n{"click":7}', Click(id=7))])
 def test_what_the_model_copies_from_its_prompt_is_no_decision(form: Any, then: str, action: Any, hint: Any) -> None:
-    agent = LLMAgent(Copyist(then), prefill="", guards=False)
+    agent = Noting(Copyist(then), prefill="", guards=False)
     returned = agent.act(form, privileged=hint)
     if action is None:
         assert isinstance(returned, str)
