@@ -21,6 +21,10 @@ UNASKED = Completion("", [], [], [], None, "eos")
 """The completion of an action that no model was asked for."""
 
 
+class Stop(Exception):
+    """Raised by an agent that ends its episode without an action, as `stopped`. The message says why."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """An action and how it came about: everything that training and logs need."""

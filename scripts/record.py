@@ -14,7 +14,7 @@ from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
 from selfsurf.scripts.terminal.console import console
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env import Task
 
 
 PATIENCE = 600.0
@@ -82,29 +82,34 @@ def _secrets(given: list[str] | None) -> dict[str, Any]:
     return {name: Secret.from_env(variable) for name, _, variable in pairs}
 
 
-def _environment(about: dict[str, Any], **options: Any) -> AsyncBrowserEnv:
-    from selfsurf.browser_env import AsyncBrowserEnv, Safety, SessionOptions
+def _task(about: dict[str, Any]) -> Task:
+    from selfsurf.browser_env import Task
     from selfsurf.envs_registry import task_of
 
-    options["safety"] = Safety(secrets=about["secrets"], **options.pop("safety", {}))
-    if about["profile"] is not None:
-        options["session"] = SessionOptions(profile=about["profile"])
     if not about["task"]:
-        return AsyncBrowserEnv(start_url=about["url"], goal=about["goal"], **options)
+        return Task(start_url=about["url"], goal=about["goal"])
     try:
-        return AsyncBrowserEnv(task=task_of(about["task"]), **options)
+        return task_of(about["task"])
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
+def _options(about: dict[str, Any], **safety: Any) -> dict[str, Any]:
+    from selfsurf.browser_env import Safety, SessionOptions
+
+    session = {} if about["profile"] is None else {"session": SessionOptions(profile=about["profile"])}
+    return {"safety": Safety(secrets=about["secrets"], **safety), **session}
+
+
 def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer: str, as_json: bool) -> int:
     from selfsurf.agents.play.record import versions
+    from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.recorder import Recorder
     from selfsurf.browser_env.session.browsers import require_window
 
     require_window()
-    patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
-    env = _environment(about, headless=False, dialogs="leave", **patience)
+    patience: dict[str, Any] = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
+    env = AsyncBrowserEnv(task=_task(about), headless=False, dialogs="leave", **patience, **_options(about))
     meta = {"env_id": about["task"] or "Browser-v0", "versions": versions()}
     recorder = Recorder(env, folder, meta=meta, shown=_shown)
     with console.status("Opening the window"):
@@ -147,32 +152,26 @@ def _asked(answer: str) -> tuple[str, str]:
 def _replay(
     folder: Path, profile: Path | None, files: Path | None, secrets: dict[str, Any], headful: bool, as_json: bool
 ) -> int:
+    from selfsurf.agents.play.replay import ReplayedStep, replay
     from selfsurf.browser_env.record.episode import Episode
-    from selfsurf.browser_env.record.replay import ReplayedStep, recorded_answers, replay
     from selfsurf.browser_env.session.browsers import require_window
-    from selfsurf.browser_env.session.runtime import runtime
 
     episode = Episode(folder)
     meta = episode.meta
     task = "" if meta["env_id"] == "Browser-v0" else meta["env_id"]
     first = next(episode.steps(), None)
-    url = meta.get("url") or (first["observation"]["url"] if first else "")
+    url = meta["url"] or (first["observation"]["url"] if first else "")
     if headful:
         require_window()
     about = {"url": url, "goal": meta["goal"], "task": task, "profile": profile, "secrets": secrets}
-    options: dict[str, Any] = {"safety": {"upload_from": (files,)}} if files is not None else {}
-    size = tuple(meta["viewport"]) if meta.get("viewport") else None
-    options["dialogs"] = recorded_answers(episode)
-    env = _environment(about, headless=not headful, screenshot=False, viewport=size, **options)
+    options = _options(about, **({} if files is None else {"upload_from": (files,)}))
+    size = tuple(meta["viewport"]) if meta["viewport"] else None
 
     def shown(step: ReplayedStep) -> None:
         said = f"{step.step + 1:3d}  {step.action}  {step.error or 'done'}"
         console.print(said, markup=False, highlight=False)
 
-    try:
-        result = runtime().run(replay(episode, env, files=files, shown=shown))
-    finally:
-        runtime().run(env.core.close())
+    result = replay(episode, _task(about), files=files, shown=shown, headless=not headful, viewport=size, **options)
     done = sum(step.done for step in result.steps)
     if as_json:
         print(json.dumps(result.to_dict()))

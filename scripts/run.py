@@ -174,6 +174,8 @@ class _Attempt(Watch):
             self.writer.discard()
             return
         if self.player is None:  # no episode was begun
+            if self.result.traceback:
+                self.writer.note(traceback=self.result.traceback)
             self.writer.finish(self.result.outcome, trainable=False, detail=self.result.detail)
         elif not self.ended:
             if self.result.traceback:

@@ -53,7 +53,7 @@ def _near(path: Path) -> str:
 
 def _head(meta: dict[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
-    for key in ("episode_id", "env_id", "seed", "goal", "model", "adapter", "arm"):
+    for key in ("episode_id", "env_id", "seed", "goal", "agent", "model", "adapter", "arm"):
         if meta.get(key) is not None:
             table.add_row(f"[bold]{key.replace('_', ' ')}[/]", escape(str(meta[key])))
     return table
@@ -65,15 +65,19 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     body = [escape(line) for line in shown]
     if len(page) > len(shown):
         body.append(f"[dim]... {len(page) - len(shown)} more lines (--full)[/]")
-    body += ["", f"[bold]action[/]   {escape(step['action'])}"]
-    policy = step.get("policy") or {}
-    if policy.get("logprobs"):
-        total = sum(policy["logprobs"])
-        body.append(f"[bold]sampled[/]  {escape(policy['text'])}  [dim]{len(policy['token_ids'])} tokens, "
-                    f"log-probability {total:.2f}[/]")  # fmt: skip
+    actions = [
+        action if isinstance(action, str) else json.dumps(action, ensure_ascii=False) for action in step["actions"]
+    ]
+    body += ["", *(f"[bold]action[/]   {escape(action)}" for action in actions)]
+    for completion in step["completions"]:
+        if completion["logprobs"]:
+            body.append(
+                f"[bold]sampled[/]  {escape(completion['text'])}  [dim]{len(completion['token_ids'])} tokens, "
+                f"log-probability {sum(completion['logprobs']):.2f}[/]"
+            )
     for key, label in (("guard", "guard"), ("error", "reply")):
-        if policy.get(key):
-            body.append(f"[yellow]{label}[/]    {escape(policy[key])}")
+        if (step["decision"] or {}).get(key):
+            body.append(f"[yellow]{label}[/]    {escape(step['decision'][key])}")
     if step.get("privileged"):
         told = step["privileged"]
         body.append(f"[dim]expert[/]   {escape(json.dumps(told['action']))}  [dim]{escape(told['reason'])}[/]")
@@ -101,4 +105,5 @@ def _end(meta: dict[str, Any]) -> str:
         text += "; not the agent's doing, and not to be learned from"
     if meta["outcome"] == "running":
         text += "; it was cut off"
-    return f"{text}\n[red]error[/]    {escape(str(meta['error']))}" if meta.get("error") else text
+    detail = meta["outcome_detail"] if meta["outcome"] in ("env_error", "stopped") else ""
+    return f"{text}\n[red]error[/]    {escape(detail)}" if detail else text

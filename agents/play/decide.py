@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from selfsurf import agents
-from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.agent import Act, Decision, Privileged, Stop
 from selfsurf.agents.play.job import Job
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env.classes import load_class
@@ -104,7 +104,7 @@ class Decider:
         """
         try:
             return list(self.decide(slots, observations, **options))
-        except PolicyError:
+        except (PolicyError, Stop):
             raise
         except (Exception, SystemExit) as error:
             if len(slots) == 1:

@@ -57,7 +57,7 @@ def derived(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") % 2**31
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
     """One step as it happened."""
 
@@ -70,6 +70,8 @@ class Step:
     info: Info
     after: Observation
     """What was there after it."""
+    time: float = 0.0
+    """Unix time at which the agent was asked."""
 
     @property
     def error(self) -> str:
@@ -140,6 +142,12 @@ class Result:
                 self.cost = (self.cost or 0.0) + usage.cost
         if keep:
             self.steps.append(step)
+
+    def totals(self) -> dict[str, Any]:
+        """Return the sums that an episode's log keeps."""
+        names = ("prompt_tokens", "completion_tokens", "cost")
+        seconds = {name: round(getattr(self, name), 4) for name in ("seconds", "agent_seconds", "env_seconds")}
+        return {**{name: getattr(self, name) for name in names}, **seconds, "led": self.led, "attempt": self.attempt}
 
     def end(self, outcome: str, *, trainable: bool, detail: str = "") -> Result:
         """Set how it ended."""

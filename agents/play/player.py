@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from selfsurf.agents.agent import Decision, Privileged
+from selfsurf.agents.agent import Decision, Privileged, Stop
 from selfsurf.agents.play.decide import AgentRaised, Decider, raised
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.play.job import Ask, Result, Step
-from selfsurf.agents.play.record import policy_record
+from selfsurf.agents.play.record import completion_record, decision_record
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome
 from selfsurf.browser_env.actions import parse_action
@@ -137,6 +137,7 @@ class _Request:
     told: Privileged | None = None
     """What the task's oracle would do."""
     since: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
 
 
 class Player:
@@ -264,7 +265,7 @@ class Player:
             self._events.put(partial(self._asked, request))
             decision, told = await request.answer
             after, reward, terminated, truncated, info = await self._in_time(live, env.step(decision.action))
-            step = Step(observation, decision, told, reward, info, after)
+            step = Step(observation, decision, told, reward, info, after, request.began)
             live.observation = observation = after
             result.add(step, keep=self._manner.keep_steps)
             self._events.put(partial(self._stepped, live, step))
@@ -367,6 +368,10 @@ class Player:
             for one in acting:
                 _answer(one, _Over(Outcome.ENV_ERROR, str(error)))
             return
+        except Stop as stop:
+            for one in acting:
+                _answer(one, _Over(Outcome.STOPPED, str(stop)))
+            return
         finally:
             self._watch.acted()
         now = time.monotonic()
@@ -385,14 +390,18 @@ class Player:
 
     def _stepped(self, live: _Live, step: Step) -> None:
         if live.writer is not None:
+            decision = step.decision
+            asked = bool(decision.messages)  # of a model
             live.writer.step(
                 step.observation,
-                step.decision.action,
+                decision.action,
                 reward=step.reward,
                 info=step.info,
                 after=step.after,
                 privileged=step.privileged,
-                policy=policy_record(step.decision) if step.decision.messages else None,
+                completions=[completion_record(decision.completion, decision.messages)] if asked else [],
+                decision=decision_record(decision) if asked else None,
+                began=step.time,
             )
         self._watch.stepped(live.ask, step)
 
@@ -435,7 +444,7 @@ class Player:
                 live.writer.note(traceback=result.traceback)
             live.writer.finish(
                 result.outcome, trainable=result.trainable, after=live.observation, detail=result.detail,
-                score=result.score,
+                score=result.score, **result.totals(),
             )  # fmt: skip
         self.times.episodes += 1
         self.times.env_seconds += result.env_seconds

@@ -363,8 +363,8 @@ class Recorder:
                 self._write_finish(answer)
         final: Observation = {**self._latest, "last_action": self._last[0], "events": self._last[1]}
         trainable = self.outcome.trainable
-        totals = {"score": self._info.get("score", {}), "judged": judged}
-        self._writer.finish(str(self.outcome), trainable=trainable, after=final, **totals)
+        score = self._info.get("score", {})
+        self._writer.finish(str(self.outcome), trainable=trainable, after=final, score=score, judged=judged)
         await self.core.close()
         summary = {"steps": self.steps, "outcome": str(self.outcome), "reward": self.reward, "trainable": trainable}
         return {"episode": str(self.folder), **summary}

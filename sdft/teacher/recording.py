@@ -1,6 +1,6 @@
 """Episodes in which the goal was reached, and which of their steps belongs to the page that an agent has before it.
 
-Element ids differ from episode to episode: elements are the same if role and name are (`browser_env.record.replay`).
+Element ids differ from episode to episode: elements are the same if role and name are (`browser_env.record.matching`).
 Which step it is, is read from the page (what is on it, what its fields hold) and from what the agent has done so far.
 """
 
@@ -20,7 +20,7 @@ from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.actions import Action, parse_action
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
-from selfsurf.browser_env.record.replay import matching
+from selfsurf.browser_env.record.matching import matching
 from selfsurf.envs_registry import OPEN, open_id
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def recording_of(episode: Episode) -> Recording:
     steps = []
     for record in episode.steps():
         try:
-            action = parse_action(record["action"])
+            action = parse_action(record["actions"][0])
         except ActionError:
             continue
         if not record["error"]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
+from selfsurf.agents.play import player
 from selfsurf.sdft.measure import heldout
-from selfsurf.sdft.rollouts import engine
 from selfsurf.sdft.run import adapter, checkpoints, metrics
 from selfsurf.sdft.teacher import weights
 
@@ -38,7 +38,7 @@ def torn_line(log, *_, **__):
 
 
 MOMENTS = {
-    "rollout": (engine.Engine, "_act", die),
+    "rollout": (player.Player, "_act", die),
     "teacher not moved yet": (weights, "move_teacher", die),
     "checkpoint half written": (torch, "save", half_written),
     "checkpoint without its name": (checkpoints, "publish", die),
