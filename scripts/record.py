@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -14,6 +15,7 @@ from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
 from selfsurf.scripts.terminal.console import console
 
 if TYPE_CHECKING:
+    from selfsurf.agents.play.replay import Replay, ReplayAgent
     from selfsurf.browser_env import AsyncBrowserEnv
 
 
@@ -144,11 +146,25 @@ def _asked(answer: str) -> tuple[str, str]:
     return outcome, answer
 
 
+async def play_again(agent: ReplayAgent, env: AsyncBrowserEnv) -> Replay:
+    """Play an episode again, in an environment of the same task or start page."""
+    from selfsurf.agents.play.replay import RecordingEnded
+
+    observation, info = await env.reset(seed=agent.episode.meta["seed"])
+    agent.reset()
+    total, ended = 0.0, False
+    with contextlib.suppress(RecordingEnded):
+        while not ended:
+            observation, reward, terminated, truncated, info = await env.step(agent.act(observation))
+            total, ended = total + reward, terminated or truncated
+    return agent.result(observation, outcome=info["outcome"], reward=total)
+
+
 def _replay(
     folder: Path, profile: Path | None, files: Path | None, secrets: dict[str, Any], headful: bool, as_json: bool
 ) -> int:
+    from selfsurf.agents.play.replay import ReplayAgent, ReplayedStep, recorded_answers
     from selfsurf.browser_env.record.episode import Episode
-    from selfsurf.browser_env.record.replay import ReplayedStep, recorded_answers, replay
     from selfsurf.browser_env.session.browsers import require_window
     from selfsurf.browser_env.session.runtime import runtime
 
@@ -156,12 +172,12 @@ def _replay(
     meta = episode.meta
     task = "" if meta["env_id"] == "Browser-v0" else meta["env_id"]
     first = next(episode.steps(), None)
-    url = meta.get("url") or (first["observation"]["url"] if first else "")
+    url = meta["url"] or (first["observation"]["url"] if first else "")
     if headful:
         require_window()
     about = {"url": url, "goal": meta["goal"], "task": task, "profile": profile, "secrets": secrets}
     options: dict[str, Any] = {"safety": {"upload_from": (files,)}} if files is not None else {}
-    size = tuple(meta["viewport"]) if meta.get("viewport") else None
+    size = tuple(meta["viewport"]) if meta["viewport"] else None
     options["dialogs"] = recorded_answers(episode)
     env = _environment(about, headless=not headful, screenshot=False, viewport=size, **options)
 
@@ -170,7 +186,7 @@ def _replay(
         console.print(said, markup=False, highlight=False)
 
     try:
-        result = runtime().run(replay(episode, env, files=files, shown=shown))
+        result = runtime().run(play_again(ReplayAgent(episode, files=files, shown=shown), env))
     finally:
         runtime().run(env.core.close())
     done = sum(step.done for step in result.steps)

@@ -70,8 +70,8 @@ def main(
                 raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
             options = checked_options(backend, options, seed)
             steps = max_steps or wanted.max_steps or OPEN_STEPS
-            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "backend": backend,
-                    "model": model or None, "adapter": adapter or None}  # fmt: skip
+            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "url": url or None,
+                    "agent": backend, "model": model or None, "adapter": adapter or None}  # fmt: skip
             interrupts.hold()  # a folder that is there must have an end
             attempt = _begin(wanted, out or new_folder("run"), meta, steps, headless=not headful, silent=as_json)
             interrupts.release()
@@ -175,10 +175,8 @@ class _Attempt:
         if self.refused:
             self.writer.discard()
             return
-        if self.error:
-            self.writer.note(error=self.error)
         after = None if self.running is None else self.running.observation
-        self.writer.finish(self.outcome, trainable=self.trainable, after=after, score=self.score)
+        self.writer.finish(self.outcome, trainable=self.trainable, after=after, detail=self.error, score=self.score)
         close = getattr(getattr(self.agent, "policy", None), "close", None)
         if close is not None:
             close()

@@ -1,18 +1,22 @@
 """Episodes on disk: one folder each, written as they happen, read back by trainer, report and viewer.
 
-    episode.json   ids, task, seed, model, adapter, versions; outcome and totals once it has ended
-    steps.jsonl    a line a step: observation, action, sampled tokens, privileged view, reward, timing, error
+    episode.json   ids, task, seed, agent, model, adapter, versions; outcome and totals once it has ended
+    steps.jsonl    a line a step: observation, completions, actions, privileged view, reward, timing, error
     artifacts/     screenshots
+    manifest.json  the SHA-256 of each of these files, once it has ended
 
-Whatever writes one (`run`, `record`, benchmarks, rollouts), the format is the same.
+Whoever writes one (`run`, `record`, benchmarks, rollouts), the format is the same: `browser_env.record.format`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,11 +24,18 @@ import numpy as np
 
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.screenshot import encode_png
+from selfsurf.browser_env.record.format import (
+    EPISODE,
+    READABLE,
+    action_entry,
+    asked,
+    completions_and_decision,
+    current_episode,
+    current_step,
+    filled,
+)
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
-
-FORMAT = 1
-"""Version of the format; readers refuse one that they don't know."""
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -40,7 +51,7 @@ class EpisodeWriter:
 
     Args:
         folder: created; must not hold an episode yet.
-        meta: what is known at the start: `episode_id`, `env_id`, `seed`, `goal`, `model`, `adapter`, `versions`, ...
+        meta: what is known at the start: `episode_id`, `env_id`, `seed`, `goal`, `agent`, `model`, `versions`, ...
         redact: applied to every record before it is written, besides taking out the secrets of this process's
             environments.
 
@@ -54,9 +65,11 @@ class EpisodeWriter:
             raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
         (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
         self._redact: Redact = lambda record: redact_known(redact(record) if redact else record)
-        self._meta: dict[str, Any] = {"format": FORMAT, "outcome": "running", "started": time.time(), **meta}
+        self._meta = filled(EPISODE, {"episode_id": self.folder.name, "started": clock.time(), **meta})
+        self._meta["versions"] = {"selfsurf": _own_version(), **self._meta["versions"]}
         self._steps = 0
         self._reward = 0.0
+        self._score: Mapping[str, Any] = {}
         self._write_meta()
         self._lines: TextIO = (self.folder / "steps.jsonl").open("w", encoding="utf8")
 
@@ -75,6 +88,10 @@ class EpisodeWriter:
         after: Observation,
         privileged: Mapping[str, Any] | None = None,
         policy: Mapping[str, Any] | None = None,
+        completions: Sequence[Mapping[str, Any]] = (),
+        time: float | None = None,
+        questions: Sequence[Mapping[str, Any]] | None = None,
+        narration: str = "",
     ) -> None:
         """Add a step.
 
@@ -85,42 +102,76 @@ class EpisodeWriter:
             info: the environment's info after the step.
             after: what is there after the step, for errors and events.
             privileged: the oracle's view of `observation`.
-            policy: what the policy adds: prompt, sampled token ids, log-probabilities, grammar, guard's note.
+            policy: the only completion, as `agents.play.record.policy_record` has it.
+            completions: where there were several, each of them in the same form.
+            time: when the step began, in Unix seconds; by default, when its action began.
+            questions: what was asked and answered, as `{"question", "answer"}`; by default, what an `ask_user` asked.
+            narration: what the agent says about the step, in words.
         """
+        done = action_entry(after["last_action"] or _plain(action))
         record = {
             "step": self._steps,
+            "time": clock.time() - info["timing"].get("total", 0.0) / 1000 if time is None else time,
             "observation": observation_text(observation),
-            "action": after["last_action"] or _plain(action),
-            "error": after["last_error"],
-            "events": after["events"],
+            "screenshot": self._save_image(observation),
+            **completions_and_decision([policy] if policy is not None else completions),
+            "narration": narration,
+            "actions": [done],
+            "action_path": info.get("action_path", ""),
+            "questions": asked(done, observation, after) if questions is None else questions,
+            "waiting": info.get("waiting"),
+            "risk": info.get("risk"),
+            "privileged": privileged,
             "reward": reward,
             "outcome": info["outcome"],
+            "outcome_detail": info.get("outcome_detail", ""),
             "score": info["score"],
+            "error": after["last_error"],
+            "events": after["events"],
             "timing": dict(info["timing"]),
-            "privileged": privileged,
-            "policy": policy,
         }
-        if "screenshot" in observation:
-            record["screenshot"] = self._save_image(observation["screenshot"])
         self._lines.write(well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=_plain)) + "\n")
         self._lines.flush()
         self._steps += 1
         self._reward += reward
+        self._score = info["score"]
 
-    def finish(self, outcome: str, *, trainable: bool, after: Observation | None = None, **totals: Any) -> None:
-        """Close the episode with its outcome and totals."""
+    def finish(
+        self,
+        outcome: str,
+        *,
+        trainable: bool,
+        after: Observation | None = None,
+        detail: str = "",
+        score: Mapping[str, Any] | None = None,
+        **totals: Any,
+    ) -> None:
+        """Close the episode and write its manifest.
+
+        Args:
+            outcome: how it ended.
+            trainable: whether a learner may draw conclusions from it.
+            after: the last observation.
+            detail: the outcome's reason, in one sentence.
+            score: the task's own details; by default, those of the last step.
+            totals: what else was added up, besides steps and reward. `judged` says whether outcome and reward are a
+                task's; by default they are, unless the outcome is `stopped`.
+        """
         self._lines.close()
         if after is not None:
             self._meta["final"] = observation_text(after)
-            if "screenshot" in after:
-                self._meta["final_screenshot"] = self._save_image(after["screenshot"])
+            self._meta["final_screenshot"] = self._save_image(after)
+        judged = outcome not in ("stopped", "running")
         self._meta.update(
             outcome=outcome,
+            outcome_detail=detail,
             trainable=trainable,
-            ended=time.time(),
-            totals={"steps": self._steps, "reward": self._reward, **totals},
+            score=self._score if score is None else score,
+            ended=clock.time(),
+            totals={"steps": self._steps, "reward": self._reward, "judged": judged, **totals},
         )
         self._write_meta()
+        write_manifest(self.folder)
 
     def discard(self) -> None:
         """Take an episode away in which nothing has happened, its folder too unless it holds something else."""
@@ -131,9 +182,11 @@ class EpisodeWriter:
             if not any(folder.iterdir()):
                 folder.rmdir()
 
-    def _save_image(self, pixels: Any) -> str:
+    def _save_image(self, observation: Observation) -> str | None:
+        if "screenshot" not in observation:
+            return None
         name = f"artifacts/{self._steps:04d}.png"
-        (self.folder / name).write_bytes(encode_png(pixels))
+        (self.folder / name).write_bytes(encode_png(observation["screenshot"]))
         return name
 
     def _write_meta(self) -> None:
@@ -141,9 +194,25 @@ class EpisodeWriter:
         write_atomically(self.folder / "episode.json", well_formed(text))
 
 
+def write_manifest(folder: Path) -> None:
+    """Write the manifest of a finished episode; again, after anything in it was changed on purpose."""
+    text = json.dumps({"files": _hashes(folder)}, indent=1)
+    write_atomically(folder / "manifest.json", text)
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each of an episode's files."""
+    files = [folder / "episode.json", folder / "steps.jsonl", *sorted((folder / "artifacts").rglob("*"))]
+    return {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+        if file.is_file()
+    }
+
+
 def new_folder(name: str) -> Path:
     """Return a folder under `runs/` that is not there yet, named after the time: `runs/run-20261122-101022`."""
-    first = Path("runs") / time.strftime(f"{name}-%Y%m%d-%H%M%S")
+    first = Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S")
     number, folder = 1, first
     while True:
         try:
@@ -155,7 +224,9 @@ def new_folder(name: str) -> Path:
 
 
 class Episode:
-    """An episode read from disk.
+    """An episode read from disk, in the shape of format 2 whichever format it was written in.
+
+    `meta` is what `episode.json` holds. Fields that this version doesn't know are left as they are.
 
     Raises:
         EpisodeError: there is none in the folder, or its format is unknown or damaged.
@@ -165,13 +236,15 @@ class Episode:
         self.folder = Path(folder)
         path = self.folder / "episode.json"
         try:
-            self.meta: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+            meta = json.loads(path.read_text(encoding="utf8"))
         except FileNotFoundError:
             raise EpisodeError(f"There is no episode in {self.folder} (no episode.json).") from None
         except ValueError as error:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
-        if not isinstance(self.meta, dict) or self.meta.get("format") != FORMAT:
-            raise EpisodeError(f"{path} is not an episode of format {FORMAT}.")
+        if not isinstance(meta, dict) or meta.get("format") not in READABLE:
+            formats = " or ".join(map(str, READABLE))
+            raise EpisodeError(f"{path} is not an episode of format {formats}.")
+        self.meta = current_episode(meta)
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
@@ -181,11 +254,31 @@ class Episode:
             if not line:
                 continue
             try:
-                yield json.loads(line)
+                record = json.loads(line)
             except ValueError as error:
                 if number == len(lines):
                     return
                 raise EpisodeError(f"{path}, line {number} is damaged: {error}.") from None
+            yield current_step(record, self.meta["format"])
+
+    def damage(self) -> list[str]:
+        """Compare the files with the manifest; return a sentence for each that is missing or was changed.
+
+        Raises:
+            EpisodeError: there is no manifest: the episode has not ended, or is of format 1; or it can't be read.
+        """
+        path = self.folder / "manifest.json"
+        try:
+            expected: dict[str, str] = json.loads(path.read_text(encoding="utf8"))["files"]
+        except FileNotFoundError:
+            raise EpisodeError(f"There is no manifest in {self.folder}: its episode was cut off or is old.") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise EpisodeError(f"{path} is damaged: {error}.") from None
+        found = _hashes(self.folder)
+        missing = [f"{name} is missing." for name in expected if name not in found]
+        changed = [f"{name} is damaged." for name in expected if name in found and found[name] != expected[name]]
+        added = [f"{name} is not in the manifest." for name in found if name not in expected]
+        return missing + changed + added
 
 
 def observation_text(observation: Observation) -> dict[str, Any]:
@@ -198,6 +291,14 @@ def write_atomically(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf8")
     os.replace(partial, path)
+
+
+@cache
+def _own_version() -> str:
+    try:
+        return version("selfsurf")
+    except PackageNotFoundError:
+        return "absent"
 
 
 def _plain(value: Any) -> Any:

@@ -19,9 +19,9 @@ def test_what_is_written_is_read_back(open_page, tmp_path):
     obs = write(open_page, tmp_path / "e")
     episode = Episode(tmp_path / "e")
     assert episode.meta["outcome"] == "failed"
-    assert episode.meta["totals"] == {"steps": 1, "reward": 0.0}
+    assert episode.meta["totals"] == {"steps": 1, "reward": 0.0, "judged": True}
     (step,) = episode.steps()
-    assert json.loads(step["action"]) == {"action": "click", "id": 1}
+    assert step["actions"] == [{"action": "click", "id": 1}]
     assert step["observation"]["dom"] == obs["dom"]
     assert step["timing"]["total"] > 0
     assert Image.open(tmp_path / "e" / step["screenshot"]).size == (800, 600)

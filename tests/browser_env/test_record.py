@@ -7,13 +7,14 @@ import time
 import pytest
 
 from selfsurf import browser_env
+from selfsurf.agents.play.replay import ReplayAgent
 from selfsurf.agents.prompt.prompt import build, with_demonstration
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.recorder import EARLY, Recorder
-from selfsurf.browser_env.record.replay import replay
 from selfsurf.browser_env.record.tabs_watch import RECENT
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
+from selfsurf.scripts.record import play_again
 from tests.browser_env.conftest import ORIGIN, Site
 
 
@@ -74,7 +75,7 @@ class Person:
 
 def told(step):
     """Return a recorded action with names in the place of ids, which have to be those of the step's own observation."""
-    action = json.loads(step["action"])
+    (action,) = step["actions"]
     names = {element["id"]: element["name"] for element in step["observation"]["elements"]}
     return {
         key: names[value] if key in ("id", "from", "to") and isinstance(value, int) else value
@@ -425,10 +426,10 @@ def test_what_is_seen_before_an_action_is_from_before_the_page_reacts(recorded):
     assert states == [[False, False], [True, False], [True, True], []]
     assert [step["observation"]["last_action"] for step in person.steps] == [
         "",
-        *[step["action"] for step in person.steps[:-1]],
+        *[json.dumps(step["actions"][0]) for step in person.steps[:-1]],
     ]
     assert person.episode.meta["final"]["url"] == f"{ORIGIN}/two.html"
-    assert [step["policy"] for step in person.steps] == [None] * 4
+    assert [step["completions"] for step in person.steps] == [[]] * 4
     assert person.episode.meta["recorded"] is True
 
 
@@ -456,7 +457,7 @@ def fresh(recorder, tmp_path, **options):
 def play(env, episode, **options):
     async def work():
         try:
-            return await replay(episode, env, **options)
+            return await play_again(ReplayAgent(episode, **options), env)
         finally:
             await env.close()
 
@@ -494,7 +495,7 @@ def test_a_recorded_step_is_a_demonstration(recorded):
     person.done("solved")
     step = person.steps[0]
     prompt = build(step["observation"])
-    taught = with_demonstration(prompt.messages, {"action": json.loads(step["action"]), "reason": ""})
+    taught = with_demonstration(prompt.messages, {"action": step["actions"][0], "reason": ""})
     told_more = taught[-1].text.removeprefix(prompt.messages[-1].text)
     assert '{"click":1}' in told_more
     assert len(told_more) < 200
@@ -508,9 +509,9 @@ def test_a_task_ends_the_recording(tmp_path):
     box = next(element["bbox"] for element in env.core.observation["elements"] if element["id"] == wanted)
     person.do(lambda page: page.mouse.click(box[0] + 3, box[1] + 3))
     assert person.recorder.wait(5)
-    assert json.loads(person.recorder.finish() and (tmp_path / "episode" / "steps.jsonl").read_text())[
-        "action"
-    ] == json.dumps({"action": "click", "id": wanted})
+    assert json.loads(person.recorder.finish() and (tmp_path / "episode" / "steps.jsonl").read_text())["actions"] == [
+        {"action": "click", "id": wanted}
+    ]
     assert Episode(tmp_path / "episode").meta["outcome"] == "solved"
     again = browser_env.AsyncBrowserEnv(task=task_of("MiniWoB/click-button-v0"), screenshot=False)
     result = play(again, Episode(tmp_path / "episode"))

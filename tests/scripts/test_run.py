@@ -129,10 +129,10 @@ def test_the_oracle_solves_a_task_and_json_is_all_there_is(run: Any) -> None:
     assert result.exit_code == 0, result.output
     said = json.loads(result.output)  # error stream included
     assert (said["outcome"], said["reward"], said["steps"], said["error"]) == ("solved", 1.0, 1, "")
-    assert (meta["outcome"], meta["backend"], meta["model"], meta["trainable"]) == ("solved", "oracle", None, True)
+    assert (meta["outcome"], meta["agent"], meta["model"], meta["trainable"]) == ("solved", "oracle", None, True)
     assert meta["goal"]
     assert meta["goal"] == steps[0]["observation"]["goal"]
-    assert steps[0]["policy"] is None
+    assert steps[0]["completions"] == []
     assert steps[0]["privileged"]["action"]["action"] == "click"
 
 
@@ -147,7 +147,7 @@ def test_an_own_policy_answers_a_goal_and_is_closed(run: Any, policies: str, tmp
     for shown in ("Opening the page", "1/10", '{"action": "finish", "answer": "blue"}', '"Shop"', "3+2 tokens"):
         assert shown in result.stderr
     assert (meta["outcome"], meta["model"]) == ("stopped", "own")
-    assert steps[0]["policy"]["token_ids"] == [4, 5]
+    assert steps[0]["completions"][0]["token_ids"] == [4, 5]
     assert marker.read_text() == "closed"
 
 
@@ -158,7 +158,7 @@ def test_a_model_that_cannot_be_asked_ends_the_episode_as_env_error(run: Any, po
     )  # fmt: skip
     assert result.exit_code == 1
     said = json.loads(result.output)
-    assert said["error"] == meta["error"] == "The server at http://model.test is overloaded."
+    assert said["error"] == meta["outcome_detail"] == "The server at http://model.test is overloaded."
     assert (said["outcome"], meta["trainable"], len(steps)) == ("env_error", False, 1)
 
 
@@ -168,7 +168,7 @@ def test_a_page_that_cannot_be_opened_is_an_env_error(run: Any) -> None:
     result, meta, steps = run("--goal", "Look.", "--url", f"http://127.0.0.1:{port}/", "--backend", "random")
     assert result.exit_code == 1
     assert (meta["outcome"], meta["trainable"], steps) == ("env_error", False, [])
-    assert "REFUSED" in meta["error"]
+    assert "REFUSED" in meta["outcome_detail"]
     assert "REFUSED" in result.stderr
 
 
@@ -273,7 +273,7 @@ def test_an_error_that_nobody_foresaw_is_reported_with_the_episode(run: Any, pol
     )  # fmt: skip
     assert result.exit_code == 1
     said = json.loads(result.output)
-    assert said["error"] == meta["error"] == "KeyError: 'colour'"
+    assert said["error"] == meta["outcome_detail"] == "KeyError: 'colour'"
     assert (said["outcome"], meta["trainable"], len(steps)) == ("env_error", False, 1)
     assert Path(said["episode"], "episode.json").is_file()
     assert "own_policies.py" in meta["traceback"]

@@ -47,7 +47,7 @@ def test_view_of_a_cut_off_episode(episode):
 
 def test_view_shows_what_ended_an_episode(episode):
     meta = json.loads((episode / "episode.json").read_text())
-    meta |= {"outcome": "env_error", "error": "The server at [http://model.test] is overloaded."}
+    meta |= {"outcome": "env_error", "outcome_detail": "The server at [http://model.test] is overloaded."}
     (episode / "episode.json").write_text(json.dumps(meta))
     result = CliRunner().invoke(app, ["view", str(episode)])
-    assert meta["error"] in result.output
+    assert meta["outcome_detail"] in result.output

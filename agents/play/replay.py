@@ -1,0 +1,182 @@
+"""An agent that plays a recorded episode's actions again, a person's or an agent's, and says whether it ended alike."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.format import recorded_action
+from selfsurf.browser_env.record.matching import matching
+
+_DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
+_ID = re.compile(r"\[\d+\] ")
+
+
+class RecordingEnded(Exception):
+    """The recording holds no further action that can be done on this page."""
+
+
+@dataclass(frozen=True)
+class ReplayedStep:
+    """One recorded action, played again."""
+
+    step: int
+    action: str
+    """As it was carried out, or as it was recorded when its element was not found."""
+    done: bool
+    matched: str
+    """How its element was found: `id`, `name`, `position`, or empty where there is none or none was found."""
+    error: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """An episode, played again."""
+
+    steps: list[ReplayedStep]
+    outcome: str
+    reward: float
+    difference: str
+    """What differs at the end, in one sentence; empty if nothing does. Where a task judges, outcome and reward are
+    compared; else, address and outline of the last page."""
+
+    @property
+    def same_outcome(self) -> bool:
+        """Whether it ended as it did."""
+        return not self.difference
+
+    @property
+    def complete(self) -> bool:
+        """Whether every action could be done."""
+        return all(step.done for step in self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "same_outcome": self.same_outcome, "complete": self.complete}
+
+
+@dataclass
+class _Playback:
+    actions: Iterator[tuple[int, dict[str, Any], dict[str, Any]]]
+    """Step number, action and observation of all that is still to come."""
+    steps: list[ReplayedStep] = field(default_factory=list)
+    open: ReplayedStep | None = None
+    """The action that was returned last; what came of it is seen in the next observation."""
+    end: Observation | None = None
+    """What was there before a person said how it ended, which is no part of the page."""
+
+
+class ReplayAgent:
+    """Plays an episode's actions again. An action whose element is not there is skipped, and the next one is tried.
+
+    Args:
+        episode: what to play.
+        files: folder in which uploaded files are looked for by their names.
+        shown: called with each step as soon as its result is known.
+    """
+
+    def __init__(
+        self, episode: Episode, *, files: Path | None = None, shown: Callable[[ReplayedStep], None] | None = None
+    ) -> None:
+        self.episode = episode
+        self._files = files
+        self._shown = shown or (lambda step: None)
+        self._slots: dict[int, _Playback] = {}
+
+    def reset(self, goal: str = "", slot: int = 0) -> None:
+        """Go back to the first action."""
+        self._slots[slot] = _Playback(
+            (step["step"], action, step["observation"]) for step in self.episode.steps() for action in step["actions"]
+        )
+
+    def act(self, obs: Observation, slot: int = 0) -> Action:
+        """Return the next action, with its element's id on this page.
+
+        Raises:
+            RecordingEnded: there is none.
+        """
+        playback = self._slots[slot]
+        self._close(playback, obs)
+        for number, entry, then in playback.actions:
+            try:
+                action = recorded_action(entry)
+            except ActionError as failure:  # a reply that was not an action
+                text = entry.get("unreadable") or str(entry)
+                self._add(playback, ReplayedStep(number, text, False, "", str(failure)))
+                continue
+            if isinstance(action, Finish | Infeasible) and self.episode.meta["recorded"]:
+                playback.end = obs
+            found, matched, missing = matching(action, then["elements"], obs["elements"])
+            if isinstance(found, Upload) and self._files is not None:
+                found = found.model_copy(update={"files": tuple(str(self._files / name) for name in found.files)})
+            replayed = ReplayedStep(number, found.to_json(), not missing, matched, missing)
+            if missing:
+                self._add(playback, replayed)
+                continue
+            playback.open = replayed
+            return found
+        raise RecordingEnded
+
+    def result(self, last: Observation, *, outcome: str, reward: float, slot: int = 0) -> Replay:
+        """Compare the end with the recorded one.
+
+        Args:
+            last: the last observation.
+            outcome: how the episode ended now.
+            reward: its sum.
+            slot: the episode's.
+        """
+        playback = self._slots[slot]
+        self._close(playback, last)
+        difference = _difference(self.episode.meta, outcome, reward, playback.end or last)
+        return Replay(playback.steps, outcome, reward, difference)
+
+    def _close(self, playback: _Playback, obs: Observation) -> None:
+        if playback.open is not None:
+            error = obs["last_error"]
+            self._add(playback, replace(playback.open, done=not error, error=error))
+            playback.open = None
+
+    def _add(self, playback: _Playback, step: ReplayedStep) -> None:
+        playback.steps.append(step)
+        self._shown(step)
+
+
+def recorded_answers(episode: Episode) -> Callable[[str, str], str]:
+    """Return a `dialogs` policy that answers as the episode's events say, kind by kind, and then accepts."""
+    answers: dict[str, deque[str]] = {}
+    for step in episode.steps():
+        for event in step["events"]:
+            if dialog := _DIALOG.match(event):
+                said = {"accepted": "accept", "dismissed": "dismiss"}.get(dialog[2], dialog[3])
+                answers.setdefault(dialog[1], deque()).append(said)
+
+    def answer(kind: str, message: str) -> str:
+        left = answers.get(kind)
+        return left.popleft() if left else "accept"
+
+    return answer
+
+
+def _difference(meta: dict[str, Any], outcome: str, reward: float, last: Observation) -> str:
+    then, totals = meta["final"] or {}, meta["totals"]
+    if totals.get("judged", meta["outcome"] not in ("stopped", "running")):
+        was = (meta["outcome"], totals.get("reward", 0.0))
+        return "" if (outcome, reward) == was else f"It ended {outcome} ({reward:g}), not {was[0]} ({was[1]:g})."
+    if then.get("url") != last["url"]:
+        return f"It ended at {last['url']}, not at {then.get('url')}."
+    same = _outline(then.get("dom", "")) == _outline(last["dom"])
+    return "" if same else "The page at the end shows something else."
+
+
+def _outline(dom: str) -> str:
+    """Return an outline without ids, and without where the focus is: a `fill` leaves it in the field."""
+    return re.sub(r" focused\b", "", _ID.sub("", dom))
