@@ -43,7 +43,8 @@ def main(
         console.print(_step(step, full))
     console.print(_end(found.meta), soft_wrap=True)
     if (found.folder / "manifest.json").exists():
-        console.print(*(f"[red]damage[/]   {escape(damage)}" for damage in found.damage()), sep="\n", end="")
+        for damage in found.damage():
+            console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
     return 0
 
 
