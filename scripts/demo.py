@@ -114,7 +114,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
                 meta = {"model": settings.training.model, "adapter": "adapter" if arm == "trained" else None}
                 return evaluate(
                     agent, rollouts, tasks, chosen, demonstrate=demonstrate, groups={"trained": trained},
-                    folder=stages.fresh(out / "episodes" / arm), meta={**meta, "arm": arm}, progress=update,
+                    folder=stages.fresh(out / "episodes" / arm), meta={**meta, "tags": [arm]}, progress=update,
                 )  # fmt: skip
 
         return stages.once(arm, work)

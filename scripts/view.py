@@ -42,6 +42,9 @@ def main(
     for step in steps:
         console.print(_step(step, full))
     console.print(_end(found.meta), soft_wrap=True)
+    if (found.folder / "manifest.json").exists():
+        for damage in found.damage():
+            console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
     return 0
 
 
@@ -53,9 +56,10 @@ def _near(path: Path) -> str:
 
 def _head(meta: dict[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
-    for key in ("episode_id", "env_id", "seed", "goal", "agent", "model", "adapter", "arm"):
-        if meta.get(key) is not None:
-            table.add_row(f"[bold]{key.replace('_', ' ')}[/]", escape(str(meta[key])))
+    for key in ("episode_id", "env_id", "seed", "goal", "agent", "model", "adapter", "tags", "traceId"):
+        if meta[key] not in (None, "", []):
+            value = ", ".join(meta[key]) if key == "tags" else str(meta[key])
+            table.add_row(f"[bold]{key.replace('_', ' ')}[/]", escape(value))
     return table
 
 
@@ -65,22 +69,27 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     body = [escape(line) for line in shown]
     if len(page) > len(shown):
         body.append(f"[dim]... {len(page) - len(shown)} more lines (--full)[/]")
-    actions = [
-        action if isinstance(action, str) else json.dumps(action, ensure_ascii=False) for action in step["actions"]
-    ]
-    body += ["", *(f"[bold]action[/]   {escape(action)}" for action in actions)]
+    body.append("")
+    for action in step["actions"]:
+        text = action["unreadable"] if "unreadable" in action else json.dumps(action, ensure_ascii=False)
+        body.append(f"[bold]action[/]   {escape(text)}")
     for completion in step["completions"]:
         if completion["logprobs"]:
-            body.append(
-                f"[bold]sampled[/]  {escape(completion['text'])}  [dim]{len(completion['token_ids'])} tokens, "
-                f"log-probability {sum(completion['logprobs']):.2f}[/]"
-            )
-    for key, label in (("guard", "guard"), ("error", "reply")):
-        if (step["decision"] or {}).get(key):
-            body.append(f"[yellow]{label}[/]    {escape(step['decision'][key])}")
-    if step.get("privileged"):
-        told = step["privileged"]
-        body.append(f"[dim]expert[/]   {escape(json.dumps(told['action']))}  [dim]{escape(told['reason'])}[/]")
+            total = sum(completion["logprobs"])
+            body.append(f"[bold]sampled[/]  {escape(completion['text'])}  [dim]{len(completion['token_ids'])} tokens, "
+                        f"log-probability {total:.2f}[/]")  # fmt: skip
+        if completion["error"]:
+            body.append(f"[yellow]reply[/]    {escape(completion['error'])}")
+    if step["decision"] and step["decision"]["guard"]:
+        body.append(f"[yellow]guard[/]    {escape(step['decision']['guard'])}")
+    if step["privileged"]:
+        expert = step["privileged"]
+        body.append(f"[dim]expert[/]   {escape(json.dumps(expert['action']))}  [dim]{escape(expert['reason'])}[/]")
+    for question in step["questions"]:
+        answer = "nobody answered" if question["answer"] is None else question["answer"]
+        body.append(f"[cyan]asked[/]    {escape(question['question'])}  [dim]{escape(answer)}[/]")
+    if step["risk"]:
+        body.append(f"[yellow]risk[/]     {escape(step['risk']['why'])}")
     if step["error"]:
         body.append(f"[red]error[/]    {escape(step['error'])}")
     body += [f"[cyan]event[/]    {escape(event)}" for event in step["events"]]
@@ -98,12 +107,11 @@ def _count(steps: int | None) -> str:
 
 def _end(meta: dict[str, Any]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
-    totals = meta.get("totals", {})
+    totals = meta["totals"]
     text = f"[{colour} bold]{meta['outcome']}[/] after {_count(totals.get('steps'))}"
     text += f", reward {totals.get('reward', 0):g}"
-    if not meta.get("trainable", True):
+    if meta["trainable"] is False:
         text += "; not the agent's doing, and not to be learned from"
     if meta["outcome"] == "running":
         text += "; it was cut off"
-    detail = meta["outcome_detail"] if meta["outcome"] in ("env_error", "stopped") else ""
-    return f"{text}\n[red]error[/]    {escape(detail)}" if detail else text
+    return f"{text}\n[red]reason[/]   {escape(meta['outcome_detail'])}" if meta["outcome_detail"] else text

@@ -27,7 +27,7 @@ from selfsurf.agents.play.decide import AgentRaised, Decider, raised
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.play.job import Ask, Result, Step
-from selfsurf.agents.play.record import completion_record, decision_record
+from selfsurf.agents.play.record import policy_record
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome
 from selfsurf.browser_env.actions import parse_action
@@ -391,7 +391,6 @@ class Player:
     def _stepped(self, live: _Live, step: Step) -> None:
         if live.writer is not None:
             decision = step.decision
-            asked = bool(decision.messages)  # of a model
             live.writer.step(
                 step.observation,
                 decision.action,
@@ -399,9 +398,8 @@ class Player:
                 info=step.info,
                 after=step.after,
                 privileged=step.privileged,
-                completions=[completion_record(decision.completion, decision.messages)] if asked else [],
-                decision=decision_record(decision) if asked else None,
-                began=step.time,
+                policy=policy_record(decision) if decision.messages else None,
+                time=step.time,
             )
         self._watch.stepped(live.ask, step)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from selfsurf.agents.agent import Decision
-from selfsurf.agents.policy import Completion, Message
+if TYPE_CHECKING:
+    from selfsurf.agents.agent import Decision
 
 PACKAGES = (
     "selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance",
@@ -19,30 +18,24 @@ PACKAGES = (
 """The packages that a result depends on."""
 
 
-def completion_record(completion: Completion, messages: Sequence[Message]) -> dict[str, Any]:
-    """Return what an episode keeps of a completion: exactly what was shown and sampled, and what it cost."""
-    return {
-        "prompt": [{"role": message.role, "text": message.text} for message in messages],
+def policy_record(decision: Decision) -> dict[str, Any]:
+    """Return what an episode keeps of a decision: exactly what was shown and sampled, and what it cost."""
+    completion = decision.completion
+    record = {
+        "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
         "text": completion.text,
         "prompt_token_ids": completion.prompt_token_ids,
         "prefill_token_ids": completion.prefill_token_ids,
         "token_ids": completion.token_ids,
         "logprobs": [round(value, 6) for value in completion.logprobs],
-        "tokens": None,
         "grammar": completion.grammar,
         "finish_reason": completion.finish_reason,
-        "usage": None if completion.usage is None else asdict(completion.usage),
-    }
-
-
-def decision_record(decision: Decision) -> dict[str, Any]:
-    """Return what else an episode keeps of how an action came about."""
-    return {
         "error": decision.error,
         "guard": decision.guard_note,
         "guards": decision.guard_counts,
         "demonstrated": decision.privileged is not None,
     }
+    return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
 
 
 def versions() -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""Plays the actions of an episode again: recorded ones and those of agents alike.
-
-The episode is an agent: it finds its actions' elements on the page at hand (`browser_env.record.matching`).
-"""
+"""An agent that plays a recorded episode's actions again, a person's or an agent's, and says whether it ended alike."""
 
 from __future__ import annotations
 
@@ -12,25 +9,28 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.agent import Act, Stop
+from selfsurf.agents.agent import Stop
 from selfsurf.agents.play.decide import Decider
 from selfsurf.agents.play.environments import Environments
-from selfsurf.agents.play.job import Ask, Job
+from selfsurf.agents.play.job import Ask, Job, Step
 from selfsurf.agents.play.player import Manner, Player, Watch
 from selfsurf.browser_env import Task
-from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload, parse_action
+from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 
 _DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
-_UNIQUE = re.compile(r"\[\d+\] ")
+_ID = re.compile(r"\[\d+\] ")
+
+RECORDING_ENDED = "the recording has ended"
 
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """What became of one recorded action."""
+    """One recorded action, played again."""
 
     step: int
     action: str
@@ -41,105 +41,130 @@ class ReplayedStep:
     error: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Replay:
-    """What became of an episode."""
+    """An episode, played again."""
 
-    steps: list[ReplayedStep] = field(default_factory=list)
-    outcome: str = "running"
-    reward: float = 0.0
-    same_outcome: bool = False
-    """Does it end as it did? Where a task judges: outcome and reward. Else: address and outline of the last page."""
-    difference: str = ""
-    """What differs at the end, in one sentence."""
+    steps: list[ReplayedStep]
+    outcome: str
+    reward: float
+    difference: str
+    """What differs at the end, in one sentence; empty if nothing does. Where a task judges, outcome and reward are
+    compared; else, address and outline of the last page."""
+
+    @property
+    def same_outcome(self) -> bool:
+        """Whether it ended as it did."""
+        return not self.difference
 
     @property
     def complete(self) -> bool:
-        """Could every action be done?"""
+        """Whether every action could be done."""
         return all(step.done for step in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {**asdict(self), "complete": self.complete}
+        return {**asdict(self), "same_outcome": self.same_outcome, "complete": self.complete}
+
+
+@dataclass
+class _Playback:
+    actions: Iterator[tuple[int, dict[str, Any], dict[str, Any]]]
+    """Step number, action and observation of all that is still to come."""
+    steps: list[ReplayedStep] = field(default_factory=list)
+    open: ReplayedStep | None = None
+    """The action that was returned last; what came of it is seen in the next observation."""
+    end: Observation | None = None
+    """What was there before a person said how it ended, which is no part of the page."""
 
 
 class ReplayAgent:
-    """Does what was done in an episode. An action whose element is not there is skipped, and the next one is tried.
+    """Plays an episode's actions again. An action whose element is not there is skipped, and the next one is tried.
 
     Args:
         episode: what to play.
-        files: folder in which uploaded files are looked for by their names; None: where they were.
-        shown: called with every step that is over.
+        files: folder in which uploaded files are looked for by their names.
+        shown: called with each step as soon as its result is known.
     """
 
     def __init__(
         self, episode: Episode, *, files: Path | None = None, shown: Callable[[ReplayedStep], None] | None = None
     ) -> None:
-        self._episode = episode
+        self.episode = episode
         self._files = files
         self._shown = shown or (lambda step: None)
-        self.reset()
+        self._slots: dict[int, _Playback] = {}
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Start over."""
-        self.steps: list[ReplayedStep] = []
-        self.last: Observation | None = None
-        """The page before the recorded end, which a person's word about it is no part of."""
-        self._records: Iterator[dict[str, Any]] = self._episode.steps()
-        self._under_way: ReplayedStep | None = None
+        """Go back to the first action."""
+        self._slots[slot] = _Playback(
+            (step["step"], action, step["observation"]) for step in self.episode.steps() for action in step["actions"]
+        )
 
-    def act(self, obs: Observation) -> Act:
-        """Return the next recorded action, on this page.
+    def act(self, obs: Observation, slot: int = 0) -> Action:
+        """Return the next action, with its element's id on this page.
 
         Raises:
             Stop: there is none.
         """
-        self.note(obs)
-        for record in self._records:
-            recorded = record["actions"][0]
+        playback = self._slots[slot]
+        self._close(playback, obs)
+        for number, entry, then in playback.actions:
             try:
-                action = parse_action(recorded)
-            except ActionError as error:  # a reply that could not be read
-                self._over(ReplayedStep(record["step"], str(recorded), False, "", str(error)))
+                action = recorded_action(entry)
+            except ActionError as failure:  # a reply that was not an action
+                text = entry.get("unreadable") or str(entry)
+                self._add(playback, ReplayedStep(number, text, False, "", str(failure)))
                 continue
-            if isinstance(action, Finish | Infeasible) and self._episode.meta["recorded"]:
-                self.last = obs
-            found, way, missing = matching(action, record["observation"]["elements"], obs["elements"])
-            step = ReplayedStep(record["step"], found.to_json(), not missing, way, missing)
+            if isinstance(action, Finish | Infeasible) and self.episode.meta["recorded"]:
+                playback.end = obs
+            found, matched, missing = matching(action, then["elements"], obs["elements"])
+            if isinstance(found, Upload) and self._files is not None:
+                found = found.model_copy(update={"files": tuple(str(self._files / name) for name in found.files)})
+            replayed = ReplayedStep(number, found.to_json(), not missing, matched, missing)
             if missing:
-                self._over(step)
+                self._add(playback, replayed)
                 continue
-            self._under_way = step
-            return self._with_files(found)
-        raise Stop("the recorded actions are over")
+            playback.open = replayed
+            return found
+        raise Stop(RECORDING_ENDED)
 
-    def note(self, obs: Observation) -> None:
-        """Note what became of the last action."""
-        if self._under_way is not None:
+    def result(self, last: Observation, *, outcome: str, reward: float, slot: int = 0) -> Replay:
+        """Compare the end with the recorded one.
+
+        Args:
+            last: the last observation.
+            outcome: how the episode ended now.
+            reward: its sum.
+            slot: the episode's.
+        """
+        playback = self._slots[slot]
+        self._close(playback, last)
+        difference = _difference(self.episode.meta, outcome, reward, playback.end or last)
+        return Replay(playback.steps, outcome, reward, difference)
+
+    def _close(self, playback: _Playback, obs: Observation) -> None:
+        if playback.open is not None:
             error = obs["last_error"]
-            self._over(replace(self._under_way, done=not error, error=error))
-            self._under_way = None
+            self._add(playback, replace(playback.open, done=not error, error=error))
+            playback.open = None
 
-    def _over(self, step: ReplayedStep) -> None:
-        self.steps.append(step)
+    def _add(self, playback: _Playback, step: ReplayedStep) -> None:
+        playback.steps.append(step)
         self._shown(step)
-
-    def _with_files(self, action: Action) -> Action:
-        if isinstance(action, Upload) and self._files is not None:
-            return action.model_copy(update={"files": tuple(str(self._files / name) for name in action.files)})
-        return action
 
 
 class _Last(Watch):
-    """Keeps the latest observation."""
+    """Keeps the latest observation, and what the environment says of the episode."""
 
     observation: Observation
+    outcome = "running"
 
-    def opened(self, ask: Any, observation: Observation) -> None:
+    def opened(self, ask: Ask, observation: Observation) -> None:
         self.observation = observation
 
-    def stepped(self, ask: Any, step: Any) -> None:
-        self.observation = step.after
+    def stepped(self, ask: Ask, step: Step) -> None:
+        self.observation, self.outcome = step.after, step.info["outcome"]
 
 
 def replay(
@@ -156,15 +181,15 @@ def replay(
         episode: what to play.
         task: its task, or an open-ended one with its start page.
         files: folder in which uploaded files are looked for by their names.
-        shown: called with every step.
+        shown: called with each step as soon as its result is known.
         env_options: of the environment (`browser_env.env.make_core`). Secrets in the episode need those of the same
             name in `Safety.secrets`.
 
     Raises:
-        EnvError: the task could not be brought to its start.
+        EnvError: the task could not be brought to its start, or the environment failed on the way.
     """
     agent, last = ReplayAgent(episode, files=files, shown=shown), _Last()
-    environments = Environments(lambda name: task, 1, dialogs=recorded_answers(episode), **env_options)
+    environments = Environments(lambda name: task, 1, **{"dialogs": recorded_answers(episode), **env_options})
     player = Player(Decider(agent), environments, 1, Manner(keep_steps=False), watch=last)
     try:
         player.begin(Ask(0, Job(episode.meta["env_id"], episode.meta["seed"])))
@@ -175,24 +200,19 @@ def replay(
         player.close()
         environments.close()
     ((_, result),) = ended
-    if result.masked and result.length == 0:
+    if result.masked:
         raise EnvError(result.detail)
-    agent.note(last.observation)
-    # Of an episode that was cut off where the record ends, the environment still says that it runs.
-    outcome = "running" if result.outcome == "stopped" and result.detail else result.outcome
-    made = Replay(agent.steps, outcome, result.reward)
-    _compare(made, episode, agent.last or last.observation)
-    return made
+    return agent.result(last.observation, outcome=last.outcome, reward=result.reward)
 
 
 def recorded_answers(episode: Episode) -> Callable[[str, str], str]:
-    """Return a `dialogs` policy that answers as the episode's events tell, kind by kind, and then accepts."""
+    """Return a `dialogs` policy that answers as the episode's events say, kind by kind, and then accepts."""
     answers: dict[str, deque[str]] = {}
     for step in episode.steps():
         for event in step["events"]:
-            if told := _DIALOG.match(event):
-                said = {"accepted": "accept", "dismissed": "dismiss"}.get(told[2], told[3])
-                answers.setdefault(told[1], deque()).append(said)
+            if dialog := _DIALOG.match(event):
+                said = {"accepted": "accept", "dismissed": "dismiss"}.get(dialog[2], dialog[3])
+                answers.setdefault(dialog[1], deque()).append(said)
 
     def answer(kind: str, message: str) -> str:
         left = answers.get(kind)
@@ -201,19 +221,17 @@ def recorded_answers(episode: Episode) -> Callable[[str, str], str]:
     return answer
 
 
-def _compare(result: Replay, episode: Episode, last: Observation) -> None:
-    then = episode.meta.get("final") or {}
-    if episode.meta["judged"]:
-        was = (episode.meta["outcome"], episode.meta["totals"].get("reward", 0.0))
-        if (result.outcome, result.reward) != was:
-            result.difference = f"It ended {result.outcome} ({result.reward:g}), not {was[0]} ({was[1]:g})."
-    elif then.get("url") != last["url"]:
-        result.difference = f"It ended at {last['url']}, not at {then.get('url')}."
-    elif _outline(then.get("dom", "")) != _outline(last["dom"]):
-        result.difference = "The page at the end shows something else."
-    result.same_outcome = not result.difference
+def _difference(meta: dict[str, Any], outcome: str, reward: float, last: Observation) -> str:
+    then, totals = meta["final"] or {}, meta["totals"]
+    if totals.get("judged", meta["outcome"] not in ("stopped", "running")):
+        was = (meta["outcome"], totals.get("reward", 0.0))
+        return "" if (outcome, reward) == was else f"It ended {outcome} ({reward:g}), not {was[0]} ({was[1]:g})."
+    if then.get("url") != last["url"]:
+        return f"It ended at {last['url']}, not at {then.get('url')}."
+    same = _outline(then.get("dom", "")) == _outline(last["dom"])
+    return "" if same else "The page at the end shows something else."
 
 
 def _outline(dom: str) -> str:
     """Return an outline without ids, and without where the focus is: a `fill` leaves it in the field."""
-    return re.sub(r" focused\b", "", _UNIQUE.sub("", dom))
+    return re.sub(r" focused\b", "", _ID.sub("", dom))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,8 @@ class Draft:
     events: list[str] = field(default_factory=list)
     result: Any = None
     """What the environment says of it, once the page has settled."""
+    begun: float = field(default_factory=time.time)
+    """When it was noticed, in Unix seconds."""
 
 
 @dataclass(frozen=True)

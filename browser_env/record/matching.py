@@ -1,4 +1,7 @@
-"""Finds a recorded action's elements on another page: ids differ from run to run, what an element is does not."""
+"""Finds the element that a recorded action is about on the page at hand. Pure: it compares descriptions of elements.
+
+Ids may differ from run to run, so an element is the same if its role and name are.
+"""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ class Recorder:
         before: Observation = {**draft.before, "last_action": self._last[0], "last_error": "", "events": self._last[1]}
         after: Observation = {**(then or seen), "last_action": action, "last_error": "", "events": events}
         self._last = (action, events)
-        self._writer.step(before, draft.action, reward=reward, info=info, after=after)
+        self._writer.step(before, draft.action, reward=reward, info=info, after=after, time=draft.begun)
         self.reward += reward
         told = {"step": self.steps, "action": action, "element": _named(draft)}
         self.steps += 1

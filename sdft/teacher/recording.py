@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.browser_env import Outcome
-from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
+from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 from selfsurf.envs_registry import OPEN, open_id
 
@@ -103,17 +105,15 @@ def recording_of(episode: Episode) -> Recording:
     """Return an episode from disk, without the steps whose action failed or was none."""
     steps = []
     for record in episode.steps():
-        try:
-            action = parse_action(record["actions"][0])
-        except ActionError:
+        if record["error"]:
             continue
-        if not record["error"]:
-            steps.append(Shown(record["observation"], action))
+        with suppress(ActionError):
+            steps += [Shown(record["observation"], recorded_action(action)) for action in record["actions"]]
     meta = episode.meta
     env_id = meta["env_id"]
     if env_id == OPEN and steps:
-        env_id = open_id(meta.get("url") or steps[0].observation["url"], meta["goal"])
-    return Recording(env_id, meta["goal"], meta.get("seed") or 0, tuple(steps))
+        env_id = open_id(meta["url"] or steps[0].observation["url"], meta["goal"])
+    return Recording(env_id, meta["goal"], meta["seed"] or 0, tuple(steps))
 
 
 def recording_of_result(result: Result) -> Recording:

@@ -1,29 +1,22 @@
 """Episodes are the same whoever writes them, and are what their specification says."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from selfsurf import browser_env
+from selfsurf import __version__, browser_env
 from selfsurf.agents.play.replay import replay
-from selfsurf.browser_env.record.episode import META, STEP, Episode, EpisodeError
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.format import COMPLETION, DECISION, EPISODE, STEP
 from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
 from selfsurf.scripts.cli import app
 
-DOC = Path(__file__).parents[2] / "docs" / "episodes.md"
-FORMAT_1 = Path(__file__).parents[1] / "browser_env" / "format_1"
 TASK = "MiniWoB/click-button-v0"
 PAGE = "data:text/html,<title>Shop</title><button>Buy</button>"
 SCRIPT = 'actions=[{"action":"ask_user","question":"Which one?"},{"action":"click","id":1},{"action":"finish","answer":"done"}]'
-COMPLETION = {
-    "prompt", "text", "prompt_token_ids", "prefill_token_ids", "token_ids", "logprobs", "tokens", "grammar",
-    "finish_reason", "usage",
-}  # fmt: skip
 
 
 def by_run(tmp_path):
@@ -81,36 +74,24 @@ def test_the_fields_are_the_same_whoever_writes(write, tmp_path):
     folder = write(tmp_path)
     meta = json.loads((folder / "episode.json").read_text())
     steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
-    assert set(meta) == set(META)
+    assert set(meta) == set(EPISODE)
     assert steps
     for step in steps:
         assert set(step) == set(STEP)
         assert len(step["actions"]) == 1
         assert meta["started"] - 1 < step["time"] <= meta["ended"]
         for completion in step["completions"]:
-            assert set(completion) == COMPLETION
-            assert set(step["decision"]) == {"error", "guard", "guards", "demonstrated"}
-    assert (meta["format"], meta["versions"]["selfsurf"] != "absent") == (2, True) if meta["versions"] else True
-    if "goal" not in folder.name:
-        assert meta["judged"] == (meta["outcome"] not in ("stopped", "env_error"))
-        assert meta["score"] or meta["outcome"] == "timeout"
-    Episode(folder).verify()
+            assert set(completion) == set(COMPLETION)
+            assert set(step["decision"]) == set(DECISION)
+    assert (meta["format"], meta["versions"]["selfsurf"]) == (2, __version__)
+    assert meta["score"] or "goal" in folder.name
+    assert meta["totals"]["judged"] is ("goal" not in folder.name)
+    assert Episode(folder).damage() == []
 
 
 def test_what_was_asked_of_the_user_is_kept(tmp_path):
     first, *_ = Episode(by_run_for_a_goal(tmp_path)).steps()
     assert [one["question"] for one in first["questions"]] == ["Which one?"]
-
-
-def test_a_changed_or_missing_file_is_named(tmp_path):
-    folder = by_run(tmp_path)
-    lines = folder / "steps.jsonl"
-    lines.write_text(lines.read_text().replace("reward", "REWARD"))
-    with pytest.raises(EpisodeError, match=r"steps\.jsonl is not what was written"):
-        Episode(folder).verify()
-    lines.unlink()
-    with pytest.raises(EpisodeError, match=r"steps\.jsonl is missing"):
-        Episode(folder).verify()
 
 
 def test_fields_that_nobody_knows_are_ignored(tmp_path):
@@ -121,33 +102,3 @@ def test_fields_that_nobody_knows_are_ignored(tmp_path):
     (folder / "steps.jsonl").write_text("".join(json.dumps({**step, "mood": 1}) + "\n" for step in steps))
     assert CliRunner().invoke(app, ["view", str(folder)]).exit_code == 0
     assert replay(Episode(folder), task_of(TASK)).same_outcome
-
-
-def test_format_1_is_read_and_played():
-    episode = Episode(FORMAT_1 / "oracle")
-    assert set(episode.meta) >= set(META)
-    assert (episode.meta["agent"], episode.meta["judged"], episode.meta["outcome"]) == ("oracle", True, "solved")
-    assert episode.meta["score"]["raw_reward"] == 1
-    for step in episode.steps():
-        assert set(step) == set(STEP)
-        assert step["actions"][0]["action"] == "click"
-        assert step["completions"] == []
-    result = replay(episode, task_of("MiniWoB/click-option-v0"))
-    assert (result.complete, result.same_outcome) == (True, True)
-
-
-def test_completions_of_format_1_are_read():
-    for step in Episode(FORMAT_1 / "model").steps():
-        (completion,) = step["completions"]
-        assert set(completion) == COMPLETION
-        assert completion["token_ids"]
-        assert set(step["decision"]) == {"error", "guard", "guards", "demonstrated"}
-
-
-@pytest.mark.parametrize(("heading", "fields"), [("episode.json", META), ("steps.jsonl", STEP), ("completions", None)])
-def test_the_specification_has_every_field(heading, fields):
-    section = DOC.read_text().split(f"## `{heading}`")[1].split("\n## ")[0]
-    listed = [
-        name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
-    ]
-    assert sorted(listed) == sorted(COMPLETION if fields is None else fields)

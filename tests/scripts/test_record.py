@@ -164,7 +164,7 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
     assert (summary["outcome"], summary["steps"]) == ("solved", 7), errors
 
     def told(step):
-        action = step["actions"][0]
+        (action,) = step["actions"]
         names = {element["id"]: element["name"] for element in step["observation"]["elements"]}
         return {**action, "id": names[action["id"]]} if "id" in action else action
 

@@ -15,9 +15,8 @@ def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
     assert said["episode"] == str(out)
     assert said["outcome"] in ("solved", "failed", "timeout")
     (first, *_) = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
-    (completion,) = first["completions"]
-    assert completion["token_ids"]
-    assert len(completion["logprobs"]) == len(completion["token_ids"])
+    assert first["completions"][0]["token_ids"]
+    assert len(first["completions"][0]["logprobs"]) == len(first["completions"][0]["token_ids"])
     assert first["privileged"]["action"] == {"action": "click", "id": 1}
     meta = json.loads((out / "episode.json").read_text())
     assert meta["outcome"] == said["outcome"]

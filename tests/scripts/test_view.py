@@ -32,6 +32,12 @@ def test_view_shows_what_was_seen_done_and_won(episode):
     assert len(data["steps"]) == 1
 
 
+def test_view_names_damaged_files(episode):
+    assert "damage" not in CliRunner().invoke(app, ["view", str(episode)]).output
+    (episode / "artifacts" / "0000.png").write_bytes(b"")
+    assert "damage   artifacts/0000.png is damaged." in CliRunner().invoke(app, ["view", str(episode)]).output
+
+
 def test_view_of_something_else_says_what_is_there(episode):
     result = CliRunner().invoke(app, ["view", str(episode.parent)])
     assert result.exit_code == 1
