@@ -36,7 +36,7 @@ class Setup:
     env_options: dict[str, Any]
     call_timeout: float
     patience: float
-    modules: tuple[str, ...] = field(default=("envs_registry",))
+    modules: tuple[str, ...] = field(default=("selfsurf",))
     """Imported first: they register the environments."""
 
 
