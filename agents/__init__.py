@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from selfsurf import alias
 from selfsurf.agents.agent import Act, Agent, Decision, Privileged
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
+from selfsurf.bare import alias
 from selfsurf.browser_env.classes import load_class
 
 if TYPE_CHECKING:

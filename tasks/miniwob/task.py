@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+import selfsurf.tasks.miniwob.oracles as oracles
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.task import EpisodeState, Score, Task
-from selfsurf.tasks.miniwob import oracles
 from selfsurf.tasks.miniwob.names import FLIGHTS, NAMES
 
 ORIGIN = "http://miniwob.test"

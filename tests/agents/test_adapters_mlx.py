@@ -17,8 +17,8 @@ from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity,
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 from selfsurf.agents.adapters.verify import Prompt, verify_mlx
 from selfsurf.agents.policies.mlx import loading as mlx_models
-from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl
+from tests.models.adapters import save_random_adapter
+from tests.models.parity import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
@@ -32,10 +32,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def text(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+def text(saved: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """The base, its adapter, and that in MLX's format."""
     root = tmp_path_factory.mktemp("text")
-    base = save_llama(root / "base", tokenizer)
+    base = saved(save_llama)
     adapter = save_random_adapter(base, root / "peft")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SELFSURF_HOME", str(root / "home"))
@@ -44,10 +44,10 @@ def text(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 @pytest.fixture(scope="module")
-def vision(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+def vision(saved: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """The same of a vision model; the adapter changes its text model and its vision tower."""
     root = tmp_path_factory.mktemp("vision")
-    base = save_idefics3(root / "base", model_folder)
+    base = saved(save_idefics3)
     adapter = save_random_adapter(base, root / "peft", vision=True)
     return base, adapter, peft_to_mlx(adapter, root / "mlx", base=base)
 
@@ -103,8 +103,8 @@ def test_a_text_model_gives_pefts_logits(text: tuple[Path, Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("save", [save_idefics3, save_qwen2_5_vl])
-def test_a_vision_model_gives_pefts_logits(save: Any, model_folder: Path, tmp_path: Path) -> None:
-    base = save(tmp_path / "base", model_folder)
+def test_a_vision_model_gives_pefts_logits(save: Any, saved: Any, tmp_path: Path) -> None:
+    base = saved(save)
     adapter = save_random_adapter(base, tmp_path / "peft", vision=True)
     mlx = peft_to_mlx(adapter, tmp_path / "mlx", base=base)
     found = verify_mlx(adapter, mlx, base, [(VISION_PROMPTS[save], image()), TEXT[0]], tolerance=1e-4)

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
+from tests.models.small import small_llama
 
 ASKED = [[Message("user", "Hi")], [Message("user", "Name three colours, please.")]]
 IDS = torch.tensor([[5, 9, 200, 31, 7]])
@@ -24,15 +25,8 @@ NAMES = ("one", "two", "three")
 
 @pytest.fixture(scope="module")
 def base(tokenizer: Any) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        eos_token_id=2, pad_token_id=2, initializer_range=0.1,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
+    return small_llama(tokenizer, num_attention_heads=4, num_key_value_heads=4, initializer_range=0.1).eval()
 
 
 @pytest.fixture(scope="module")

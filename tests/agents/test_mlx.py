@@ -20,8 +20,8 @@ from selfsurf.agents.policy import Completion, Conversation, Message, PolicyErro
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
-from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
+from tests.models.adapters import save_random_adapter
+from tests.models.parity import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
@@ -34,8 +34,9 @@ RAGGED: list[Conversation] = [
 
 
 @pytest.fixture(scope="module")
-def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_llama(tmp_path_factory.mktemp("llama"), tokenizer)
+def folder(saved: Any) -> Path:
+    made: Path = saved(save_llama)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +54,13 @@ def reference(folder: Path, tokenizer: Any) -> PlainTorch:
 
 
 @pytest.fixture(scope="module", params=[save_idefics3, save_qwen2_5_vl], ids=["idefics3", "qwen2_5_vl"])
-def vision(
-    request: pytest.FixtureRequest, model_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Any, Any]:
+def vision(request: pytest.FixtureRequest, saved: Any) -> tuple[Any, Any]:
     """A vision policy and the torch model."""
     from transformers import AutoModelForImageTextToText
 
     from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
-    where = request.param(tmp_path_factory.mktemp("vision"), model_folder)
+    where = saved(request.param)
     return MLXPolicy(where), AutoModelForImageTextToText.from_pretrained(where).eval()
 
 
@@ -81,15 +80,14 @@ def test_greedy_replies_and_logits_are_torchs(mlx: Any, reference: PlainTorch) -
     assert parity.largest_difference < 1e-4
 
 
-def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, tmp_path: Path) -> None:
+def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, saved: Any) -> None:
     from transformers import Gemma3ForCausalLM
 
     from selfsurf.agents.policies.mlx.policy import MLXPolicy
 
-    policy = MLXPolicy(save_gemma3(tmp_path, tokenizer))
-    parity = compare(
-        PlainTorch(Gemma3ForCausalLM.from_pretrained(tmp_path), tokenizer), policy, RAGGED, max_new_tokens=8
-    )
+    folder = saved(save_gemma3)
+    policy = MLXPolicy(folder)
+    parity = compare(PlainTorch(Gemma3ForCausalLM.from_pretrained(folder), tokenizer), policy, RAGGED, max_new_tokens=8)
     assert (parity.equal, parity.total) == (4, 4)
     assert parity.largest_difference < 1e-4
     again = policy.complete(RAGGED, max_new_tokens=1)

@@ -17,7 +17,7 @@ from PIL import Image
 
 from selfsurf.agents.models import ModelError
 from selfsurf.agents.policies.mlx import loading as mlx_models
-from tests.agents.tiny_models import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
+from tests.models.parity import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
 
@@ -50,11 +50,11 @@ def torch_logits(model: Any, ids: list[int]) -> NDArray[np.float32]:
     ids=["default", "linear", "llama3"],
 )  # fmt: skip
 def test_the_rotary_embedding_of_a_text_model_is_the_checkpoints(
-    settings: dict[str, Any], tokenizer: Any, tmp_path: Path
+    settings: dict[str, Any], tokenizer: Any, saved: Any
 ) -> None:
     from transformers import LlamaForCausalLM
 
-    folder = save_llama(tmp_path, tokenizer, rope_parameters=settings)
+    folder = saved(save_llama, rope_parameters=settings)
     model, loaded = mlx_models.load_text(folder)
     reference = torch_logits(LlamaForCausalLM.from_pretrained(folder), IDS)
     assert np.abs(mlx_logits(model, IDS) - reference).max() < 1e-4
@@ -62,10 +62,10 @@ def test_the_rotary_embedding_of_a_text_model_is_the_checkpoints(
 
 
 @pytest.mark.parametrize("save", [save_idefics3, save_qwen2_5_vl])
-def test_a_vision_model_gives_torchs_logits_for_text_and_image(save: Any, model_folder: Path, tmp_path: Path) -> None:
+def test_a_vision_model_gives_torchs_logits_for_text_and_image(save: Any, saved: Any) -> None:
     from transformers import AutoModelForImageTextToText
 
-    folder = save(tmp_path, model_folder)
+    folder = saved(save)
     model, processor = mlx_models.load_vision(folder)
     reference = AutoModelForImageTextToText.from_pretrained(folder).eval()
     assert np.abs(mlx_logits(model, IDS) - torch_logits(reference, IDS)).max() < 1e-4
@@ -110,21 +110,19 @@ def test_settings_of_transformers_4_are_kept() -> None:
     assert mlx_models.mend_vision(nested) == {**nested, "vocab_size": 5}
 
 
-def test_a_model_whose_rotary_base_was_not_taken_is_refused(
-    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_whose_rotary_base_was_not_taken_is_refused(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlx_lm import utils
 
     plain = utils.load_model
     monkeypatch.setattr(utils, "load_model", lambda folder, model_config: plain(folder))
     with pytest.raises(ModelError, match=r"rope_theta=10000 where config.json says 100000"):
-        mlx_models.load_text(save_llama(tmp_path, tokenizer))
+        mlx_models.load_text(saved(save_llama))
 
 
-def test_loading_casts_to_the_precision_asked_for(tokenizer: Any, tmp_path: Path) -> None:
+def test_loading_casts_to_the_precision_asked_for(saved: Any) -> None:
     import mlx.core as mx
 
-    model, _ = mlx_models.load_text(save_llama(tmp_path, tokenizer), dtype="bfloat16")
+    model, _ = mlx_models.load_text(saved(save_llama), dtype="bfloat16")
     assert model.model.embed_tokens.weight.dtype == mx.bfloat16
 
 
@@ -143,17 +141,17 @@ assert (resource.getrlimit(resource.RLIMIT_NOFILE), AutoProcessor.__dict__["from
 
 
 @pytest.mark.slow
-def test_loading_leaves_the_process_as_it_was(tokenizer: Any, model_folder: Path, tmp_path: Path) -> None:
-    folders = [save_llama(tmp_path / "text", tokenizer), save_idefics3(tmp_path / "vision", model_folder)]
+def test_loading_leaves_the_process_as_it_was(saved: Any) -> None:
+    folders = [saved(save_llama), saved(save_idefics3)]
     done = subprocess.run([sys.executable, "-c", LOADED, *map(str, folders)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_quantised_model_is_loaded_as_it_is(tokenizer: Any, tmp_path: Path) -> None:
+def test_a_quantised_model_is_loaded_as_it_is(saved: Any, tokenizer: Any, tmp_path: Path) -> None:
     import mlx.core as mx
     from mlx_lm import convert
 
-    folder = save_llama(tmp_path / "full", tokenizer)
+    folder = saved(save_llama)
     convert(str(folder), str(tmp_path / "small"), quantize=True, q_bits=8, dtype="float32")
     (full, _), (small, loaded) = (mlx_models.load_text(where) for where in (folder, tmp_path / "small"))
     assert small.model.layers[0].self_attn.q_proj.weight.dtype == mx.uint32

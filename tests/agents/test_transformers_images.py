@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from selfsurf.agents.policies.transformers.loading import load_processor
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policies.transformers.sampling import Sampler
 from selfsurf.agents.policy import Completion, Message
-from tests.agents.tiny_vision import FAMILIES, idefics3
+from tests.models.vision import FAMILIES, idefics3
 
 Kind = Callable[[Path, Path], Path]
 
@@ -45,11 +46,10 @@ NEW = 8
 
 
 @pytest.fixture(scope="module", params=FAMILIES.values(), ids=FAMILIES)
-def seeing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Any:
+def seeing(request: pytest.FixtureRequest, saved: Any) -> Any:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    folder = request.param(tmp_path_factory.mktemp("seeing") / "model", model_folder)
-    yield TransformersPolicy(folder, device="cpu")
+    yield TransformersPolicy(saved(request.param), device="cpu")
     torch.set_num_threads(threads)
 
 
@@ -197,8 +197,8 @@ def test_a_model_in_memory_comes_with_its_processor(seeing: TransformersPolicy) 
             blind.complete(ASKED[:1])
 
 
-def test_a_vision_model_without_processor(tmp_path: Path, model_folder: Path) -> None:
-    folder = idefics3(tmp_path / "model", model_folder)
+def test_a_vision_model_without_processor(tmp_path: Path, saved: Any) -> None:
+    folder = Path(shutil.copytree(saved(idefics3), tmp_path / "model"))
     for name in ("processor_config.json", "preprocessor_config.json"):
         (folder / name).unlink(missing_ok=True)
     with pytest.raises(ValueError, match="vision-language model, but"):

@@ -14,7 +14,8 @@ import torch
 from selfsurf.agents.policies.transformers import loading as transformers_loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
-from tests.agents.tiny_vision import qwen2_5_vl
+from tests.models.small import save_small
+from tests.models.vision import qwen2_5_vl
 
 bitsandbytes = pytest.importorskip("bitsandbytes")
 
@@ -34,18 +35,10 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("nf4")
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4,
-        eos_token_id=2, pad_token_id=2, initializer_range=0.2,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+def folder(saved: Any) -> Path:
+    wide = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 4}
+    made: Path = saved(save_small, **wide, num_hidden_layers=3, initializer_range=0.2)
+    return made
 
 
 def four_bit_layers(model: Any) -> list[Any]:
@@ -129,10 +122,8 @@ def test_without_the_handling_gradients_vanish(folder: Path, monkeypatch: pytest
     assert min(gradients(model).values()) == 0.0
 
 
-def test_a_vision_model_in_four_bits(tmp_path: Path, model_folder: Path) -> None:
-    policy = TransformersPolicy(
-        qwen2_5_vl(tmp_path / "model", model_folder), device="cpu", dtype="fp32", quantization="nf4"
-    )
+def test_a_vision_model_in_four_bits(saved: Any) -> None:
+    policy = TransformersPolicy(saved(qwen2_5_vl), device="cpu", dtype="fp32", quantization="nf4")
     assert policy.sees_images
     assert len(four_bit_layers(policy.model)) > 14
     image = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)

@@ -17,8 +17,8 @@ def test_miniwob_is_complete_and_split_as_browsergym_does():
 
 def test_a_python_file_is_a_suite_with_its_own_tasks(tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from browser_env import Task\n"
-        "from envs_registry.suites import Suite, SuiteTask\n"
+        "from selfsurf.browser_env import Task\n"
+        "from selfsurf.envs_registry.suites import Suite, SuiteTask\n"
         "class Open(Task):\n"
         "    def __init__(self, where):\n"
         "        super().__init__(start_url=where)\n"

@@ -12,17 +12,14 @@ from typer.testing import CliRunner
 from selfsurf import agents
 from selfsurf.agents.adapters.tensors import DamagedFile
 from selfsurf.scripts.cli import app
-from tests.agents.tiny_adapters import save_random_adapter
-from tests.agents.tiny_models import save_llama
+from tests.models.adapters import save_random_adapter
+from tests.models.parity import save_llama
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from transformers import AutoTokenizer
-
-    from selfsurf.agents import models
-
-    return save_llama(tmp_path / "base", AutoTokenizer.from_pretrained(models.pull("smollm2")))
+def base(saved: Any) -> Path:
+    folder: Path = saved(save_llama)
+    return folder
 
 
 def run(*arguments: Any) -> Any:

@@ -4,35 +4,23 @@ import os
 
 import pytest
 
+from tests.models.small import save_small, small_llama
+
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-
-
-@pytest.fixture(scope="session")
-def tokenizer():
-    from transformers import AutoTokenizer
-
-    from selfsurf.agents import models
-
-    return AutoTokenizer.from_pretrained(models.pull("smollm2"))
 
 
 @pytest.fixture
 def tiny_policy(tokenizer):
     """A policy around a new tiny model, the same every time."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, pad_token_id=2,
-        tie_word_embeddings=True,
-    )  # fmt: skip
-    model = LlamaForCausalLM(config)
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
-    return TransformersPolicy(model, tokenizer)
+    return TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+
+
+@pytest.fixture
+def tiny_folder(saved):
+    """The folder of that model, in float32."""
+    return saved(save_small, tie_word_embeddings=True)
 
 
 @pytest.fixture

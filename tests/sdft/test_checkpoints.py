@@ -41,11 +41,6 @@ DRIVER = str(Path(__file__).with_name("killed.py"))
 
 
 @pytest.fixture
-def tiny_folder(tiny_policy, tokenizer, tmp_path):
-    return saved_model(tiny_policy, tokenizer, tmp_path / "tiny")
-
-
-@pytest.fixture
 def watched(settings, tiny_folder):
     """Settings of a run that evaluates itself."""
     return settings.model_copy(

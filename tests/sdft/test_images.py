@@ -12,7 +12,6 @@ from datasets import Dataset
 from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from selfsurf.agents import models
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.prompt import with_demonstration
@@ -26,7 +25,7 @@ from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.train import train
 from selfsurf.sdft.trainers.arguments import sdft_arguments
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
-from tests.agents.tiny_vision import FAMILIES, idefics3, qwen2_5_vl
+from tests.models.vision import FAMILIES, idefics3, qwen2_5_vl
 from tests.sdft.rows import TOLD, batch_of, episodes_of
 
 SETTINGS = TrainSettings(
@@ -49,8 +48,8 @@ ASKED = [
 
 
 @pytest.fixture(scope="module", params=FAMILIES.values(), ids=FAMILIES)
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    written: Path = request.param(tmp_path_factory.mktemp("seeing") / "model", models.pull("smollm2"))
+def folder(request: pytest.FixtureRequest, saved: Any) -> Path:
+    written: Path = saved(request.param)
     return written
 
 
@@ -161,7 +160,7 @@ def test_a_prompt_that_was_made_otherwise_is_refused(trainer: Any) -> None:
     ids=["idefics3", "qwen2_5_vl"],
 )
 def test_training_on_screenshots_lowers_the_divergence(
-    family: Any, steps: int, rate: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    family: Any, steps: int, rate: float, saved: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainers: list[Any] = []
     batches: list[Any] = []
@@ -173,7 +172,7 @@ def test_training_on_screenshots_lowers_the_divergence(
         return batches[-1]
 
     monkeypatch.setattr(EpisodeSDFTTrainer, "_prepare_training_batch", watched)
-    folder = family(tmp_path / "model", models.pull("smollm2"))
+    folder = saved(family)
     settings = SETTINGS.model_copy(update={"model": str(folder), "steps": steps, "learning_rate": rate})
     summary = train(settings, tmp_path / "run")
     trainer = trainers[0]

@@ -23,14 +23,6 @@ from selfsurf.sdft.settings import TrainSettings
 TASKS = ("click-test-2", "click-option")
 
 
-@pytest.fixture
-def tiny_folder(tiny_policy, tmp_path):
-    folder = tmp_path / "tiny"
-    tiny_policy.model.save_pretrained(folder)
-    tiny_policy.tokenizer.save_pretrained(folder)
-    return folder
-
-
 def command(tiny_folder, out, arms, *more):
     small = ["episodes_per_step=4", "max_rows=4", "max_episode_steps=2", "lora_rank=2", "checkpoint_every=1",
              "skip_right=true", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",

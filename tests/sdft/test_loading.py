@@ -23,6 +23,7 @@ from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.train import train
 from selfsurf.sdft.trainers.arguments import sdft_arguments
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+from tests.models.small import save_small
 from tests.sdft.rows import batch_of, episodes_of
 
 ASKED = [[Message("user", "Hi")], [Message("user", "Count from one to ten in words.")]]
@@ -61,18 +62,11 @@ def lora_b_gradients(folder: Path, settings: TrainSettings, out: Path) -> list[f
 
 
 @pytest.fixture
-def wide_folder(tokenizer: Any, tmp_path: Path) -> Path:
+def wide_folder(saved: Any) -> Path:
     """A tiny model whose layers are wide enough for the packing of 4-bit weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        max_position_embeddings=2048, eos_token_id=tokenizer.eos_token_id, pad_token_id=2, initializer_range=0.2,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "wide")
-    tokenizer.save_pretrained(tmp_path / "wide")
-    return tmp_path / "wide"
+    wide = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 4}
+    made: Path = saved(save_small, **wide, initializer_range=0.2)
+    return made
 
 
 def test_in_four_bits_every_module_learns_after_rollouts(

@@ -17,15 +17,6 @@ def one_thread():
 
 
 @pytest.fixture
-def tiny_folder(tiny_policy, tmp_path):
-    """The folder of the tiny model, in float32."""
-    folder = tmp_path / "tiny"
-    tiny_policy.model.save_pretrained(folder)
-    tiny_policy.tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture
 def model(tiny_folder):
     """What makes the tiny model with an adapter, here or in a worker."""
     from peft import LoraConfig

@@ -1,35 +1,33 @@
-"""Tiny random models of real architectures, saved by transformers as it saves any model."""
+"""Tiny random models of real architectures, for the parity of backends; an image has one size and 4 tokens."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-VISION_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
-    "{% for part in message['content'] %}{% if part['type'] == 'image' %}IMAGE{% else %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+from tests.models.vision import TEMPLATE
 
 
-def save_llama(folder: Path, tokenizer: Any, **rest: Any) -> Path:
+def save_llama(folder: Path, tokenizer_folder: Path, **rest: Any) -> Path:
     """A two-layer Llama with the rotary base of SmolLM2, which is not the default."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     config = LlamaConfig(**{**_text(len(tokenizer)), "rope_parameters": rope(100000.0), **rest})
     _randomise(LlamaForCausalLM(config)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def save_gemma3(folder: Path, tokenizer: Any) -> Path:
+def save_gemma3(folder: Path, tokenizer_folder: Path) -> Path:
     """A three-layer Gemma 3: every second layer sees all tokens, the others 16, each kind with its own rotary base."""
     import torch
-    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+    from transformers import AutoTokenizer, Gemma3ForCausalLM, Gemma3TextConfig
 
     torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     config = Gemma3TextConfig(**{
         **_text(len(tokenizer)), "num_hidden_layers": 3, "head_dim": 16, "query_pre_attn_scalar": 16,
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 16,
@@ -52,7 +50,7 @@ def save_idefics3(folder: Path, tokenizer_folder: Path) -> Path:
     images = Idefics3ImageProcessorPil(
         size={"longest_edge": 32}, max_image_size={"longest_edge": 32}, do_image_splitting=False
     )
-    template = VISION_TEMPLATE.replace("IMAGE", "<image>")
+    template = TEMPLATE.replace("IMAGE", "<image>")
     processor = Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=template)
     image = processor.tokenizer.convert_tokens_to_ids("<image>")
     config = Idefics3Config(
@@ -82,7 +80,7 @@ def save_qwen2_5_vl(folder: Path, tokenizer_folder: Path) -> Path:
     marks = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     tokenizer.add_special_tokens({"additional_special_tokens": marks})
     start, end, image, video = tokenizer.convert_tokens_to_ids(marks)
-    tokenizer.chat_template = VISION_TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    tokenizer.chat_template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
     config = Qwen2_5_VLConfig(
         text_config={**_text(len(tokenizer)), "rope_parameters": {**rope(200000.0), "mrope_section": [2, 3, 3]}},
         vision_config={

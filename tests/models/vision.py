@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_TEMPLATE = (
+TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}IMAGE{% else %}{{ part['text'] }}{% endif %}"
     "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -26,7 +26,7 @@ def idefics3(folder: Path, tokenizer_folder: Path) -> Path:
     tokenizer.add_tokens(["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", *tiles])
     images = Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
     processor = Idefics3Processor(
-        images, tokenizer, image_seq_len=4, chat_template=_TEMPLATE.replace("IMAGE", "<image>")
+        images, tokenizer, image_seq_len=4, chat_template=TEMPLATE.replace("IMAGE", "<image>")
     )
     config = Idefics3Config(
         text_config={"model_type": "llama", **_text(len(tokenizer))},
@@ -51,7 +51,7 @@ def qwen2_5_vl(folder: Path, tokenizer_folder: Path) -> Path:
     marks = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     tokenizer.add_tokens(marks)
     start, end, image, video = tokenizer.convert_tokens_to_ids(marks)
-    tokenizer.chat_template = _TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    tokenizer.chat_template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
     rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
     config = Qwen2_5_VLConfig(
         text_config={**_text(len(tokenizer)), "rope_parameters": rope},
@@ -77,7 +77,7 @@ def gemma3(folder: Path, tokenizer_folder: Path) -> Path:
     tokenizer = _tokenizer(tokenizer_folder, extra_special_tokens=marks)
     start, end, image = tokenizer.convert_tokens_to_ids(list(marks.values()))
     images = Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
-    template = _TEMPLATE.replace("IMAGE", marks["boi_token"])
+    template = TEMPLATE.replace("IMAGE", marks["boi_token"])
     processor = Gemma3Processor(images, tokenizer, chat_template=template, image_seq_length=4)
     config = Gemma3Config(
         text_config={
