@@ -27,23 +27,19 @@ and are those of the previous outline.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from selfsurf.browser_env.observe.align import align
+from selfsurf.browser_env.observe.outline import ELEMENT, indent_of, parse_line, quote
 
 NO_CHANGE = "no change"
 NEW_PAGE = "new page:"
 WHOLE = "much changed, the whole page:"
 CHANGED = "changed:"
 
-_ELEMENT = re.compile(r" *\[(\d+)\] ")
-_PARTS = re.compile(
-    r'\[\d+\] (?P<role>\S+)(?: (?P<name>"(?:[^"\\]|\\.)*"))?(?: value=(?P<value>"(?:[^"\\]|\\.)*"))?(?P<states>.*)'
-)
 _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
 _OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
@@ -142,7 +138,7 @@ def _changes(old: list[str], new: list[str]) -> Iterator[str]:
     moves = _moves(old, new, edits)
     moved = {a for start, length in moves.values() for a in range(start, start + length)}
     hunks = [list(run) for same, run in groupby(edits, lambda edit: edit.kind == "=") if not same]
-    starts = [(hunk[0].b, _depth(old[hunk[0].a] if hunk[0].kind != "+" else new[hunk[0].b])) for hunk in hunks]
+    starts = [(hunk[0].b, indent_of(old[hunk[0].a] if hunk[0].kind != "+" else new[hunk[0].b])) for hunk in hunks]
     for hunk, path in zip(hunks, _paths(new, starts), strict=True):
         yield f"line {hunk[0].a + 1}{', in ' if path else ''}{path}:"
         for kind, run in groupby(hunk, lambda edit: edit.kind):
@@ -175,16 +171,16 @@ def _edits(old: list[str], new: list[str]) -> Iterator[_Edit]:
 
 def _key(row: str) -> Hashable:
     """What makes a row the same one: the id and depth of an element, or the text."""
-    element = _ELEMENT.match(row)
-    return element.group() if element else row
+    element = ELEMENT.match(row)
+    return element[0] if element else row
 
 
 def _rewritten(old: list[str], new: list[str]) -> bool:
     """Are these the same static texts with other words, by their places?"""
     return len(old) == len(new) and all(
-        _depth(before) == _depth(after)
-        and not _ELEMENT.match(before)
-        and not _ELEMENT.match(after)
+        indent_of(before) == indent_of(after)
+        and not ELEMENT.match(before)
+        and not ELEMENT.match(after)
         and _can_be_read_back(before, after)
         for before, after in zip(old, new, strict=True)
     )
@@ -196,17 +192,17 @@ def _can_be_read_back(before: str, after: str) -> bool:
 
 def _was(before: str, after: str) -> str:
     """Say what a row was, as far as it isn't what it is now."""
-    old, new = _PARTS.fullmatch(before.strip()), _PARTS.fullmatch(after.strip())
-    if not old or not new:
+    old, new = parse_line(before).element, parse_line(after).element
+    if old is None or new is None:
         return _clip(before.strip(), 200)
     was = []
-    if old["role"] != new["role"]:
-        was.append(old["role"])
-    if old["name"] != new["name"]:
-        was.append(old["name"] or "without name")
-    if old["value"] != new["value"]:
-        was.append(f"value={old['value']}" if old["value"] else "without value")
-    old_states, new_states = old["states"].split(), new["states"].split()
+    if old.role != new.role:
+        was.append(old.role)
+    if old.name != new.name:
+        was.append(quote(old.name) if old.name else "without name")
+    if old.value != new.value:
+        was.append(f"value={quote(old.value)}" if old.value else "without value")
+    old_states, new_states = old.states.split(), new.states.split()
     was += [state for state in old_states if state not in new_states]
     old_names = {state.split("=")[0] for state in old_states}
     old_names |= {_OPPOSITE.get(name, name) for name in old_names}
@@ -234,7 +230,7 @@ def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tupl
                 length += 1
             best = max(best, (length, start))
         length, start = best
-        if length > 1 or (length == 1 and _ELEMENT.match(new[b])):
+        if length > 1 or (length == 1 and ELEMENT.match(new[b])):
             moves[b] = (start, length)
             taken = b + length
             for a in range(start, start + length):
@@ -276,8 +272,8 @@ def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
         for row in rows[at:index]:
             text = row.strip()
             heading = text.startswith("heading ")
-            _leave(above, _depth(row), heading)
-            above.append((_depth(row), heading, text))
+            _leave(above, indent_of(row), heading)
+            above.append((indent_of(row), heading, text))
         at = index
         inside = above.copy()
         _leave(inside, place_depth, heading=False)
@@ -291,10 +287,6 @@ def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> Non
     """Drop what a row of this depth is not in. A heading rules what follows it at its depth, up to the next one."""
     while above and (above[-1][0] > depth or (above[-1][0] == depth and (heading or not above[-1][1]))):
         above.pop()
-
-
-def _depth(row: str) -> int:
-    return len(row) - len(row.lstrip(" "))
 
 
 def _lines(number: int) -> str:

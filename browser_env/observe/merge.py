@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observe.align import align
-from selfsurf.browser_env.observe.outline import element_line
+from selfsurf.browser_env.observe.outline import element_line, indent_of, parse_line
 
 GONE = "gone"
 """State of a merged element that was there on some screen and is not any more."""
-
-_ROW = re.compile(r"( *)\[(\d+)\] ")
 
 Key = tuple[int, str, str, int]
 """Id, role, name, and a number that rises when the same element shows something else: lists recycle their rows."""
@@ -77,8 +74,7 @@ class Merger:
                 shown = bool(here and here["in_viewport"])
                 id = here["id"] if here else element["id"]
                 merged[key] = {**element, "id": id, "states": states, "in_viewport": shown}
-                indent = row[: len(row) - len(row.lstrip(" "))]
-                rows.append(indent + element_line(merged[key]))
+                rows.append(" " * indent_of(row) + element_line(merged[key]))
         return tuple(merged.values()), "\n".join(rows)
 
     def _identify(
@@ -89,8 +85,8 @@ class Merger:
         keys: list[Hashable] = []
         seen: dict[Key, Element] = {}
         for row in rows:
-            match = _ROW.match(row)
-            element = by_id.get(int(match[2])) if match else None
+            id = parse_line(row).id
+            element = None if id is None else by_id.get(id)
             if element is None or row.lstrip(" ") != element_line(element):
                 keys.append(row)
                 continue

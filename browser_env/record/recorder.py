@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from selfsurf.browser_env.actions import Action, CloseTab, Finish, FocusTab, New
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.gestures import Draft, Gestures
@@ -383,7 +383,7 @@ class Recorder:
 
 def _changed(before: Observation, after: Observation) -> bool:
     """Is there anything to see of an action? Where the focus is does not count."""
-    outlines = [re.sub(r" focused\b", "", seen["dom"]) for seen in (before, after)]
+    outlines = [without_focus(seen["dom"]) for seen in (before, after)]
     return outlines[0] != outlines[1] or before["url"] != after["url"] or len(before["tabs"]) != len(after["tabs"])
 
 

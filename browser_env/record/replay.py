@@ -16,11 +16,11 @@ from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload, par
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 
 _ELEMENT = ("id", "from_", "to")
 _DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
-_UNIQUE = re.compile(r"\[\d+\] ")
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,6 @@ def _compare(result: Replay, episode: Episode, last: Observation) -> None:
             result.difference = f"It ended {result.outcome} ({result.reward:g}), not {was[0]} ({was[1]:g})."
     elif then.get("url") != last["url"]:
         result.difference = f"It ended at {last['url']}, not at {then.get('url')}."
-    elif _outline(then.get("dom", "")) != _outline(last["dom"]):
+    elif without_focus(then.get("dom", ""), ids=False) != without_focus(last["dom"], ids=False):
         result.difference = "The page at the end shows something else."
     result.same_outcome = not result.difference
-
-
-def _outline(dom: str) -> str:
-    """Return an outline without ids, and without where the focus is: a `fill` leaves it in the field."""
-    return re.sub(r" focused\b", "", _UNIQUE.sub("", dom))

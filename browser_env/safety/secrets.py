@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import parse_line
 from selfsurf.browser_env.safety.network import clean_host, matches
 
 PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")
@@ -191,15 +192,16 @@ class Vault:
 
 
 def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str]) -> str:
-    """Put other values into the outline's lines of some elements."""
-    old = {e["id"]: f"value={json.dumps(e['value'], ensure_ascii=False)}" for e in elements if e["id"] in values}
-    lines = dom.split("\n")
-    for number, line in enumerate(lines):
-        match = re.search(r"\[(\d+)\] ", line)
-        id = int(match[1]) if match else 0
-        if id in old:
-            lines[number] = line.replace(old[id], f'value="{values[id]}"')
-    return "\n".join(lines)
+    """Put other values into some elements' lines of an outline, or of a delta, where the line follows `+ ` or `~ `."""
+    old = {element["id"]: element["value"] for element in elements if element["id"] in values}
+    rows = dom.split("\n")
+    for number, row in enumerate(rows):
+        mark = row[:2] if row.startswith(("+ ", "~ ")) else ""
+        line = parse_line(row.removeprefix(mark))
+        element = line.element
+        if line.id in old and element and element.value == old[line.id]:
+            rows[number] = mark + str(line._replace(text=str(element._replace(value=values[line.id]))))
+    return "\n".join(rows)
 
 
 def _base64_forms(value: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from selfsurf.browser_env.actions import Action, Click, Fill
 from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 
 Notes: TypeAlias = dict[str, Any]
 """What an oracle has read in this episode, by a name of its choice. Only facts that it saw (the number on a card that
@@ -57,11 +58,22 @@ def same(a: str, b: str) -> bool:
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
 
 
+def outline(obs: Observation) -> list[OutlineLine]:
+    """Return the outline's lines, without the goal, which MiniWoB++ repeats above the page."""
+    return [line for line in parse_outline(obs["dom"]) if line.text != obs["goal"]]
+
+
 def line_near(obs: Observation, element: Element, offset: int) -> str:
     """Return the outline's line so many lines after an element's own, or before it; empty where there is none."""
-    lines = [line.strip() for line in obs["dom"].splitlines()]
-    own = next((i for i, line in enumerate(lines) if line.startswith(f"[{element['id']}] ")), None)
-    return lines[own + offset] if own is not None and 0 <= own + offset < len(lines) else ""
+    lines = parse_outline(obs["dom"])
+    own = next((i for i, line in enumerate(lines) if line.id == element["id"]), None)
+    return str(lines[own + offset]).strip() if own is not None and 0 <= own + offset < len(lines) else ""
+
+
+def text_lines(obs: Observation, pattern: str) -> list[re.Match[str]]:
+    """Return the matches of a pattern with whole lines of text."""
+    texts = (line.text for line in parse_outline(obs["dom"]) if line.id is None)
+    return [match for text in texts if (match := re.fullmatch(pattern, text))]
 
 
 def last_done(obs: Observation) -> dict[str, Any]:

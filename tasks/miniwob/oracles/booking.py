@@ -6,11 +6,10 @@ import re
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Scroll
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted
 from selfsurf.tasks.miniwob.oracles.buying import best, offers
 from selfsurf.tasks.miniwob.oracles.dates import choose_day
 from selfsurf.tasks.miniwob.oracles.dragging import drag_onto
-from selfsurf.tasks.miniwob.oracles.outline import outline
 
 
 @oracle("book-flight", "book-flight-nodelay")

@@ -7,8 +7,16 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle, oracle
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import (
+    Notes,
+    click,
+    elements,
+    last_done,
+    noting_oracle,
+    oracle,
+    outline,
+    text_lines,
+)
 
 MOVE = 1.5
 """Dollars by which a stock's price changes at most, ten times a second."""
@@ -31,7 +39,7 @@ class Offer(NamedTuple):
 
 def offers(obs: Observation) -> list[Offer]:
     """Return the offers that the page lists: each has its duration above its button."""
-    durations = re.findall(r"^ *(\d+)h (\d+)m$", obs["dom"], re.MULTILINE)
+    durations = [match.groups() for match in text_lines(obs, r"(\d+)h (\d+)m")]
     buttons = [e for e in elements(obs, "button") if e["name"].startswith("Book ")]
     return [
         Offer(button, int(button["name"].split("$")[1]), int(hours) * 60 + int(minutes))

@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Type
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, line_near, oracle
 
 _CODES = {
     "New York": "NYC", "Los Angeles": "LAX", "Las Vegas": "LAS", "San Diego": "SAN", "San Francisco": "SFO",
@@ -110,11 +110,12 @@ def choose_city(obs: Observation, name: str, city: str) -> Action | None:
 
 def other_options(obs: Observation, goal: dict[str, Any]) -> Action | None:
     """Set passengers and cabin where the goal names them; None when that is done."""
-    count = re.search(r'generic "-".*\n\s*(\d+)\n', obs["dom"])
+    fewer = elements(obs, "generic", "-")
+    count = line_near(obs, fewer[0], 1) if fewer else ""
     passengers = goal.get("Passengers", 1)
-    if count and int(count.group(1)) != passengers:
-        sign = "+" if int(count.group(1)) < passengers else "-"
-        return click(elements(obs, name=sign), f"{passengers} must travel, and it is {count.group(1)} now.")
+    if count.isdigit() and int(count) != passengers:
+        sign = "+" if int(count) < passengers else "-"
+        return click(elements(obs, name=sign), f"{passengers} must travel, and it is {count} now.")
     cabin = goal.get("Seat type", "Coach")
     radios = elements(obs, "radio", cabin)
     if not radios and cabin != "Coach":

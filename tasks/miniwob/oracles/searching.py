@@ -6,8 +6,7 @@ import re
 
 from selfsurf.browser_env.actions import Action, Click, Fill
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, outline, quoted
 
 PAGE = 3
 """Results on a page of the search engine."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 
 from selfsurf.browser_env.actions import Action, Click, Scroll
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle, text_lines
 from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
@@ -16,8 +15,8 @@ FAR = 10_000
 
 def marked_text(obs: Observation) -> str:
     """Return the text that is marked in the page; empty where none is."""
-    line = re.search(r'^marked text: (".*")$', obs["dom"], re.MULTILINE)
-    return str(json.loads(line.group(1))) if line else ""
+    lines = text_lines(obs, 'marked text: (".*")')
+    return str(json.loads(lines[0][1])) if lines else ""
 
 
 @oracle("highlight-text", "highlight-text-2")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selfsurf.browser_env.actions import Action, Drag
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline
 
 _LOOK = re.compile(
     r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"
@@ -58,7 +58,7 @@ def read_shape(look: str, element: Element | None = None) -> Shape | None:
 
 def drawn_shapes(obs: Observation) -> list[Shape]:
     """Return the shapes that are only drawn, in the page's order."""
-    return [shape for line in obs["dom"].split("\n") if (shape := read_shape(line.strip()))]
+    return [shape for line in outline(obs) if (shape := read_shape(line.text))]
 
 
 def live_shapes(obs: Observation) -> list[Shape]:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted, same
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted, same
 
 
 class Post(NamedTuple):

@@ -15,6 +15,7 @@ from selfsurf.tasks.miniwob.oracles.base import (
     noting_oracle,
     oracle,
     quoted,
+    text_lines,
 )
 
 
@@ -73,7 +74,7 @@ def scroll_text(obs: Observation, notes: Notes) -> Action | None:
 
 def _table(obs: Observation) -> dict[str, str]:
     """Return a table of two columns: the second one's values by the first one's."""
-    cells = re.findall(r"^ *cell: (.*)$", obs["dom"], re.MULTILINE)
+    cells = [match[1] for match in text_lines(obs, "cell: (.*)")]
     return dict(zip(cells[::2], cells[1::2], strict=False))
 
 
