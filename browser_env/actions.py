@@ -6,7 +6,7 @@ Knows nothing about pages or browsers: carrying an action out is `browser_env.ac
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -272,12 +272,8 @@ Action: TypeAlias = (
 )  # fmt: skip
 
 ACTION_TYPES: dict[str, type[BaseAction]] = {
-    cast(str, kind.model_fields["action"].default): kind
-    for kind in (
-        Click, Fill, Type, Press, Select, Hover, Scroll, Drag, Upload, Navigate, Back, Forward,
-        NewTab, CloseTab, FocusTab, Wait, Message, AskUser, Finish, Infeasible,
-    )
-}  # fmt: skip
+    cast(str, kind.model_fields["action"].default): kind for kind in get_args(Action)
+}
 """Action classes by name."""
 
 _FIELDS = {
@@ -339,7 +335,7 @@ def _explain(error: ValidationError) -> str:
         field, *inside = item["loc"][1:] or ("",)
         message = item["msg"].removeprefix("Value error, ").replace("Input should", "it should")
         message = message.replace("Field required", "it is missing")
-        if field in ("from", "to"):  # one of several types, each with a complaint of its own
+        if field in ("from", "to"):  # one of several types, each with a refusal of its own
             if item["type"] == "value_error" and isinstance(item["input"], str):
                 parts[str(field)] = message
             parts.setdefault(str(field), "give an id, a point such as [10, 20], or a selector")

@@ -16,28 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.act.perform import Hands
+from selfsurf.browser_env.act.perform import perform, resolved
 from selfsurf.browser_env.act.settle import Hint, hint_of
+from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
-from selfsurf.browser_env.deadline import deadline
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.observation import ChatMessage, Info, Observation
 from selfsurf.browser_env.observe.capture import View, view_of
 from selfsurf.browser_env.observe.delta import NO_CHANGE
 from selfsurf.browser_env.observe.marks import draw
-from selfsurf.browser_env.observe.observer import Eyes
+from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
 from selfsurf.browser_env.outcome import Outcome
-from selfsurf.browser_env.safety.caution import Caution, focused, host_of
+from selfsurf.browser_env.safety.confirm import Confirmer, focused, host_of
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
 from selfsurf.browser_env.scoring import Scoring
 from selfsurf.browser_env.session.contexts import context_source
-from selfsurf.browser_env.session.determinism import Clock, SteadyTab, run_with_time
+from selfsurf.browser_env.session.deadline import deadline
+from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.settings import Settings
 from selfsurf.browser_env.task import EpisodeState, Score, Task, Viewport
-from selfsurf.browser_env.text import well_formed
+from selfsurf.browser_env.text import first_line, well_formed
 from selfsurf.browser_env.timing import Timing
 
 StepResult = tuple[Observation, float, bool, bool, Info]
@@ -61,12 +62,12 @@ class EnvCore:
         self.episode = EpisodeState()
         self.observation: Observation | None = None
         self.vault = Vault(settings.safety.secrets)
-        self._caution = Caution(settings.safety)
+        self._confirmer = Confirmer(settings.safety)
         self._ended: StepResult | None = None
         self._foreign: dict[int, Any] = {}
         self._leaving: asyncio.Future[None] | None = None
         self._contexts = context_source(settings.browser, settings.session)
-        self._eyes = Eyes(settings, viewport, self.vault)
+        self._observer = Observer(settings, viewport, self.vault)
 
     async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
         """Start an episode.
@@ -86,9 +87,9 @@ class EnvCore:
                 self._leave()
                 raise
             except Exception as error:
-                why = _first_line(error)
+                why = first_line(error)
                 if self.session is not None:
-                    why = self.session.border.explain(why)
+                    why = self.session.access.explain(why)
                 await self._abandon()
                 if attempt == RESET_ATTEMPTS - 1:
                     message = self.vault.redact(f"Task {self.task.id} could not be set up: {why}")
@@ -108,18 +109,18 @@ class EnvCore:
         session = await self._fresh_session(rng)
         session.take_events()
         session.downloads.forget()
-        self._caution.risk = None
-        with session.border.set_up(session.context):
+        self._confirmer.risk = None
+        with session.access.during_setup(session.context):
             _, goal = await asyncio.gather(session.active.rest_mouse(), self._setup(session, rng))
         if self.task.restarts_in_page:
             await session.active.call("forget")
         session.next_id = 1
-        self._eyes.begin()
+        self._observer.start_episode()
         self.episode = EpisodeState(goal=goal, seed=seed)
         if goal:
             self.episode.messages.append(ChatMessage(role="user", text=goal))
         acted = time.perf_counter()
-        view = await self._eyes.look(session)
+        view = await self._observer.look(session)
         if self.task.restarts_in_page:
             session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
         observation = self._observation(session, view, last_action="", last_error="")
@@ -168,13 +169,13 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps += 1
         try:
-            async with self._deadline(self.settings.step_timeout) as self._caution.deadline:
+            async with self._deadline(self.settings.step_timeout) as self._confirmer.deadline:
                 result = await self._step(self.session, raw, start)
         except asyncio.CancelledError:
             self._leave()  # nobody knows how far the step came
             raise
         except Exception as error:
-            result = self._env_error(raw, _first_line(error), start)
+            result = self._env_error(raw, first_line(error), start)
             await self._abandon()
         if result[2] or result[3]:
             self._ended = result
@@ -183,18 +184,18 @@ class EnvCore:
     async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
         tab, since = session.active, session.active.clock
         last_error, path, last_action = "", "", ""
-        session.border.begin()
-        self._caution.risk = None
+        session.access.start_step()
+        self._confirmer.risk = None
         hint: Hint = ""
         try:
             action = parse_action(raw)
             self.episode.last_action = action
             last_action = well_formed(action.to_json())
-            if isinstance(action, Wait) and self._caution.deadline is not None:
-                self._put_off(self._caution.deadline, action.ms / 1000)
+            if isinstance(action, Wait) and self._confirmer.deadline is not None:
+                self._put_off(self._confirmer.deadline, action.ms / 1000)
             path = await self._do(session, action)
             hint = hint_of(action)
-            if isinstance(action, Wait) and isinstance(session.active, SteadyTab):
+            if isinstance(action, Wait) and isinstance(session.active, DeterministicTab):
                 await session.active.advance(action.ms)
         except ActionError as error:
             last_error = str(error)
@@ -215,12 +216,12 @@ class EnvCore:
         """Settle, look and judge. `done`: the action, what was wrong with it, and which way it went."""
         last_action, last_error, path = done
         scoring = Scoring(self.task, session, self.episode)
-        view = await self._eyes.look(session, since, scoring.read, hint)
+        view = await self._observer.look(session, since, scoring.read, hint)
         if session.opening:  # it was heard of while the page was looked at
             await session.attached()
-            view = await self._eyes.look(session, -1, scoring.read)
+            view = await self._observer.look(session, -1, scoring.read)
         await session.downloads.ended()
-        last_error = session.border.navigation or last_error
+        last_error = session.access.navigation or last_error
         score = scoring.score
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
@@ -254,7 +255,7 @@ class EnvCore:
                 done = (well_formed(action.to_json()), "", "person")
                 return await self._outcome_of(self.session, since, hint_of(action), done, start, start)
         except Exception as error:
-            result = self._env_error(action, _first_line(error), start)
+            result = self._env_error(action, first_line(error), start)
             await self._abandon()
             return result
 
@@ -262,7 +263,7 @@ class EnvCore:
         """Return an observation that is no step's: as the page is when it is quiet, or as a pass over `tab` saw it."""
         assert self.session is not None
         if raw is None or tab is None:
-            view = await self._eyes.look(self.session)
+            view = await self._observer.look(self.session)
         else:
             view = await view_of(self.session, tab, self.settings.view, raw, None)
         last = self.observation
@@ -290,11 +291,11 @@ class EnvCore:
                 episode.messages.append(ChatMessage(role="user", text=answer))
             case _:
                 assert self.observation is not None
-                hands = Hands(session, self._foreign, self.observation["elements"])
-                action = await hands.resolved(action)
-                await self._caution.permit(session, action, self.observation, self._foreign)
+                targets = Targets(session, self._foreign, self.observation["elements"])
+                action = await resolved(targets, action)
+                await self._confirmer.check(session, action, self.observation, self._foreign)
                 filled = await self._with_secrets(session, action)
-                return await hands.perform(filled, at_once=filled is not action)
+                return await perform(targets, filled, at_once=filled is not action)
         return "chat"
 
     def _say(self, text: str) -> None:
@@ -331,7 +332,7 @@ class EnvCore:
             title=view.title,
             tabs=view.tabs,
             elements=view.elements,
-            dom=self._eyes.outline(session, view),
+            dom=self._observer.outline(session, view),
             page_text=view.page_text,
             events=session.take_events(),
             messages=tuple(message.copy() for message in self.episode.messages),
@@ -356,7 +357,7 @@ class EnvCore:
     def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
-        if self._eyes.tells_changes:
+        if self._observer.reports_changes:
             observation["dom"] = NO_CHANGE  # nothing was seen
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
@@ -376,8 +377,8 @@ class EnvCore:
             "action_path": path,
             "downloads": self.downloads,
         }
-        if self._caution.risk is not None:
-            info["risk"] = asdict(self._caution.risk)
+        if self._confirmer.risk is not None:
+            info["risk"] = asdict(self._confirmer.risk)
         return self.vault.redact(info) if self.vault else info
 
     @property
@@ -403,7 +404,7 @@ class EnvCore:
             return self.observation["screenshot"]
         if self.session is None:
             return None
-        return (await self._eyes.glance(self.session)).screenshot
+        return (await self._observer.glance(self.session)).screenshot
 
     async def storage_state(self) -> dict[str, Any]:
         """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
@@ -417,7 +418,7 @@ class EnvCore:
             async with asyncio.timeout(self.settings.step_timeout):
                 return dict(await self.session.context.storage_state(indexed_db=True))
         except Exception as error:
-            raise EnvError(f"The storage can't be read: {_first_line(error)}.") from error
+            raise EnvError(f"The storage can't be read: {first_line(error)}.") from error
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""
@@ -467,11 +468,6 @@ class EnvCore:
         if session is not None:
             await self._teardown(session)
             await session.close()
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _as_text(raw: Any) -> str:

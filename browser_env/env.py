@@ -12,7 +12,6 @@ import gymnasium as gym
 import numpy as np
 
 from selfsurf.browser_env.act.settle import Bounds
-from selfsurf.browser_env.checks import check_options
 from selfsurf.browser_env.core import EnvCore, StepResult
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.observation import Info, Observation
@@ -25,7 +24,7 @@ from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
-from selfsurf.browser_env.settings import ObsMode, Settings
+from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 from selfsurf.browser_env.task import Task, Viewport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
+from selfsurf.browser_env.session.page_script import document_was_replaced
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.world import page_went_away
 from selfsurf.browser_env.task import EpisodeState, Score, Task
 
 
@@ -26,7 +26,7 @@ class Scoring:
         try:
             self.score = await self._task.score(self._session.active.page, self._episode)
         except Exception as error:
-            if not page_went_away(error):
+            if not document_was_replaced(error):
                 raise
             # The page left just now; what it was replaced by is asked.
             with contextlib.suppress(Exception):

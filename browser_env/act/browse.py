@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
@@ -33,20 +33,22 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
     try:
         match action:
             case Navigate():
-                await tab.page.goto(await _admitted(session, action.url), wait_until="commit", timeout=seconds * 1000)
+                await tab.page.goto(
+                    await _checked_url(session, action.url), wait_until="commit", timeout=seconds * 1000
+                )
             case Back():
                 await _through_history(session, -1, seconds)
             case Forward():
                 await _through_history(session, 1, seconds)
             case NewTab():
-                await session.new_tab(await _admitted(session, action.url) if action.url else "")
+                await session.new_tab(await _checked_url(session, action.url) if action.url else "")
             case CloseTab():
                 await session.close_tab()
             case FocusTab():
                 if action.index >= len(session.tabs):
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
-            case Wait() if not isinstance(tab, SteadyTab):  # whose time passes by itself alone
+            case Wait() if not isinstance(tab, DeterministicTab):  # whose time passes by itself alone
                 await asyncio.sleep(action.ms / 1000)
     except Error as error:
         text = str(error)
@@ -56,7 +58,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
             with contextlib.suppress(Error):  # there may be nothing left to stop
                 await session.active.protocol.send("Page.stopLoading")
             if not session.stayed:
-                why = session.border.explain(text.splitlines()[0])
+                why = session.access.explain(text.splitlines()[0])
                 raise ActionError(f"The page did not load: {why}") from None
         else:
             raise
@@ -74,11 +76,11 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
     await go(wait_until="commit", timeout=seconds * 1000)
 
 
-async def _admitted(session: Session, url: str) -> str:
+async def _checked_url(session: Session, url: str) -> str:
     """Return the full form of an address that may be opened."""
-    border = session.border
-    full = url if border.folders and url.startswith("file:///") else _full_url(url)
-    await border.admit(full)
+    access = session.access
+    full = url if access.folders and url.startswith("file:///") else _full_url(url)
+    await access.check_url(full)
     return full
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Type
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Bounds:
     """Frames in a row without a DOM change that count as quiet."""
 
 
-class Watch:
+class Settling:
     """What an action set going in a tab, and how much longer it may be waited for.
 
     Args:
@@ -79,7 +79,7 @@ class Watch:
         self._quiet_end = start + bounds.quiet
         self._busy_end = start + bounds.busy
 
-    async def traffic(self) -> None:
+    async def wait_for_traffic(self) -> None:
         """Wait for navigations, loads and requests to end.
 
         Raises:
@@ -93,23 +93,23 @@ class Watch:
         if tab.crashed:
             raise EnvError("The page crashed.")
         if tab.loading(since):
-            await self._give_up()
-        if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
+            await self._stop_navigation()
+        if isinstance(tab, DeterministicTab) and not self._passed:  # once a step, however often it is settled on
             self._passed = await tab.pass_step()
-            if not self._passed and not self.over():
-                await self.traffic()
+            if not self._passed and not self.is_over():
+                await self.wait_for_traffic()
 
-    async def held_up(self, asking: Coroutine[Any, Any, T]) -> T:
+    async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
         """Await what asks the page something; a navigation that began meanwhile holds it up for the bound at most."""
         task = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
-                await self._give_up()
+                await self._stop_navigation()
             return task.result()
         finally:
             task.cancel()
 
-    async def _give_up(self) -> None:
+    async def _stop_navigation(self) -> None:
         """End a navigation whose server has not answered: else the page that is still there could not be asked."""
         if self.tab.unanswered():
             await self.tab.protocol.send("Page.stopLoading")
@@ -122,21 +122,21 @@ class Watch:
         if self.tab.crashed:
             raise EnvError("The page crashed.")
 
-    def quiet_left(self) -> float:
+    def quiet_ms_left(self) -> float:
         """Return how many milliseconds the DOM may still take to become quiet."""
         return max(self._quiet_end - time.monotonic(), 0.05) * 1000
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Has the time for loading run out?"""
         return time.monotonic() > self._load_end
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Is there nothing more to wait for, or no time left to wait for it?"""
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
         return not (loading and now < self._load_end) and not (fetching and now < self._network_end)
 
-    async def more(self, raw: dict[str, Any]) -> bool:
+    async def wait_for_reaction(self, raw: dict[str, Any]) -> bool:
         """Wait for what is likely to come although all is quiet; tell whether to look at the page again.
 
         Args:
@@ -149,7 +149,7 @@ class Watch:
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""
-        if isinstance(self.tab, SteadyTab):
+        if isinstance(self.tab, DeterministicTab):
             return False  # its time does not pass by itself
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False

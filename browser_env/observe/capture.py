@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.act.settle import Bounds, Hint, Watch
+from selfsurf.browser_env.act.settle import Bounds, Hint, Settling
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
 from selfsurf.browser_env.observe.outline import Line, element_line, render
 from selfsurf.browser_env.observe.screenshot import decode_png
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place, Tab
-from selfsurf.browser_env.session.world import World, page_went_away
+from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
 
 FRAME_BOUND = 3.0
@@ -52,13 +52,13 @@ class View:
     dom: str
     page_text: str
     screenshot: NDArray[np.uint8] | None
-    foreign: dict[int, Place] = field(default_factory=dict)
+    foreign: dict[int, ForeignFrame] = field(default_factory=dict)
     """Elements in frames of another origin: where the frame is."""
     waited: float = 0.0
     """Seconds that settling took of the time."""
 
 
-async def look(
+async def capture(
     session: Session,
     options: ViewOptions,
     viewport: Viewport,
@@ -87,13 +87,13 @@ async def look(
     what = {
         "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
     }  # fmt: skip
-    look = _Look(tab, what, options.screenshot, viewport, meanwhile or _nothing)
+    taken = _Capture(tab, what, options.screenshot, viewport, meanwhile or _nothing)
     if bounds is None:
-        await look.now()
+        await taken.now()
     else:
-        await look.settled(Watch(tab, bounds, since, hint))
-    view = await view_of(session, tab, options, look.raw, look.pixels)
-    view.waited = look.settled_at - start if look.settled_at else 0.0
+        await taken.settled(Settling(tab, bounds, since, hint))
+    view = await view_of(session, tab, options, taken.raw, taken.pixels)
+    view.waited = taken.settled_at - start if taken.settled_at else 0.0
     return view
 
 
@@ -123,7 +123,7 @@ async def view_of(
     )
 
 
-class _Look:
+class _Capture:
     """One look at a tab: the pass, the screenshot and what else is read, as much at the same time as can be."""
 
     def __init__(
@@ -150,18 +150,20 @@ class _Look:
         if shot is not None:
             self.pixels = decode_png(await shot, self._viewport)
 
-    async def settled(self, watch: Watch) -> None:
+    async def settled(self, settling: Settling) -> None:
         """Look once the page is quiet."""
         # A screenshot waits for a frame to be drawn, and so does settling: a page that stands still needs but one.
-        standing = self._screenshot and self._tab.scripted and watch.bounds.frames == 1
+        standing = self._screenshot and self._tab.scripted and settling.bounds.frames == 1
         while True:
-            await watch.traffic()
+            await settling.wait_for_traffic()
             try:
-                looked = await watch.held_up(self._one_frame() if standing else self._after_frames(watch))
-                if looked and watch.over() and not await watch.more(self.raw):
+                looked = await settling.within_load_bound(
+                    self._one_frame() if standing else self._after_frames(settling)
+                )
+                if looked and settling.is_over() and not await settling.wait_for_reaction(self.raw):
                     return
             except Exception as error:
-                if not page_went_away(error) or watch.late():
+                if not document_was_replaced(error) or settling.is_late():
                     raise
             standing = False
 
@@ -177,15 +179,15 @@ class _Look:
         self.raw, _ = await looking
         return bool(self.raw["still"])
 
-    async def _after_frames(self, watch: Watch) -> bool:
+    async def _after_frames(self, settling: Settling) -> bool:
         """Wait for quiet frames and look; the picture is taken along, and again if the page changed before the look."""
         tab = self._tab
         began = time.monotonic()
         shot = self._shoot()
-        frames = watch.bounds.frames if tab.scripted else 0
-        self.raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=self._what)
+        frames = settling.bounds.frames if tab.scripted else 0
+        self.raw = await tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self._what)
         self.settled_at = began + self.raw["waited"] / 1000
-        if not watch.over():
+        if not settling.is_over():
             return False
         _, png = await asyncio.gather(self._meanwhile(), shot if shot is not None else _nothing())
         if png is not None:
@@ -213,17 +215,23 @@ async def _title(tab: Tab, raw: dict[str, Any]) -> str:
         return ""  # a background tab that is loading or hung
 
 
-Seen = tuple[list[Line], list[Element], list[str], dict[int, Place]]
+Seen = tuple[list[Line], list[Element], list[str], dict[int, ForeignFrame]]
 
 
 async def _unpacked(
-    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], world: World, at: Place | None, screen: Any
+    session: Session,
+    tab: Tab,
+    options: ViewOptions,
+    raw: dict[str, Any],
+    world: PageScript,
+    at: ForeignFrame | None,
+    screen: Any,
 ) -> Seen:
     """Unpack what the pass saw, with what is in the frames that it could not look into, to any depth."""
     session.next_id = max(session.next_id, raw["nextId"])
     lines, elements = _unpack(raw)
     texts = [raw["text"]]
-    foreign: dict[int, Place] = {} if at is None else {element["id"]: at for element in elements}
+    foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
         place = None

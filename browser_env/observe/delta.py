@@ -34,6 +34,7 @@ from itertools import groupby
 
 from selfsurf.browser_env.observe.align import align
 from selfsurf.browser_env.observe.outline import ELEMENT, indent_of, parse_line, quote
+from selfsurf.browser_env.text import clip
 
 NO_CHANGE = "no change"
 NEW_PAGE = "new page:"
@@ -194,7 +195,7 @@ def _was(before: str, after: str) -> str:
     """Say what a row was, as far as it isn't what it is now."""
     old, new = parse_line(before).element, parse_line(after).element
     if old is None or new is None:
-        return _clip(before.strip(), 200)
+        return clip(before.strip(), 200)
     was = []
     if old.role != new.role:
         was.append(old.role)
@@ -208,7 +209,7 @@ def _was(before: str, after: str) -> str:
     old_names |= {_OPPOSITE.get(name, name) for name in old_names}
     without = [state for state in new_states if state.split("=")[0] not in old_names]
     was += [_NOT.get(state, f"not {state}") for state in without]
-    return ", ".join(was) or _clip(before.strip(), 200)
+    return ", ".join(was) or clip(before.strip(), 200)
 
 
 def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tuple[int, int]]:
@@ -246,7 +247,7 @@ def _gone(old: list[str], rows: list[int], moved: set[int]) -> Iterator[str]:
             yield f"-{_lines(len(gone))}, moved"
             continue
         shown = len(gone) if len(gone) <= _REMOVED_SHOWN else _REMOVED_SHOWN - 1
-        yield from (f"- {_clip(old[a].strip(), 80)}" for a in gone[:shown])
+        yield from (f"- {clip(old[a].strip(), 80)}" for a in gone[:shown])
         if shown < len(gone):
             yield f"-{len(gone) - shown} more lines"
 
@@ -256,7 +257,7 @@ def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tupl
     while at <= rows[-1]:
         if at in moves:
             start, length = moves[at]
-            yield f">{_lines(length)} from line {start + 1}: {_clip(old[start].strip(), 40)}"
+            yield f">{_lines(length)} from line {start + 1}: {clip(old[start].strip(), 40)}"
             at += length
         else:
             yield f"+ {new[at]}"
@@ -279,7 +280,7 @@ def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
         _leave(inside, place_depth, heading=False)
         telling = [text for _, heading, text in inside[:-1] if heading or '"' in text]
         telling += [text for _, _, text in inside[-1:]]
-        paths.append(" > ".join(_clip(text, 40) for text in telling[-3:]))
+        paths.append(" > ".join(clip(text, 40) for text in telling[-3:]))
     return paths
 
 
@@ -291,7 +292,3 @@ def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> Non
 
 def _lines(number: int) -> str:
     return f"{number} line{'s' * (number != 1)}"
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -69,10 +69,10 @@ def draw(
         box = _pixel_box(element, width, height)
         if box is not None:
             marked.append((element, box))
-    paints = [_colour(element, colours) for element, _ in marked]
-    for (_, box), paint in zip(marked, paints, strict=True):
-        _outline(pixels, box, paint)
-    labels = [_label(element["id"], size, paint) for (element, _), paint in zip(marked, paints, strict=True)]
+    hues = [_colour(element, colours) for element, _ in marked]
+    for (_, box), hue in zip(marked, hues, strict=True):
+        _outline(pixels, box, hue)
+    labels = [_label(element["id"], size, hue) for (element, _), hue in zip(marked, hues, strict=True)]
     places = _places([box for _, box in marked], [label.shape[:2] for label in labels], width, height)
     for (left, top, right, bottom), label in zip(places, labels, strict=True):
         pixels[top:bottom, left:right] = label[: bottom - top, : right - left]
@@ -204,10 +204,10 @@ def _digits(size: int) -> tuple[NDArray[np.float64], ...]:
 
 
 @lru_cache(4096)
-def _label(number: int, size: int, paint: tuple[int, int, int]) -> Pixels:
+def _label(number: int, size: int, hue: tuple[int, int, int]) -> Pixels:
     """Return an id in white on a colour, with a pixel of room around each digit."""
     digits = _digits(size)
     gap = np.zeros((digits[0].shape[0], 1))
     parts = [part for digit in str(number) for part in (digits[int(digit)], gap)]
     white = np.pad(np.hstack([gap, *parts]), ((1, 1), (0, 0)))[..., None]
-    return np.asarray(white * 255 + (1 - white) * np.array(paint), dtype=np.uint8)
+    return np.asarray(white * 255 + (1 - white) * np.array(hue), dtype=np.uint8)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from selfsurf.browser_env.act.settle import Bounds, Hint
-from selfsurf.browser_env.observe.capture import View, ViewOptions, look
+from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
-from selfsurf.browser_env.safety.paint import paint, shown
+from selfsurf.browser_env.safety.masking import mask, secret_boxes
 from selfsurf.browser_env.safety.secrets import Vault
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.settings import Settings
@@ -19,7 +19,7 @@ LOOKS = 8
 """Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
 
 
-class Eyes:
+class Observer:
     """How one environment looks at pages.
 
     Args:
@@ -34,12 +34,12 @@ class Eyes:
         self._vault = vault
         self._outline: tuple[Any, str] | None = None
 
-    def begin(self) -> None:
+    def start_episode(self) -> None:
         """An episode begins: its first outline is whole."""
         self._outline = None
 
     @property
-    def tells_changes(self) -> bool:
+    def reports_changes(self) -> bool:
         """Is what the agent reads next a change of an outline that it has?"""
         return self._outline is not None
 
@@ -50,7 +50,7 @@ class Eyes:
         meanwhile: Callable[[], Awaitable[None]] | None = None,
         hint: Hint = "",
     ) -> View:
-        """Wait until the page is quiet and look at it (`browser_env.observe.capture.look`).
+        """Wait until the page is quiet and look at it (`browser_env.observe.capture.capture`).
 
         A page that was replaced, or tabs that came and went, in the middle of a look are looked at again.
         """
@@ -82,15 +82,15 @@ class Eyes:
     ) -> View:
         settling = (bounds, since, meanwhile, hint)
         if not (self._vault and options.screenshot):
-            return await look(session, options, self._viewport, *settling)
-        settled = await look(session, replace(options, screenshot=False), self._viewport, *settling)
+            return await capture(session, options, self._viewport, *settling)
+        settled = await capture(session, replace(options, screenshot=False), self._viewport, *settling)
         tab = session.active
-        before = await shown(tab, self._vault.patterns)
-        view = await look(session, options, self._viewport)
-        after = await shown(tab, self._vault.patterns)
+        before = await secret_boxes(tab, self._vault.patterns)
+        view = await capture(session, options, self._viewport)
+        after = await secret_boxes(tab, self._vault.patterns)
         view.waited = settled.waited
         if view.screenshot is not None:
-            view.screenshot = paint(view.screenshot, [*before, *after])
+            view.screenshot = mask(view.screenshot, [*before, *after])
         return view
 
     def outline(self, session: Session, view: View) -> str:

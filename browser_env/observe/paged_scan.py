@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,10 +17,11 @@ from numpy.typing import NDArray
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.observe.capture import ViewOptions, look
+from selfsurf.browser_env.observe.capture import ViewOptions, capture
 from selfsurf.browser_env.observe.merge import Merger
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.session.tab import ForeignFrame
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Scan:
         return canvas
 
 
-Foreign = dict[int, Place]
+Foreign = dict[int, ForeignFrame]
 
 
 async def paged_scan(
@@ -151,11 +150,6 @@ async def paged_scan(
         raise EnvError(f"The page could not be scanned to the end: {why}.") from error
 
 
-@cache
-def _script() -> str:
-    return resources.files("selfsurf.browser_env").joinpath("page", "scan.js").read_text(encoding="utf8")
-
-
 class _Walk:
     """A scan under way."""
 
@@ -178,7 +172,7 @@ class _Walk:
 
     async def begin(self) -> None:
         """Find what scrolls, and where it is."""
-        self._scroller = await self._tab.page.evaluate_handle(_script())
+        self._scroller = await self._tab.page.evaluate_handle(read_script("paged_scan"))
         at = await self._measure()
         self._start, self._end = at["offset"], at["height"]
         left, top, width, height = (round(side) for side in at["area"])
@@ -193,7 +187,7 @@ class _Walk:
         if self._screens and at["offset"] <= self._screens[-1].offset:
             self.stopped = "blocked"
             return
-        view = await look(self._session, self._options, self._viewport, self._bounds, since)
+        view = await capture(self._session, self._options, self._viewport, self._bounds, since)
         at = await self._measure()
         self.foreign.update(view.foreign)
         self._merger.add(view.elements, view.dom, view.page_text, at["offset"])
@@ -223,7 +217,7 @@ class _Walk:
     async def finish(self, stopped: Stopped) -> Scan:
         """Look once more, at what is there now, and return everything."""
         options = replace(self._options, screenshot=False)
-        view = await look(self._session, options, self._viewport, self._bounds, self._tab.clock)
+        view = await capture(self._session, options, self._viewport, self._bounds, self._tab.clock)
         self.foreign.update(view.foreign)
         elements, dom = self._merger.result(view.elements, view.dom, self._start)
         await self._scroller.dispose()

@@ -65,7 +65,7 @@ class Gestures:
         """Take a fact in.
 
         Args:
-            fact: as `browser_env.record.listen` tells it, or `{"kind": "tick"}` when nothing has happened for a moment.
+            fact: as `browser_env.record.input_listener` tells it, or `{"kind": "tick"}` after a moment without one.
             before: what was there when it happened.
             since: the tab's clock then.
 

@@ -1,7 +1,7 @@
 """Records what a person does in a browser's window as an episode: the same format, the same actions as an agent's.
 
-Facts about the input come from `browser_env.record.listen`, those about tabs and addresses from
-`browser_env.record.tabs_watch`; `browser_env.record.gestures` makes actions of them. An observation is kept fresh
+Facts about the input come from `browser_env.record.input_listener`, those about tabs and addresses from
+`browser_env.record.tab_watcher`; `browser_env.record.gestures` makes actions of them. An observation is kept fresh
 while nothing is done, and taken anew in the page at the very moment of an action, before the page reacts.
 """
 
@@ -24,8 +24,8 @@ from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.gestures import Draft, Gestures
-from selfsurf.browser_env.record.listen import Listener
-from selfsurf.browser_env.record.tabs_watch import TabsWatch
+from selfsurf.browser_env.record.input_listener import InputListener
+from selfsurf.browser_env.record.tab_watcher import TabWatcher
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, redact_known
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.session.tab import Tab
@@ -78,8 +78,8 @@ class Recorder:
         self._meta = dict(meta or {})
         self._shown = shown or (lambda step: None)
         self._gestures = Gestures()
-        self._tabs = TabsWatch(self._heard)
-        self._listener = Listener(self._heard, self.core.settings.view.reach)
+        self._tabs = TabWatcher(self._heard)
+        self._listener = InputListener(self._heard, self.core.settings.view.reach)
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._over = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None

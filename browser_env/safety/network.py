@@ -1,4 +1,4 @@
-"""Which hosts and addresses may be reached. Pure rules; `browser_env.safety.gate` holds connections to them."""
+"""Which hosts and addresses may be reached. Pure rules; `browser_env.safety.proxy` holds connections to them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
-from selfsurf.browser_env.safety.words import (
+from selfsurf.browser_env.safety.risk_words import (
     FIRST,
     GO_AHEAD,
     HARMLESS,
@@ -53,7 +53,7 @@ def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
 
 
 @dataclass(frozen=True)
-class Around:
+class Surroundings:
     """What is around an element, as `browser_env.safety.surroundings` finds it on the page."""
 
     type: str = ""
@@ -77,7 +77,7 @@ class Around:
     """Name or heading of its form."""
 
 
-NOTHING_AROUND = Around()
+NO_SURROUNDINGS = Surroundings()
 
 
 def might_be_risky(action: Any, element: Element | None) -> bool:
@@ -97,7 +97,7 @@ def might_be_risky(action: Any, element: Element | None) -> bool:
     return False
 
 
-def assess(action: Any, element: Element | None, around: Around = NOTHING_AROUND) -> Risk | None:
+def assess(action: Any, element: Element | None, around: Surroundings = NO_SURROUNDINGS) -> Risk | None:
     """Return what is risky about an action, or None.
 
     Args:
@@ -149,7 +149,7 @@ def _activates(action: Press) -> bool:
     return normal(action.key.rsplit("+", 1)[-1]) in _ACTIVATING or action.key == " "
 
 
-def _of_field(name: str, around: Around) -> Risk | None:
+def _of_field(name: str, around: Surroundings) -> Risk | None:
     hints = around.autocomplete.lower().split()
     label = normal(name)
     if any(hint.startswith("cc-") for hint in hints):
@@ -169,7 +169,7 @@ def _of_field(name: str, around: Around) -> Risk | None:
     return None
 
 
-def _of_button(role: str, name: str, around: Around) -> Risk | None:
+def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
     if role in _FIELDS or role in _CHOICES or around.opens:
         return None
     label = normal(name)
@@ -192,7 +192,7 @@ def _of_button(role: str, name: str, around: Around) -> Risk | None:
     return _of_form(around, told=False) if around.submits else None
 
 
-def _of_form(around: Around, *, told: bool = True) -> Risk | None:
+def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
     """Judge submitting a form. `told`: its submit button's label counts; it was not judged already."""
     if around.search:
         return None

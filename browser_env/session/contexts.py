@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.session.har import new_recording, replay
 from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
-from selfsurf.browser_env.session.stealth import stealth_identity, stealth_script
+from selfsurf.browser_env.session.stealth import stealth_identity
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ContextSource:
         if self.options.cookies:
             await context.add_cookies([dict(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
         if self.options.stealth:
-            await context.add_init_script(stealth_script())
+            await context.add_init_script(read_script("stealth"))
         if self.options.replay_har is not None:
             await replay(context, Path(self.options.replay_har), note)
 

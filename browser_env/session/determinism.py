@@ -14,12 +14,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from selfsurf.browser_env.session.page_script import document_was_replaced, read_script
 from selfsurf.browser_env.session.tab import Tab
-from selfsurf.browser_env.session.world import page_went_away
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -42,11 +40,6 @@ _REST = "(() => window[Symbol.for('selfsurf.clock')]?.rest())()"
 _ADVANCE = "(end) => window[Symbol.for('selfsurf.clock')]?.advance(end)"
 
 
-@cache
-def _script() -> str:
-    return resources.files("selfsurf.browser_env").joinpath("page/determinism.js").read_text(encoding="utf8")
-
-
 class Clock:
     """The time of an episode, shared by its tabs."""
 
@@ -57,10 +50,10 @@ class Clock:
 
     async def install(self, context: BrowserContext) -> None:
         """Put the clock into every document that the context will open."""
-        await context.add_init_script(f"({_script()})({self.seed})")
+        await context.add_init_script(f"({read_script('determinism')})({self.seed})")
 
 
-class SteadyTab(Tab):
+class DeterministicTab(Tab):
     """A tab whose time is the episode's clock."""
 
     clock_of_episode: Clock
@@ -68,10 +61,10 @@ class SteadyTab(Tab):
     _settled = -1
 
     @classmethod
-    async def attach(cls, page: Page, clock: Clock) -> SteadyTab:
+    async def attach(cls, page: Page, clock: Clock) -> DeterministicTab:
         """Attach to a page."""
         tab = await cls.open(page)
-        assert isinstance(tab, SteadyTab)
+        assert isinstance(tab, DeterministicTab)
         tab.clock_of_episode = clock
         await tab._tell_new_documents()
         return tab
@@ -113,7 +106,7 @@ class SteadyTab(Tab):
         try:
             await self.protocol.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
         except Exception as error:
-            if not page_went_away(error):
+            if not document_was_replaced(error):
                 raise  # a document that is replaced meanwhile needs nothing: the next one begins at the new time
 
 
@@ -129,7 +122,12 @@ async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) ->
         while not task.done():
             await asyncio.wait([task], timeout=STUCK)
             page = tab()
-            if not task.done() and isinstance(page, SteadyTab) and not page.loading(-1) and not page.fetching(-1):
+            if (
+                not task.done()
+                and isinstance(page, DeterministicTab)
+                and not page.loading(-1)
+                and not page.fetching(-1)
+            ):
                 await page.advance(STEP_TIME)
         return task.result()
     finally:

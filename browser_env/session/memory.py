@@ -45,7 +45,7 @@ def _is_renderer(pid: int) -> bool:
     return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-async def guard(browser: Browser, limit: float) -> None:
+async def kill_large_renderers(browser: Browser, limit: float) -> None:
     """Kill every renderer of the browser that is above `limit` MB, until the browser is gone."""
     if not resident(os.getpid()):
         return

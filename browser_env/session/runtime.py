@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
-from selfsurf.browser_env.session.memory import guard
+from selfsurf.browser_env.session.memory import kill_large_renderers
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -117,7 +118,7 @@ class Runtime:
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
                 slot.browser = await self._launch(spec)
-                slot.guard = asyncio.ensure_future(guard(slot.browser, spec.page_memory))
+                slot.guard = asyncio.ensure_future(kill_large_renderers(slot.browser, spec.page_memory))
             return slot.browser
 
     async def executable(self, spec: BrowserSpec) -> str:
@@ -158,7 +159,7 @@ class Runtime:
         except Error as error:
             raise EnvError(
                 f"No browser answers at {url}; start one with --remote-debugging-port, or give the address that it "
-                f"printed ({_first_line(error)})."
+                f"printed ({first_line(error)})."
             ) from error
 
     async def _launch(self, spec: BrowserSpec) -> Browser:
@@ -187,7 +188,7 @@ class Runtime:
                 )
             except Error as error:
                 failure = error
-        raise EnvError(f"The browser {path} did not start: {_first_line(failure)}") from failure
+        raise EnvError(f"The browser {path} did not start: {first_line(failure)}") from failure
 
     async def discard(self, spec: BrowserSpec) -> None:
         """Close the browser for `spec`, whatever state it is in; the next use starts another."""
@@ -216,10 +217,6 @@ class Runtime:
             self.run(self._stop(), timeout=15)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=5)
-
-
-def _first_line(error: object) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 _runtime: Runtime | None = None

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.safety.border import Border, served
+from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.contexts import ContextSource
-from selfsurf.browser_env.session.determinism import Clock, SteadyTab, context_options
+from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, context_options
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
@@ -47,7 +48,7 @@ class Session:
         source: ContextSource,
         viewport: Viewport,
         dialogs: DialogPolicy,
-        border: Border | None = None,
+        access: AccessGuard | None = None,
     ) -> None:
         self.context = context
         self.source = source
@@ -59,9 +60,9 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used yet."""
         self.closed = False
-        self.border = border or Border(Safety())
+        self.access = access or AccessGuard(Safety())
         """What the session may reach, and what it was kept from reaching."""
-        self.downloads = Downloads(self.border.safety, self._note)
+        self.downloads = Downloads(self.access.safety, self._note)
         self.stayed = False
         """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
         self._decided = asyncio.Event()
@@ -114,16 +115,16 @@ class Session:
         if clock is not None:
             options = context_options(options)
         source = source or ContextSource(spec, SessionOptions())
-        border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
-        source.spec = border.spec(source.spec)
+        access = AccessGuard(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
-        arguments = await border.raise_({"viewport": size, "accept_downloads": True, **(options or {})})
+        arguments = await access.proxied({"viewport": size, "accept_downloads": True, **(options or {})})
         try:
             context = await source.open(arguments)
         except BaseException:
-            await border.close()
+            await access.close()
             raise
-        session = cls(context, source, viewport, dialogs, border)
+        session = cls(context, source, viewport, dialogs, access)
         session.clock = clock
         session.on_tab = on_tab
         session.scripted = (options or {}).get("java_script_enabled", True)
@@ -131,9 +132,9 @@ class Session:
             await source.prepare(context, session._note)
             if clock is not None:
                 await clock.install(context)
-            for origin, folder in served(sites or {}, border).items():
+            for origin, folder in served(sites or {}, access).items():
                 await context.route(f"{origin}/**", _serve(folder))
-            await border.watch(context, session._note)
+            await access.report_to(context, session._note)
             before = [] if source.shared_with_people else context.pages
             session.active = await session._attach(await context.new_page())
             for page in before:  # the blank tab that a browser starts with
@@ -147,11 +148,11 @@ class Session:
     async def _attach(self, page: Page) -> Tab:
         page.on("dialog", self._dialog)
         page.on("download", self._download)
-        page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("pageerror", lambda error: self._note(f"page error: {one_line(str(error))}"))
         page.on("response", self._answered)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
-        tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
+        tab = await (Tab.open(page) if self.clock is None else DeterministicTab.attach(page, self.clock))
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
@@ -232,7 +233,7 @@ class Session:
             for tab in self.tabs:
                 if tab.page is dialog.page:
                     tab.stay()
-        self._note(f"{dialog.type} dialog {done}: {_line(dialog.message)}".rstrip(": "))
+        self._note(f"{dialog.type} dialog {done}: {one_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
@@ -256,7 +257,7 @@ class Session:
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
-        self.border.flush()
+        self.access.report_unclaimed()
         events, self._events = tuple(self._events), []
         return events
 
@@ -341,7 +342,7 @@ class Session:
             return
         self.closed = True
         self.downloads.forget()
-        await self.border.close()
+        await self.access.close()
         try:
             pages = [tab.page for tab in self.tabs]
             await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
@@ -363,8 +364,3 @@ def _serve(folder: Path) -> Any:
         await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
 
     return handler
-
-
-def _line(text: str, limit: int = 200) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -9,8 +9,6 @@ import asyncio
 import platform
 import re
 import sys
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from selfsurf.browser_env.errors import EnvError
@@ -19,12 +17,6 @@ STEALTH_SWITCHES = ("--disable-blink-features=AutomationControlled", "--accept-l
 """Switches without which `navigator.webdriver` is true and `navigator.languages` has one entry."""
 
 _versions: dict[str, str] = {}
-
-
-@cache
-def stealth_script() -> str:
-    """Return the script that runs in every document before its own scripts."""
-    return resources.files("selfsurf.browser_env").joinpath("page", "stealth.js").read_text(encoding="utf8")
 
 
 async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.world import World, give_hints, page_went_away
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, install_listener_probe
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
-    from selfsurf.browser_env.record.listen import Listener
+    from selfsurf.browser_env.record.input_listener import InputListener
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
@@ -24,13 +24,13 @@ _LOST_PICTURE = 0.5
 
 
 @dataclass(frozen=True)
-class Place:
+class ForeignFrame:
     """Where a frame of another origin is: number `index` among the frames that `parent` can't look into."""
 
-    world: World
-    parent: World
+    world: PageScript
+    parent: PageScript
     index: int
-    outer: Place | None
+    outer: ForeignFrame | None
     """The place of the parent, when that is such a frame itself."""
 
     async def offset(self, x: float | None = None, y: float | None = None) -> tuple[float, float, bool]:
@@ -62,14 +62,14 @@ class Tab:
         """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
-        self._listener: Listener | None = None
+        self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
         """Names the main frame's document: another load has another name."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str]] = {}
         self._unanswered: set[str] = set()
-        self._worlds: dict[str, World] = {}
+        self._worlds: dict[str, PageScript] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
     @classmethod
@@ -94,11 +94,11 @@ class Tab:
         protocol.on("Network.loadingFailed", self._answered)
         protocol.on("Page.frameNavigated", self._navigated)
 
-    def _world(self, protocol: CDPSession, frame_id: str) -> World:
+    def _world(self, protocol: CDPSession, frame_id: str) -> PageScript:
         extra = self._listener.script if self._listener is not None else ""
-        return World(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
+        return PageScript(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
 
-    async def tell(self, listener: Listener) -> None:
+    async def tell(self, listener: InputListener) -> None:
         """Have a person's input told to `listener`. To be called before the tab is looked at for the first time."""
         self._listener = listener
         self.main.extra = listener.script
@@ -156,7 +156,7 @@ class Tab:
         return not self._unanswered.isdisjoint(self._requests)
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the in-page script in the main frame (`World.call`)."""
+        """Call a method of the in-page script in the main frame (`PageScript.call`)."""
         return await self.main.call(method, **arguments)
 
     async def caught_up(self, seconds: float) -> None:
@@ -182,7 +182,7 @@ class Tab:
                 except TimeoutError:
                     continue
                 except Exception as error:
-                    if attempt == 3 or not page_went_away(error):
+                    if attempt == 3 or not document_was_replaced(error):
                         raise
                     asked = {one for one in asked if not one.done()}
                     await self._next_change(0.1 * (attempt + 1))
@@ -214,7 +214,7 @@ class Tab:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
 
-    async def enter(self, parent: World, index: int, outer: Place | None) -> Place | None:
+    async def enter(self, parent: PageScript, index: int, outer: ForeignFrame | None) -> ForeignFrame | None:
         """Return the place of a frame that `parent` can't look into; None when it is gone.
 
         Raises:
@@ -225,15 +225,15 @@ class Tab:
             return None
         if frame_id not in self._worlds:
             self._worlds[frame_id] = self._world(await self._session_of(frame_id, parent), frame_id)
-        return Place(self._worlds[frame_id], parent, index, outer)
+        return ForeignFrame(self._worlds[frame_id], parent, index, outer)
 
-    async def _session_of(self, frame_id: str, parent: World) -> CDPSession:
+    async def _session_of(self, frame_id: str, parent: PageScript) -> CDPSession:
         """Return the session of the target that a frame lives in: its parent's, or one of its own process."""
         try:
             await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": "selfsurf"})
             return parent.protocol
         except Exception as error:
-            if not page_went_away(error):
+            if not document_was_replaced(error):
                 raise
         for frame in self.page.frames[1:]:
             if frame not in self._remote:
@@ -248,7 +248,7 @@ class Tab:
                 return session
         raise EnvError("A frame of another process could not be reached.")
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: ForeignFrame) -> None:
         """Forget a frame that could not be looked at; it may have moved to another process."""
         self._worlds.pop(place.world.frame_id, None)
         place.parent.frames.pop(place.index, None)
@@ -266,6 +266,6 @@ async def _enable(protocol: CDPSession) -> dict[str, Any]:
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        give_hints(protocol),
+        install_listener_probe(protocol),
     )
     return dict(tree["frameTree"]["frame"])

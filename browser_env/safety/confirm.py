@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from selfsurf.browser_env.actions import Click, Press, Type
@@ -14,18 +12,13 @@ from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import Confirm, Risk, Safety
-from selfsurf.browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
+from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.session.tab import ForeignFrame
 
 
-@cache
-def _script() -> str:
-    source = resources.files("selfsurf.browser_env").joinpath("safety", "around.js").read_text(encoding="utf8")
-    return source[source.index("function ()") :].strip()
-
-
-class Caution:
+class Confirmer:
     """Judges the actions of one environment.
 
     Args:
@@ -39,18 +32,18 @@ class Caution:
         """The step's own; it stands still while the user thinks."""
         self._safety = safety
 
-    async def permit(
-        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, Place]
+    async def check(
+        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
     ) -> None:
         """Judge an action that is about to be carried out.
 
         Raises:
             ActionError: the user did not allow it.
         """
-        element = target(action, observation)
+        element = target_of(action, observation)
         if not might_be_risky(action, element):
             return
-        around = await _around(session, element, foreign)
+        around = await _surroundings_of(session, element, foreign)
         self.risk = assess(action, element, around)
         if self.risk is None or self._safety.confirm is None:
             return
@@ -93,7 +86,7 @@ def focused(observation: Observation | None) -> int | None:
     return next((element["id"] for element in elements if "focused" in element["states"]), None)
 
 
-def target(action: Any, observation: Observation | None) -> Element | None:
+def target_of(action: Any, observation: Observation | None) -> Element | None:
     """Return the element that an action is aimed at, as far as the last observation shows."""
     elements = observation["elements"] if observation is not None else ()
     if isinstance(action, Click) and action.id is None:
@@ -115,16 +108,19 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
     return min(hit, key=order, default=None)
 
 
-async def _around(session: Session, element: Element | None, foreign: dict[int, Place]) -> Around:
+async def _surroundings_of(session: Session, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
     """Ask the page what is around an element, or around what has the focus."""
     try:
-        found = await _ask(session, element["id"] if element is not None else None, foreign, _script()) or {}
-        return Around(**{**found, "fields": tuple(found.get("fields", ()))})
+        found = (
+            await _ask(session, element["id"] if element is not None else None, foreign, read_script("surroundings"))
+            or {}
+        )
+        return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
-        return NOTHING_AROUND  # it left the page, or the page is hung: the action itself will find out
+        return NO_SURROUNDINGS  # it left the page, or the page is hung: the action itself will find out
 
 
-async def host_of(session: Session, id: int | None, foreign: dict[int, Place]) -> str:
+async def host_of(session: Session, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
     """Return the host whose document holds an element (None: the tab's own); empty if it has none."""
     try:
         origin = await _ask(
@@ -135,7 +131,7 @@ async def host_of(session: Session, id: int | None, foreign: dict[int, Place]) -
     return host_and_port(str(origin))[0]
 
 
-async def _ask(session: Session, id: int | None, foreign: dict[int, Place], function: str) -> Any:
+async def _ask(session: Session, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
     """Call a function on an element, or on the tab's document, and return what it says."""
     world = foreign[id].world if id in foreign else session.active.main
     if id is None:

@@ -1,6 +1,6 @@
 // Recording, first half: what a person does, in any frame, before a handler of the page can hide it. Runs in a world of
 // its own from before the page's first script. It tells the in-page script of the outermost document that it can reach
-// (record.js) by an event with a random name; what is done before that script is there is kept for it.
+// (input_recorder.js) by an event with a random name; what is done before that script is there is kept for it.
 
 const before = getter(Node.prototype, 'previousSibling');
 const above = getter(Node.prototype, 'parentNode');

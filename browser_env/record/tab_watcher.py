@@ -37,7 +37,7 @@ class History:
     entry: dict[str, Any]
 
 
-class TabsWatch:
+class TabWatcher:
     """Reports `nav`, `tab`, `closed` and `event` facts, and says which action a navigation was.
 
     Args:

@@ -64,7 +64,7 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"verwijder(?:en)?(?: .*)?$", r"prullenbak legen", r"annuleer (?:bestelling|abonnement|boeking)", r"usun(?: .*)?$", r"удалить(?: .*)?$",
     ),
     "send": (
-        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|complaint|form|ticket)", r"schedule send", r"sign and (?:submit|send)", r"forward (?:email|message)", r"reply all",
+        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|refusal|form|ticket)", r"schedule send", r"sign and (?:submit|send)", r"forward (?:email|message)", r"reply all",
         r"(?:jetzt |nachricht )?(?:senden|absenden|abschicken|verschicken|versenden)$", r"envoyer(?: .*)?$", r"expedier(?: .*)?$",
         r"enviar(?: .*)?$", r"mandar(?: .*)?$", r"reenviar (?:mensaje|correo)", r"encaminhar (?:mensagem|e mail|email)", r"invia(?: .*)?$", r"spedisci(?: .*)?$", r"inoltra (?:messaggio|e mail|email)",
         r"verstuur(?: .*)?$", r"verzend(?:en)?(?: .*)?$", r"versturen$", r"wyslij(?: .*)?$", r"отправить(?: .*)?$",

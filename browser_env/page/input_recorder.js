@@ -1,4 +1,4 @@
-// Recording, second half: turns events (listen.js) into facts with ids of elements, and takes an observation at the very
+// Recording, second half: turns events (input_listener.js) into facts with ids of elements, and takes an observation at the very
 // moment of the event: no handler of the page has run yet.
 
 function record({event, report, reach}) {
@@ -192,7 +192,7 @@ function record({event, report, reach}) {
   onIds.push(() => { ready = true; dispatch(window, new CustomEvent(`${event}:ready`)); });
 
   function hear(told) {
-    if (!ready) return;  // listen.js keeps it
+    if (!ready) return;  // input_listener.js keeps it
     told.preventDefault();
     const fact = JSON.parse(told.detail);
     if (fact.button > 2) return;  // those at the side of a mouse go back and forward: the browser tells of that

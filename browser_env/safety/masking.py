@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
@@ -21,20 +20,14 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 """x, y, width and height in CSS pixels of the top frame's viewport."""
 
-PAINT = (128, 128, 128)
+MASK_COLOUR = (128, 128, 128)
 """What is painted over secrets, RGB."""
 
 _FRAME_BOUND = 2.0
 """Seconds for a frame of another process to answer; a hung one shows nothing new."""
 
 
-@cache
-def _script() -> str:
-    source = resources.files("selfsurf.browser_env").joinpath("safety", "shown.js").read_text(encoding="utf8")
-    return source[source.index("(patterns)") :]
-
-
-async def shown(tab: Tab, patterns: Sequence[str]) -> list[Box]:
+async def secret_boxes(tab: Tab, patterns: Sequence[str]) -> list[Box]:
     """Return the boxes in which a tab shows what matches one of the patterns, in all frames."""
     boxes = await _in_process(tab.protocol, patterns, (0.0, 0.0))
     for frame in tab.page.frames[1:]:
@@ -76,7 +69,7 @@ async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], of
         "Runtime.callFunctionOn",
         {
             "executionContextId": world["executionContextId"],
-            "functionDeclaration": _script(),
+            "functionDeclaration": read_script("secret_boxes"),
             "arguments": [{"value": list(patterns)}],
             "returnByValue": True,
         },
@@ -85,10 +78,10 @@ async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], of
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in found]
 
 
-def paint(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
+def mask(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
     """Return a copy of a screenshot with boxes painted over, a pixel more on each side."""
     picture = picture.copy()
     for x, y, width, height in boxes:
         left, top = max(0, math.floor(x) - 1), max(0, math.floor(y) - 1)
-        picture[top : max(0, math.ceil(y + height) + 1), left : max(0, math.ceil(x + width) + 1)] = PAINT
+        picture[top : max(0, math.ceil(y + height) + 1), left : max(0, math.ceil(x + width) + 1)] = MASK_COLOUR
     return picture

@@ -13,10 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.safety.files import shows_file
-from selfsurf.browser_env.safety.gate import Gate
 from selfsurf.browser_env.safety.network import Rules, host_and_port
 from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.safety.proxy import FilteringProxy
 from selfsurf.browser_env.session.runtime import BrowserSpec
+from selfsurf.browser_env.text import clip
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 NOT_A_PATH = "file outside of the allowed folders"
 
 CLAIM_BOUND = 0.5
-"""Seconds for a request to be heard of whose connection the gate has seen already."""
+"""Seconds for a request to be heard of whose connection the proxy has seen already."""
 
 WEBRTC_SWITCH = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""WebRTC would otherwise send UDP past the gate."""
+"""WebRTC would otherwise send UDP past the proxy."""
 
 
-class Border:
+class AccessGuard:
     """The rules of one session in force.
 
     Args:
@@ -60,47 +61,47 @@ class Border:
         self.folders = tuple(safety.allow_files)
         if (start_url or "").startswith("file:"):
             self.folders += (Path(unquote(urlsplit(start_url or "").path)).parent,)
-        self.gate: Gate | None = None
+        self.proxy: FilteringProxy | None = None
         self.navigation = ""
-        """The last top-level navigation that was kept out since `begin`, as a sentence."""
+        """The last top-level navigation that was kept out since `start_step`, as a sentence."""
         self._note: Callable[[str], None] = lambda event: None
         self._refused: dict[tuple[str, int | None], str] = {}
         self._unclaimed: dict[tuple[str, int | None], str] = {}
         self._noted: set[str] = set()
 
-    def spec(self, spec: BrowserSpec) -> BrowserSpec:
+    def browser_spec(self, spec: BrowserSpec) -> BrowserSpec:
         """Return the browser that the rules need."""
         if not self._guarded or WEBRTC_SWITCH in spec.switches:
             return spec
         return replace(spec, switches=(*spec.switches, WEBRTC_SWITCH))
 
-    async def raise_(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return a context's arguments with the gate as its proxy; without network rules they stay as they are.
+    async def proxied(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a context's arguments with the proxy as its proxy; without network rules they stay as they are.
 
         They also stay if they name a proxy and no hosts are allowed or blocked: what a proxy reaches is its own
-        network, and many let nothing but the web's own ports through a tunnel, which the gate would need.
+        network, and many let nothing but the web's own ports through a tunnel, which the proxy would need.
 
         Raises:
-            ValueError: the arguments have a proxy of a kind that the gate can't go through.
+            ValueError: the arguments have a proxy of a kind that the proxy can't go through.
         """
         if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
-        self.gate = await Gate.open(self.rules, options.get("proxy"))
-        self.gate.on_refused = self._on_refused
-        return {**options, "proxy": self.gate.proxy}
+        self.proxy = await FilteringProxy.open(self.rules, options.get("proxy"))
+        self.proxy.on_refused = self._on_refused
+        return {**options, "proxy": self.proxy.settings}
 
-    async def watch(self, context: BrowserContext, note: Callable[[str], None]) -> None:
+    async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Report to `note` what is kept out of a context, and hold its `file:` pages to their folders."""
         self._note = note
-        if self.gate is not None:
+        if self.proxy is not None:
             context.on("requestfailed", self._failed)
         if self.folders:  # no page but one from a file can open files, so without folders nobody has to look
             await context.route("file:///**", self._file)
 
     @contextlib.contextmanager
-    def set_up(self, context: BrowserContext) -> Iterator[None]:
+    def during_setup(self, context: BrowserContext) -> Iterator[None]:
         """While the task sets itself up, what its own code opens from a blank page becomes its own host."""
-        if self.gate is None:
+        if self.proxy is None:
             yield
             return
         heard = asyncio.Event()
@@ -122,14 +123,14 @@ class Border:
             return self.rules.is_own(host)
 
         context.on("request", claim)
-        self.gate.claimed = claimed
+        self.proxy.claimed = claimed
         try:
             yield
         finally:
-            self.gate.claimed = None
+            self.proxy.claimed = None
             context.remove_listener("request", claim)
 
-    async def admit(self, url: str) -> None:
+    async def check_url(self, url: str) -> None:
         """Check an address that the agent wants to open.
 
         Raises:
@@ -138,34 +139,34 @@ class Border:
         if url.startswith("file:"):
             why = "" if shows_file(url, self.folders) else NOT_A_PATH
         else:
-            why = await self.gate.why_not(url) if self.gate is not None else ""
+            why = await self.proxy.refusal_of(url) if self.proxy is not None else ""
         if why:
             self._keep_out(url, why)
             raise ActionError(f"{url} was not opened: {why}.")
 
     def explain(self, failure: str) -> str:
-        """Say in Playwright's message about a failed navigation what really failed, behind the gate."""
+        """Say in Playwright's message about a failed navigation what really failed, behind the proxy."""
         match = re.search(r"net::ERR_SOCKS_CONNECTION_FAILED(?: at (\S+))?", failure)
-        if match is None or self.gate is None:
+        if match is None or self.proxy is None:
             return failure
-        cause = self.gate.failures.get(host_and_port(match[1] or ""), "the connection failed")
+        cause = self.proxy.failures.get(host_and_port(match[1] or ""), "the connection failed")
         return failure.replace("net::ERR_SOCKS_CONNECTION_FAILED", cause)
 
-    def begin(self) -> None:
+    def start_step(self) -> None:
         """A step begins."""
         self.navigation = ""
         self._noted.clear()
 
-    def flush(self) -> None:
+    def report_unclaimed(self) -> None:
         """Report connections that were refused and that no request of a page has been heard of."""
         for (host, port), why in self._unclaimed.items():
             self._note(f"blocked: {f'[{host}]' if ':' in host else host}:{port} ({why})")
         self._unclaimed.clear()
 
     async def close(self) -> None:
-        """Close the gate."""
-        if self.gate is not None:
-            await self.gate.close()
+        """Close the proxy."""
+        if self.proxy is not None:
+            await self.proxy.close()
 
     def _on_refused(self, host: str, port: int, why: str) -> None:
         self._refused[host, port] = why
@@ -192,7 +193,7 @@ class Border:
         await route.abort("blockedbyclient")
 
     def _keep_out(self, url: str, why: str) -> None:
-        event = f"blocked: {url if len(url) <= 200 else url[:199] + '…'} ({why})"
+        event = f"blocked: {clip(url, 200)} ({why})"
         if event not in self._noted:
             self._noted.add(event)
             self._note(event)
@@ -208,6 +209,6 @@ def _is_top(request: Request) -> bool:
         return True
 
 
-def served(sites: Mapping[str, Path], border: Border) -> dict[str, Path]:
-    """Return the sites that may be reached: those that the rules block are left to the gate, which refuses them."""
-    return {origin: folder for origin, folder in sites.items() if not border.rules.refuses_name(*host_and_port(origin))}
+def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Path]:
+    """Return the sites that may be reached: those that the rules block are left to the proxy, which refuses them."""
+    return {origin: folder for origin, folder in sites.items() if not access.rules.refuses_name(*host_and_port(origin))}

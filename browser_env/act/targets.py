@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from selfsurf.browser_env.act.complaints import complaint
-from selfsurf.browser_env.act.lookup import find_element
+from selfsurf.browser_env.act.locator import find_element
+from selfsurf.browser_env.act.refusals import refusal
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place, Tab
-from selfsurf.browser_env.session.world import World
+from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 
 Point = tuple[float, float]
 
 
-class Reach:
+class Targets:
     """The page as actions see it.
 
     Args:
@@ -25,7 +25,7 @@ class Reach:
         elements: the elements of the last observation; selectors are looked up in it first.
     """
 
-    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element]) -> None:
+    def __init__(self, session: Session, foreign: dict[int, ForeignFrame], elements: Sequence[Element]) -> None:
         self.session = session
         self.foreign = foreign
         self.elements = elements
@@ -43,7 +43,7 @@ class Reach:
         """
         return id if selector is None else await find_element(self, selector)
 
-    def world(self, id: int) -> World:
+    def world(self, id: int) -> PageScript:
         """Return the world in which an element lives."""
         return self.foreign[id].world if id in self.foreign else self.tab.main
 
@@ -51,7 +51,7 @@ class Reach:
         """Call an in-page method about an element and turn what it complains of into an ActionError."""
         answer = await self.world(id).call(method, id=id, **arguments) or {}
         if "error" in answer:
-            raise ActionError(complaint(id, answer))
+            raise ActionError(refusal(id, answer))
         return dict(answer)
 
     async def locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Reach:
             where = await self.locate(id, hover=hover)
         return where
 
-    async def _out_of_frame(self, place: Place, where: dict[str, Any]) -> dict[str, Any]:
+    async def _out_of_frame(self, place: ForeignFrame, where: dict[str, Any]) -> dict[str, Any]:
         """Turn a point of another origin's frame into one of the top frame; the frame may have to be scrolled to."""
         x, y = where["x"], where["y"]
         left, top, free = await place.offset(x, y)

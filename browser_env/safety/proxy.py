@@ -1,4 +1,4 @@
-"""The gate that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
+"""The proxy that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
 
 A proxy sees every connection that Chromium makes: navigations, later hops of redirects, popups, frames, subresources,
 websockets, workers of all kinds. It resolves names itself and connects to the very address that it has looked at, so
@@ -44,8 +44,8 @@ class Refused(Exception):
     """The rules don't allow a connection; the message says why."""
 
 
-class Gate:
-    """A SOCKS5 server on loopback for one session. Made by `Gate.open`.
+class FilteringProxy:
+    """A SOCKS5 server on loopback for one session. Made by `FilteringProxy.open`.
 
     Args:
         rules: where connections may go.
@@ -62,7 +62,7 @@ class Gate:
         self.claimed: Callable[[str], Awaitable[bool]] | None = None
         """While a task is set up: does this private host turn out to be the task's own?"""
         self.failures: dict[tuple[str, int | None], str] = {}
-        """Why the last connection to a host and port came to nothing, as Chromium would call it without a gate."""
+        """Why the last connection to a host and port came to nothing, as Chromium would call it without a proxy."""
         self._upstream = _Upstream(upstream) if upstream else None
         self._server: asyncio.Server
         self._open: set[asyncio.Task[Any]] = set()
@@ -70,20 +70,20 @@ class Gate:
         self._was_public: set[str] = set()
 
     @classmethod
-    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> Gate:
-        """Start a gate on a free port."""
-        gate = cls(rules, upstream)
-        gate._server = await asyncio.start_server(gate._serve, "127.0.0.1", 0)
-        return gate
+    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> FilteringProxy:
+        """Start a proxy on a free port."""
+        proxy = cls(rules, upstream)
+        proxy._server = await asyncio.start_server(proxy._serve, "127.0.0.1", 0)
+        return proxy
 
     @property
-    def proxy(self) -> dict[str, str]:
-        """Playwright's `proxy` argument that leads a context through this gate."""
+    def settings(self) -> dict[str, str]:
+        """Playwright's `proxy` argument that leads a context through this proxy."""
         port = self._server.sockets[0].getsockname()[1]
         direct = [] if self._upstream else [f"[{host}]" if ":" in host else host for host in self.rules.direct]
         return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(direct)}
 
-    async def why_not(self, url: str) -> str:
+    async def refusal_of(self, url: str) -> str:
         """Return why a URL may not be opened; empty if it may, or if it has no host."""
         host, port = host_and_port(url)
         if not host:
@@ -137,7 +137,7 @@ class Gate:
         assert task is not None
         self._open.add(task)
         try:
-            host, port = await _greet(reader, writer)
+            host, port = await _read_request(reader, writer)
             try:
                 inner, outer = await self._connect(host, port)
             except Refused as refusal:
@@ -146,13 +146,13 @@ class Gate:
                 writer.write(_answer(2))
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-                self.failures[host, port] = _called(error)
+                self.failures[host, port] = _net_error(error)
                 writer.write(_answer(5))
                 return
             writer.write(_answer(0))
-            await asyncio.gather(_pour(reader, outer), _pour(inner, writer))
+            await asyncio.gather(_relay(reader, outer), _relay(inner, writer))
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one of the ends is gone, or the gate closes
+            pass  # one of the ends is gone, or the proxy closes
         finally:
             self._open.discard(task)
             writer.close()
@@ -248,7 +248,7 @@ async def lookup(host: str) -> list[Address]:
     return list(dict.fromkeys(address for address in found if address is not None))
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
     """Read a SOCKS5 client's greeting and request; return the host and port that it wants."""
     version, methods = await reader.readexactly(2)
     if version != 5:
@@ -267,7 +267,7 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     return clean_host(host), port
 
 
-def _called(error: Exception) -> str:
+def _net_error(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return "net::ERR_NAME_NOT_RESOLVED"
     if isinstance(error, ConnectionRefusedError):
@@ -279,7 +279,7 @@ def _answer(code: int) -> bytes:
     return bytes([5, code, 0, 1, 0, 0, 0, 0, 0, 0])
 
 
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(_CHUNK):
             writer.write(data)

@@ -21,7 +21,7 @@ from selfsurf.browser_env.text import well_formed_json
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("safe", "common", "roles", "names", "shapes", "observe", "act", "settle", "signs")
+_PARTS = ("dom", "common", "roles", "names", "shapes", "observe", "act", "settle", "loading")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
     "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
@@ -30,7 +30,7 @@ _METHODS = (
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
 
-_GONE = (
+_REPLACED = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
     "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
     "context with specified id", "Not attached to an active page", "No frame for given id", "No frame with given id",
@@ -42,7 +42,7 @@ _ATTEMPTS = 4
 PROBE = f"p{secrets.token_hex(8)}"
 """Name of the event by which the script asks the page's own world whether an element has click listeners."""
 
-_HINTS = """((listenersOf) => {
+_LISTENER_PROBE = """((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
   const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
@@ -55,7 +55,13 @@ _HINTS = """((listenersOf) => {
 
 
 @cache
-def page_script(extra: str = "") -> str:
+def read_script(name: str) -> str:
+    """Return the source of `page/{name}.js`."""
+    return resources.files("selfsurf.browser_env").joinpath("page", f"{name}.js").read_text(encoding="utf8")
+
+
+@cache
+def script_source(extra: str = "") -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.
 
     It evaluates to an object whose methods this side calls. There is one a document; same-origin frames and shadow
@@ -65,25 +71,24 @@ def page_script(extra: str = "") -> str:
     Args:
         extra: further source, run where all of the script's own functions can be called.
     """
-    folder = resources.files("selfsurf.browser_env").joinpath("page")
-    parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
+    parts = "\n".join(map(read_script, _PARTS))
     return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
 
 
-def page_went_away(error: Exception) -> bool:
+def document_was_replaced(error: Exception) -> bool:
     """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
-    return any(text in str(error) for text in _GONE)
+    return any(text in str(error) for text in _REPLACED)
 
 
-async def give_hints(protocol: CDPSession) -> None:
+async def install_listener_probe(protocol: CDPSession) -> None:
     """Let the documents of a target answer which elements have listeners, from before their own scripts run."""
     await protocol.send(
         "Page.addScriptToEvaluateOnNewDocument",
-        {"source": _HINTS, "includeCommandLineAPI": True, "runImmediately": True},
+        {"source": _LISTENER_PROBE, "includeCommandLineAPI": True, "runImmediately": True},
     )
 
 
-class World:
+class PageScript:
     """The script in one frame.
 
     Args:
@@ -91,7 +96,7 @@ class World:
         frame_id: the frame, as the protocol names it.
         wait: waits a moment for the document that comes, up to so many seconds.
         crashed: has the page crashed?
-        extra: source that is added to the script (`page_script`).
+        extra: source that is added to the script (`script_source`).
     """
 
     def __init__(
@@ -135,7 +140,7 @@ class World:
                     },
                 )
             except Exception as error:
-                if attempt == _ATTEMPTS - 1 or not page_went_away(error):
+                if attempt == _ATTEMPTS - 1 or not document_was_replaced(error):
                     raise
                 self._script = None
                 await self._wait(0.1 * attempt)
@@ -153,7 +158,7 @@ class World:
         answer = await self.protocol.send(
             "Runtime.evaluate",
             {
-                "expression": page_script(self.extra),
+                "expression": script_source(self.extra),
                 "contextId": world["executionContextId"],
                 "objectGroup": "selfsurf",
             },

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.session.page_script import read_script
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -22,7 +23,7 @@ WORLD = "selfsurf"
 """Name of the world of the in-page script."""
 
 
-class Listener:
+class InputListener:
     """Reports facts about input: `heard(tab, fact)`, in the order in which they happened.
 
     Args:
@@ -35,7 +36,7 @@ class Listener:
         self._heard = heard
         self._event, self._report = (f"{kind}{secrets.token_hex(8)}" for kind in ("e", "r"))
         told = json.dumps({"event": self._event, "report": self._report, "reach": reach})
-        self.script = f"{_source('record')}\nrecord({told});"
+        self.script = f"{read_script('input_recorder')}\nrecord({told});"
         """What the in-page script needs in addition."""
 
     async def listen(self, tab: Tab, protocol: CDPSession) -> None:
@@ -52,12 +53,8 @@ class Listener:
         await protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
             {
-                "source": f"(() => {{\n{names}\n{_source('safe')}\n{_source('listen')}\n}})()",
+                "source": f"(() => {{\n{names}\n{read_script('dom')}\n{read_script('input_listener')}\n}})()",
                 "worldName": WORLD,
                 "runImmediately": True,
             },
         )
-
-
-def _source(part: str) -> str:
-    return resources.files("selfsurf.browser_env").joinpath("page", f"{part}.js").read_text(encoding="utf8")
