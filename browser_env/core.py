@@ -1,6 +1,6 @@
-"""The environment itself, asynchronous: reset, step, close, all on the runtime's loop.
+"""The environment itself, asynchronous: reset, step and close, all on the runtime's event loop.
 
-`BrowserEnv`, `AsyncBrowserEnv` and `VectorBrowserEnv` are faces of this one class.
+`BrowserEnv`, `AsyncBrowserEnv` and `VectorBrowserEnv` are interfaces to this one class.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from selfsurf.browser_env.timing import Timing
 StepResult = tuple[Observation, float, bool, bool, Info]
 
 RESET_ATTEMPTS = 2
-"""Tries to bring a task to its start before a reset gives up; the second has a new browser context."""
+"""Attempts to set a task up before a reset fails; the second one uses a new browser context."""
 
 
 class EnvCore:
-    """One environment: a session, a task, the episode's state. Its coroutines run on the runtime's loop."""
+    """One environment: a session, a task and the episode's state. Its coroutines run on the runtime's loop."""
 
     def __init__(self, task: Task, settings: Settings, viewport: Viewport) -> None:
         self.task = task
         self.settings = settings
         self.viewport = viewport
         self.max_steps: int | None = None
-        """Step limit of the episode; reaching it is the outcome `timeout`."""
+        """The episode's step limit; reaching it gives the outcome `timeout`."""
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         """Awaited with every tab that is opened, before it is used."""
         self.session: Session | None = None
@@ -73,13 +73,13 @@ class EnvCore:
         """Start an episode.
 
         Raises:
-            EnvError: the task could not be brought to its start, twice.
+            EnvError: the task could not be set up, in two attempts.
         """
         start = time.perf_counter()
         state = rng.bit_generator.state
         self._ended = None
         for attempt in range(RESET_ATTEMPTS):
-            rng.bit_generator.state = state  # a second try must set up the same episode
+            rng.bit_generator.state = state  # the second attempt must set up the same episode
             try:
                 async with self._deadline(self.settings.reset_timeout):
                     return await self._reset(rng, seed, start)
@@ -97,7 +97,7 @@ class EnvCore:
         raise AssertionError("unreachable")
 
     async def reset_or_fail(self, rng: np.random.Generator) -> StepResult:
-        """Start an episode within a step, for autoreset: what goes wrong is a typed outcome, not an exception."""
+        """Start an episode within a step, for autoreset: a failure becomes an `env_error`, not an exception."""
         start = time.perf_counter()
         try:
             observation, info = await self.reset(rng, None)
@@ -122,7 +122,7 @@ class EnvCore:
         acted = time.perf_counter()
         view = await self._observer.look(session)
         if self.task.restarts_in_page:
-            session.take_events()  # whether the page was loaded anew or restarted is no part of the episode
+            session.take_events()  # whether the page was reloaded or restarted is not part of the episode
         observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
@@ -161,7 +161,7 @@ class EnvCore:
         return goal
 
     async def step(self, raw: Any) -> StepResult:
-        """Carry out one action. Never raises for what a page, a browser or an agent does."""
+        """Carry out one action. Never raises because of what a page, a browser or an agent does."""
         if self._ended is not None and self._ended[4]["outcome"] == Outcome.ENV_ERROR:
             return copy.deepcopy(self._ended)
         if self.observation is None or self.session is None:
@@ -172,7 +172,7 @@ class EnvCore:
             async with self._deadline(self.settings.step_timeout) as self._confirmer.deadline:
                 result = await self._step(self.session, raw, start)
         except asyncio.CancelledError:
-            self._leave()  # nobody knows how far the step came
+            self._leave()  # it is unknown how far the step got
             raise
         except Exception as error:
             result = self._env_error(raw, first_line(error), start)
@@ -203,7 +203,7 @@ class EnvCore:
         except Exception:
             if not tab.page.is_closed():
                 raise
-            await session.attached()  # the action closed the tab that it was done in; another takes its place
+            await session.attached()  # the action closed its own tab; another one takes its place
         acted = time.perf_counter()
         await session.attached()
         if session.active is not tab:
@@ -213,11 +213,11 @@ class EnvCore:
     async def _outcome_of(
         self, session: Session, since: int, hint: Hint, done: tuple[str, str, str], start: float, acted: float
     ) -> StepResult:
-        """Settle, look and judge. `done`: the action, what was wrong with it, and which way it went."""
+        """Settle, observe and score. `done`: the action, its error, and how it was carried out."""
         last_action, last_error, path = done
         scoring = Scoring(self.task, session, self.episode)
         view = await self._observer.look(session, since, scoring.read, hint)
-        if session.opening:  # it was heard of while the page was looked at
+        if session.opening:  # a tab was announced during the observation
             await session.attached()
             view = await self._observer.look(session, -1, scoring.read)
         await session.downloads.ended()
@@ -239,12 +239,12 @@ class EnvCore:
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
 
     async def witnessed(self, action: Action, since: int, number: int) -> StepResult:
-        """As `step`, for an action that a person has carried out in the window.
+        """Like `step`, for an action that a person has carried out in the window.
 
         Args:
             action: what was done.
             since: the active tab's clock before it.
-            number: how many steps the episode has with it.
+            number: the episode's number of steps, this one included.
         """
         assert self.session is not None
         start = time.perf_counter()
@@ -260,7 +260,7 @@ class EnvCore:
             return result
 
     async def witness(self, raw: dict[str, Any] | None = None, tab: Tab | None = None) -> Observation:
-        """Return an observation that is no step's: as the page is when it is quiet, or as a pass over `tab` saw it."""
+        """Return an observation outside of a step: of the settled page, or of what a pass over `tab` returned."""
         assert self.session is not None
         if raw is None or tab is None:
             view = await self._observer.look(self.session)
@@ -302,7 +302,7 @@ class EnvCore:
         self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))
 
     async def _with_secrets(self, session: Session, action: Any) -> Any:
-        """Put values in the place of `<secret:name>` in what is to be typed."""
+        """Replace `<secret:name>` by the secret's value in the text to be typed."""
         if not isinstance(action, Fill | Type):
             if self.vault and PLACEHOLDER.search(action.to_json()):
                 raise ActionError("Secrets can only be typed, with fill or type.")
@@ -346,7 +346,7 @@ class EnvCore:
 
     @staticmethod
     def _put_off(limit: asyncio.Timeout, seconds: float) -> None:
-        """Give a step more time: a `wait` is no hanging page."""
+        """Extend a step's deadline: a page that is merely waited for doesn't hang."""
         when = limit.when()
         if when is not None and not limit.expired():
             limit.reschedule(when + seconds)
@@ -358,7 +358,7 @@ class EnvCore:
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
         if self._observer.reports_changes:
-            observation["dom"] = NO_CHANGE  # nothing was seen
+            observation["dom"] = NO_CHANGE  # no page was observed
         observation["last_action"] = _as_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()
@@ -387,17 +387,17 @@ class EnvCore:
         return tuple(map(str, self.session.downloads.files)) if self.session is not None else ()
 
     def privileged(self) -> dict[str, Any] | None:
-        """Return what the task's oracle would do here, and why: `{"action", "reason"}`, or None."""
+        """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
         if self.observation is None or self._ended is not None:
             return None
         action = self.task.oracle(self.observation)
         if action is None:
             return None
-        told: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
-        return told
+        view: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
+        return view
 
     async def screenshot(self) -> Any:
-        """Return the active tab as an RGB array, from the last observation or newly taken; None before a reset."""
+        """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset."""
         if self.observation is None:
             return None
         if "screenshot" in self.observation:
@@ -410,7 +410,7 @@ class EnvCore:
         """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
 
         Raises:
-            EnvError: there is no session, or it is lost.
+            EnvError: there is no session, or it was lost.
         """
         if self.session is None:
             raise EnvError("Call reset() before storage_state().")
@@ -428,11 +428,11 @@ class EnvCore:
         return draw(pixels, self.observation["elements"])
 
     async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
-        """Walk through the page (`browser_env.observe.paged_scan`). The episode goes on as if nothing had happened."""
+        """Scroll through the page (`browser_env.observe.paged_scan`). The episode is not affected."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
         if screenshots and self.vault:
-            raise ValueError("With secrets there are no screenshots in a scan: they could show them.")
+            raise ValueError("A scan can't have screenshots while there are secrets, which they could show.")
         scan, foreign = await paged_scan(
             self.session,
             replace(self.settings.view, screenshot=screenshots),
@@ -447,12 +447,12 @@ class EnvCore:
         return scan
 
     async def _teardown(self, session: Session) -> None:
-        with contextlib.suppress(Exception):  # the page may be gone; nothing the next episode needs depends on it
+        with contextlib.suppress(Exception):  # the page may be gone; the next episode doesn't depend on it
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
 
     def _leave(self) -> None:
-        """Close the session without waiting for it: the caller was interrupted. The next `reset` starts anew."""
+        """Close the session without waiting for it: the caller was interrupted. The next `reset` opens a new one."""
         self.observation = None
         self._leaving = asyncio.ensure_future(self._abandon())
 
@@ -479,4 +479,4 @@ def _as_text(raw: Any) -> str:
         return well_formed(str(raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw))[:1000])
     with contextlib.suppress(ValueError, RecursionError):
         return well_formed(repr(raw)[:1000])
-    return f"an action of type {type(raw).__name__} that can't be written down"
+    return f"an action of type {type(raw).__name__} that can't be shown"

@@ -1,4 +1,4 @@
-"""How an environment behaves, whatever its task. `browser_env.env.make_core` puts it together."""
+"""An environment's options: `Settings`, which `browser_env.env.make_core` builds, and the checks of what was given."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Settings:
     session: SessionOptions = field(default_factory=SessionOptions)
     """Whose browser, whose profile, recorded or replayed."""
     user: Callable[[str], str] | None = None
-    """Answers `ask_user`; None: nobody is there."""
+    """Answers `ask_user`; None if nobody is there."""
     safety: Safety = field(default_factory=Safety)
-    """Where the agent may go, what it may type, read and write, and what it must ask for."""
+    """Where the agent may go, what it may type, read and write, and what needs confirmation."""
     deterministic: bool = False
-    """Fix clock, timers and random numbers of every page (`browser_env.session.determinism`)."""
+    """Derive clock, timers and random numbers of every page from the seed (`browser_env.session.determinism`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0
     """Seconds after which an attempt to reset counts as hung."""
     hang_timeout: float = 10.0
-    """Seconds for which a page may leave a trivial call unanswered before it counts as hung."""
+    """Seconds that a page may take to answer a trivial call before it counts as hung."""
 
 
 _KINDS: dict[str, tuple[type, str]] = {
@@ -57,10 +57,10 @@ _SWITCHES = ("screenshot", "stamp_ids", "headless", "deterministic")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check the options of an environment by name.
+    """Check the options of an environment, by name.
 
     Raises:
-        ValueError: one is not what it has to be; the message names it and says what it has to be.
+        ValueError: an option has the wrong type or value; the message names it and says what is expected.
     """
     for name, (kind, what) in _KINDS.items():
         value = options.get(name)

@@ -1,4 +1,4 @@
-"""Gymnasium spaces that really contain what the environment takes and returns."""
+"""Gymnasium spaces of the actions that the environment takes and the observations that it returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Value(spaces.Space[Any]):
         return self.kind(self.np_random.integers(1000))
 
     def contains(self, x: Any) -> bool:
-        """Is `x` of the type? A truth value is no number."""
+        """Is `x` of the type? A bool is not a number."""
         return isinstance(x, self.kind) and (self.kind is bool or not isinstance(x, bool))
 
     @property
@@ -57,7 +57,7 @@ class ActionSpace(spaces.Space[Any]):
         super().__init__(None, None, seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> dict[str, Any]:
-        """Return a random action that needs no knowledge of the page: point, key, text or scroll."""
+        """Return a random action that doesn't depend on the page: a point, key, text or scroll."""
         rng = self.np_random
         x, y = (float(rng.integers(side)) for side in self.viewport)
         choices: list[dict[str, Any]] = [

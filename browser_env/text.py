@@ -13,7 +13,7 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(text: str) -> str:
-    """Return JSON text of JavaScript's with lone surrogates replaced: it escapes exactly these."""
+    """Return JSON text from JavaScript with lone surrogates, which it escapes, replaced by U+FFFD."""
     return _LONE.sub("\\1\ufffd", text) if "\\ud" in text else text
 
 

@@ -22,9 +22,9 @@ from selfsurf.browser_env.spaces import ActionSpace, observation_space
 class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     """N environments stepped together.
 
-    Observations are a dict: `screenshot` stacked to (N, height, width, 3), every other key a tuple of N values.
-    `observations` holds the same as a list of single observations, which is what agents take. An episode that
-    has ended is reset by the next `step` (Gymnasium's next-step autoreset), whose action for it is ignored.
+    Observations are a dict: `screenshot` is stacked to (N, height, width, 3), every other key is a tuple of N values.
+    `observations` holds them as a list of single observations, which agents take. An episode that has ended is reset
+    by the next `step` (Gymnasium's next-step autoreset), which ignores the action for it.
     """
 
     metadata = {  # noqa: RUF012 (as Gymnasium declares it)
@@ -59,7 +59,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode in every environment. A single seed counts up: `seed`, `seed + 1`, ..."""
+        """Start an episode in every environment. A single seed is counted up: `seed`, `seed + 1`, ..."""
         seeds: list[int | None] = (
             [None if seed is None else seed + i for i in range(self.num_envs)]
             if seed is None or isinstance(seed, int)
@@ -84,7 +84,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     def step(
         self, actions: Sequence[Any]
     ) -> tuple[dict[str, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
-        """Carry out one action in every environment, all at the same time."""
+        """Carry out one action in every environment, concurrently."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions were given for {self.num_envs} environments.")
 

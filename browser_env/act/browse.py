@@ -1,4 +1,4 @@
-"""What is done to the browser itself: addresses, history, tabs, waiting."""
+"""Actions on the browser itself: addresses, history, tabs, waiting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
 
     Args:
         session: where to act.
-        action: of any other kind nothing is done.
+        action: any other kind is ignored.
         seconds: how long a server may take to answer.
 
     Raises:
@@ -48,14 +48,14 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 if action.index >= len(session.tabs):
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
-            case Wait() if not isinstance(tab, DeterministicTab):  # whose time passes by itself alone
+            case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
                 await asyncio.sleep(action.ms / 1000)
     except Error as error:
         text = str(error)
         if "Download is starting" in text:
-            return  # an address that is a file: it arrives as an event
+            return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
-            with contextlib.suppress(Error):  # there may be nothing left to stop
+            with contextlib.suppress(Error):  # there may be nothing to stop
                 await session.active.protocol.send("Page.stopLoading")
             if not session.stayed:
                 why = session.access.explain(text.splitlines()[0])
@@ -63,7 +63,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
         else:
             raise
     if session.stayed:
-        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still there.")
+        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still open.")
 
 
 async def _through_history(session: Session, by: int, seconds: float) -> None:
@@ -77,7 +77,7 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
 
 
 async def _checked_url(session: Session, url: str) -> str:
-    """Return the full form of an address that may be opened."""
+    """Return an address in full, if it may be opened."""
     access = session.access
     full = url if access.folders and url.startswith("file:///") else _full_url(url)
     await access.check_url(full)

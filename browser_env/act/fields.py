@@ -1,4 +1,4 @@
-"""What is done to form fields and editors: fill, select, upload."""
+"""Actions on form fields and editors: fill, select, upload."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.safety.files import uploadable
 
 CHOOSER_BOUND = 2.0
-"""Seconds for a file chooser to open after a click on what should open it."""
+"""Seconds for a file chooser to open after the click."""
 
 _TRUE = frozenset({"true", "on", "yes", "1", "checked", "check"})
 _FALSE = frozenset({"false", "off", "no", "0", "unchecked", "uncheck", ""})
 
 
 async def fill(targets: Targets, action: Fill) -> str:
-    """Replace a field's value; return which way it went."""
+    """Replace a field's value; return how: `keyboard`, `dom` or `mouse`."""
     id = await _target(targets, action)
     ready = await targets.ask("prepareFill", id, text=action.text)
     keyboard = targets.tab.page.keyboard
@@ -31,7 +31,7 @@ async def fill(targets: Targets, action: Fill) -> str:
             return await select(targets, Select(id=id, options=(action.text,)))
         case "check":
             return await _check(targets, id, ready, action.text)
-        case "editor":  # editors keep a model of their own, of which the DOM may hold a part only
+        case "editor":  # editors have a model of their own, which the DOM may show in part
             await press_chord(targets, "ControlOrMeta+a")
     if not action.text:
         if not ready["empty"]:
@@ -59,7 +59,7 @@ async def _check(targets: Targets, id: int, ready: dict[str, object], text: str)
 
 
 async def select(targets: Targets, action: Select) -> str:
-    """Choose options, of a `<select>` at once, of a list of the page's own making by clicking them; or mark a text."""
+    """Choose options: at once in a `<select>`, by clicks in a custom list. In a text field, select the text."""
     id = await _target(targets, action)
     answer = await targets.ask("select", id, options=list(action.options))
     way = "dom"
@@ -71,7 +71,7 @@ async def select(targets: Targets, action: Select) -> str:
 
 
 async def upload(targets: Targets, action: Upload) -> str:
-    """Choose files, directly or through the file chooser that a click opens."""
+    """Choose files, in the input or in the file chooser that a click opens."""
     files = uploadable(action.files, targets.session.access.safety.upload_from)
     id = await _target(targets, action)
     found = await targets.ask("fileInput", id)
@@ -104,5 +104,5 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
 
 async def _target(targets: Targets, action: Fill | Select | Upload) -> int:
     id = await targets.resolve(action.id, action.selector)
-    assert id is not None  # the action's own check: it has one or the other
+    assert id is not None  # the action has been validated: it has one or the other
     return id

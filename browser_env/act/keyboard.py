@@ -1,4 +1,4 @@
-"""What is done with the keyboard: type text, press keys and chords."""
+"""Actions with the keyboard: type text, press keys and chords."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from selfsurf.browser_env.actions import Click, Press, Type
 from selfsurf.browser_env.errors import ActionError
 
 TYPE_LIMIT = 5000
-"""Characters that one `type` action may have; `fill` takes any amount at once."""
+"""The most characters of one `type` action; `fill` takes any number."""
 
 _KEYS = {
     "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
@@ -27,9 +27,9 @@ _MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
 
 
 def key_chord(key: str) -> str:
-    """Bring a key or chord into Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
+    """Return a key or chord in Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
 
-    A letter in a chord is a capital exactly if Shift is held, as on a keyboard.
+    A letter in a chord is upper-case if and only if Shift is held, as on a keyboard.
     """
     if len(key) == 1:
         return key
@@ -41,7 +41,7 @@ def key_chord(key: str) -> str:
 
 
 async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:
-    """Type at the end of what an element holds or wherever the focus is: key by key, or each line `at_once`."""
+    """Type at the end of an element's text, or wherever the focus is: key by key, or line by line with `at_once`."""
     if len(action.text) > TYPE_LIMIT:
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
     id = await targets.resolve(action.id, action.selector)
@@ -65,7 +65,7 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
 
 
 async def press(targets: Targets, action: Press) -> str:
-    """Press a key or chord, at an element or wherever the focus is. Nothing stays held, whatever happens."""
+    """Press a key or chord, at an element or wherever the focus is. No key stays pressed, whatever happens."""
     id = await targets.resolve(action.id, action.selector)
     if id is not None and not (await targets.ask("focus", id))["focused"]:
         where = await targets.clear_way(id)
@@ -90,7 +90,7 @@ async def press_chord(targets: Targets, key: str) -> None:
     except Error as error:
         for part in chord.split("+"):
             if part in _MODIFIERS:
-                with contextlib.suppress(Error):  # the page may be gone; then nothing is held either
+                with contextlib.suppress(Error):  # the page may be gone, and with it the pressed keys
                     await keyboard.up(part)
         if "Unknown key" not in str(error):
             raise

@@ -1,4 +1,4 @@
-"""Finds the element that a selector names: in the last observation, or with Playwright's selector engine."""
+"""Finds the element that a selector names: in the last observation, or with Playwright's locators."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import ForeignFrame
 
 MOST_NAMED = 5
-"""Matching elements that an error about too many names."""
+"""The most matching elements that an error about several lists."""
 
-_CHANGED = "The page changed while the element was looked for; try again."
+_CHANGED = "The page changed while the element was being located; try again."
 
 _ROLE = re.compile(r"""role=([a-z]+)\[\s*name\s*=\s*(["'])(.*)\2\s*(i?)\s*\]""")
 
@@ -38,7 +38,7 @@ _PATH = """el => {
     }
   }
 }"""
-"""How to walk to an element from the outermost document of its origin; `hops` frames lie between."""
+"""The path to an element from the outermost document of its origin, through `hops` frames."""
 
 
 async def find_element(targets: Targets, selector: str) -> int:
@@ -53,7 +53,7 @@ async def find_element(targets: Targets, selector: str) -> int:
 
 
 def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int | None:
-    """The one element of the last observation that has the role and name asked for, if that is what is asked."""
+    """The one element of the last observation with the role and name, if the selector gives these."""
     if len(steps) != 1:
         return None
     step = steps[0]
@@ -83,7 +83,7 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
             others = [frame for frame in page.frames if frame is not page.main_frame and not frame.is_detached()]
             answers = await asyncio.gather(*(_handles(frame, steps) for frame in others), return_exceptions=True)
             for frame, handles in zip(others, answers, strict=True):
-                if not isinstance(handles, BaseException):  # a frame that left while it was looked at has nothing
+                if not isinstance(handles, BaseException):  # a frame that was removed meanwhile has nothing
                     found += [(frame, handle) for handle in handles]
     except Error as error:
         raise ActionError(f"The selector {selector!r} can't be used: {_first_line(error)}") from None
@@ -110,7 +110,7 @@ async def _handles(frame: Frame, steps: Sequence[Step]) -> list[ElementHandle]:
 
 
 async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
-    """Return our id of Playwright's element: the in-page script walks to it along the path that leads there."""
+    """Return our id of Playwright's element, which the in-page script finds by its path."""
     path, place = await _way(targets, frame, handle)
     world = targets.tab.main if place is None else place.world
     answer = await world.call("idAt", path=path, firstId=targets.session.next_id)
@@ -124,7 +124,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
 
 
 async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
-    """Return an element's path in the outermost document of its origin, and where that is, if not on top."""
+    """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
     way = await handle.evaluate(_PATH)
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame

@@ -1,4 +1,4 @@
-"""What is done with the mouse: click, hover, drag, turn the wheel. DOM events where no mouse can targets."""
+"""Actions with the mouse: click, hover, drag, scroll. DOM events where the mouse can't reach."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from selfsurf.browser_env.errors import ActionError
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
 DRAG_STEPS = 5
-"""Moves on the way of a drag; pages count distance and look at what is passed."""
+"""Mouse moves in a drag; pages measure the distance and what is passed on the way."""
 
 
 async def click(targets: Targets, action: Click) -> str:
-    """Click an element or a point; return which way it went: `mouse` or `dom`."""
+    """Click an element or a point; return how: `mouse` or `dom`."""
     id = await targets.resolve(action.id, action.selector)
     if id is None:
         return await press_at(targets, targets.on_page(float(action.x or 0), float(action.y or 0)), action)
@@ -31,7 +31,7 @@ async def click(targets: Targets, action: Click) -> str:
 
 
 async def press_at(targets: Targets, point: Point, action: Click) -> str:
-    """Move, press and release without waiting between: a lone move is held back until the next frame (17 ms)."""
+    """Move, press and release without waiting in between: a move alone is delayed until the next frame (17 ms)."""
     keyboard = targets.tab.page.keyboard
     mask = sum({_MODIFIER_BITS[key] for key in action.modifiers})
     at = {"x": point[0], "y": point[1], "modifiers": mask}
@@ -63,7 +63,7 @@ async def hover(targets: Targets, action: Hover) -> str:
             return "dom"
         x, y = where["x"], where["y"]
     await targets.tab.page.mouse.move(x, y)
-    if id is not None:  # what the mouse has left may have closed, and things have moved
+    if id is not None:  # leaving something may have closed it and moved the element
         where = await targets.locate(id, hover=True)
         if "covered" not in where and (where["x"], where["y"]) != (x, y):
             await targets.tab.page.mouse.move(where["x"], where["y"])
@@ -71,10 +71,10 @@ async def hover(targets: Targets, action: Hover) -> str:
 
 
 async def drag(targets: Targets, action: Drag) -> str:
-    """Press at one place, move to the other in steps, by way of points if there are any, release.
+    """Press at one place, move to the other in steps, through the points of `via` if any, and release.
 
-    The drag begins before the target is looked for, since beginning may move things; the target is scrolled into view
-    with the mouse held down. Both are looked for once before: a press with nowhere to go would be a click.
+    The target is located after the drag has begun, which may move things, and is scrolled into view with the mouse held
+    down. Both ends are located once before that: a press with nowhere to go would be a click.
     """
     mouse = targets.tab.page.mouse
     target = await targets.resolve_point(action.to)
@@ -89,7 +89,7 @@ async def drag(targets: Targets, action: Drag) -> str:
             for point in way:
                 await mouse.move(*point)
         else:
-            # A little way at first: browsers and libraries begin a drag after some pixels, where the mouse went down.
+            # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
             await mouse.move(start[0] + 3, start[1] + 3)
             await mouse.move(start[0] + 6, start[1] + 6)
         end = await targets.point(target)
@@ -101,7 +101,7 @@ async def drag(targets: Targets, action: Drag) -> str:
 
 
 async def scroll(targets: Targets, action: Scroll) -> str:
-    """Scroll the page or an element. Where nothing can scroll, the wheel is turned: maps and the like listen to it."""
+    """Scroll the page or an element. If nothing scrolls, send wheel events: maps and the like listen to them."""
     id = await targets.resolve(action.id, action.selector)
     if id is not None:
         answer = await targets.ask("scroll", id, dx=action.dx, dy=action.dy)

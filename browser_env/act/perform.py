@@ -1,6 +1,6 @@
 """Carries actions out the way a user would: a hit-tested mouse, a keyboard, and DOM events as the last resort.
 
-Only says which room does what: `mouse`, `keyboard`, `fields`, `browse`. How elements are found is `targets`.
+Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds the elements they act on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Hover, Press, Scroll, Select, Type, Upload
 
 NAVIGATION_TIMEOUT = 15.0
-"""Seconds for a server to answer a `navigate`."""
+"""Seconds for a server to answer a navigation."""
 
 
 async def resolved(targets: Targets, action: Action) -> Action:

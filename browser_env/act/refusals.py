@@ -1,4 +1,4 @@
-"""What is wrong with an action's target, as one sentence that the agent can act on."""
+"""Why an element can't be acted on, as one sentence that the agent can use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXAMPLES = {
     "week": "2026-W05",
     "color": "#ff8800",
 }
-"""Input types that take one format only, and a value in it."""
+"""Input types with a fixed format, and an example of it."""
 
 
 _REFUSALS = {
@@ -36,7 +36,7 @@ _REFUSALS = {
     "noText": "Element {id} does not hold the text {text!r}, so it can't be marked.",
     "kind": "Element {id} is a {kind}, which this action is not for.",
 }
-"""What the in-page script calls a refusal (`page/act.js`), and how the agent is told."""
+"""The in-page script's error codes (`page/act.js`), and what the agent reads."""
 
 
 def refusal(id: int, answer: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as text that is also exact.
+"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as readable text that is also exact.
 
 A delta is one of:
 
@@ -11,18 +11,18 @@ A delta is one of:
     ...
 
     changed:
-    line 4, in form "Order":                where: the line of the previous outline, and what it is in
+    line 4, in form "Order":                where: the line of the previous outline, and its containers
     ~   [12] checkbox "Fast" checked (was unchecked)
     +   [19] button "Pay"                   new
     - Loading                               gone, shortened if long
-    -12 more lines                          gone, too
+    -12 more lines                          gone as well
     >3 lines from line 40: [7] link "A"     moved here unchanged; line 40 of the previous outline and the two after
     line 52:
-    -3 lines, moved                         they are taken up where `>` says so
+    -3 lines, moved                         they reappear at a `>`
 
-Lines that are not mentioned stay. `+`, `~` and whole outlines hold their lines exactly, indentation included, so
-that `apply_delta(previous, make_delta(previous, current)) == current` for any two texts. Line numbers start at 1
-and are those of the previous outline.
+Lines that are not mentioned stay. `+`, `~` and whole outlines contain their lines exactly, indentation included, so
+`apply_delta(previous, make_delta(previous, current)) == current` for any two texts. Line numbers start at 1 and are
+those of the previous outline.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
 _OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
 _REMOVED_SHOWN = 5
-"""Removed lines in a row whose text is repeated; of more, only the number is given."""
+"""The most consecutive removed lines that are listed; beyond that, only their number is given."""
 
 
 def make_delta(previous: str, current: str, *, new_page: bool = False, count: Callable[[str], int] = len) -> str:
@@ -54,8 +54,8 @@ def make_delta(previous: str, current: str, *, new_page: bool = False, count: Ca
     Args:
         previous: the outline before.
         current: the outline now.
-        new_page: `current` is of another document; it is then given whole.
-        count: measures texts; of the changes and the whole outline the shorter one is returned.
+        new_page: `current` is another document's, and is returned whole.
+        count: measures texts; the shorter of the changes and the whole outline is returned.
     """
     if new_page:
         return f"{NEW_PAGE}\n{current}"
@@ -67,10 +67,10 @@ def make_delta(previous: str, current: str, *, new_page: bool = False, count: Ca
 
 
 def apply_delta(previous: str, delta: str) -> str:
-    """Return the outline that `make_delta(previous, ...)` was about.
+    """Return the current outline, given what `make_delta(previous, current)` returned.
 
     Raises:
-        ValueError: the text is no delta, or not one of this outline.
+        ValueError: the text is not a delta, or not one of this outline.
     """
     first, _, rest = delta.partition("\n")
     if first in (NEW_PAGE, WHOLE):
@@ -91,7 +91,7 @@ def apply_delta(previous: str, delta: str) -> str:
 
 
 def _apply_line(old: Sequence[str], new: list[str], at: int, line: str) -> int:
-    """Carry one line of a delta out; return how far the old outline has been used up."""
+    """Apply one line of a delta; return how far the old outline has been consumed."""
     if line.startswith("line "):
         start = int(_number(line[5:])) - 1
         if not at <= start <= len(old):
@@ -127,7 +127,7 @@ def _number(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """One row's fate: stays (`=`), changes (`~`), goes (`-`) or comes (`+`); the row's index before and after."""
+    """What happened to a row: same (`=`), changed (`~`), removed (`-`) or added (`+`); its index before and after."""
 
     kind: str
     a: int
@@ -171,13 +171,13 @@ def _edits(old: list[str], new: list[str]) -> Iterator[_Edit]:
 
 
 def _key(row: str) -> Hashable:
-    """What makes a row the same one: the id and depth of an element, or the text."""
+    """A row's identity: an element's depth and id, or the text."""
     element = ELEMENT.match(row)
     return element[0] if element else row
 
 
 def _rewritten(old: list[str], new: list[str]) -> bool:
-    """Are these the same static texts with other words, by their places?"""
+    """Are these static texts in the same places, with other words?"""
     return len(old) == len(new) and all(
         indent_of(before) == indent_of(after)
         and not ELEMENT.match(before)
@@ -192,7 +192,7 @@ def _can_be_read_back(before: str, after: str) -> bool:
 
 
 def _was(before: str, after: str) -> str:
-    """Say what a row was, as far as it isn't what it is now."""
+    """Describe how a row was, as far as it differs from now."""
     old, new = parse_line(before).element, parse_line(after).element
     if old is None or new is None:
         return clip(before.strip(), 200)
@@ -213,7 +213,7 @@ def _was(before: str, after: str) -> str:
 
 
 def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tuple[int, int]]:
-    """Return, by the first row in `new`, which rows of `old` moved there: their start and number."""
+    """Return, by the index of their first row in `new`, which rows of `old` moved there: start and number."""
     left: dict[str, list[int]] = defaultdict(list)
     free = {edit.a for edit in edits if edit.kind == "-"}
     for a in sorted(free, reverse=True):
@@ -265,9 +265,9 @@ def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tupl
 
 
 def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
-    """Say for places, each an index and a depth, which headings and containers they are in."""
+    """Return for places, each an index and a depth, the headings and containers that they are in."""
     paths = []
-    above: list[tuple[int, bool, str]] = []  # depth, is it a heading, text
+    above: list[tuple[int, bool, str]] = []  # depth, is it a heading?, text
     at = 0
     for index, place_depth in places:
         for row in rows[at:index]:
@@ -285,7 +285,7 @@ def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
 
 
 def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> None:
-    """Drop what a row of this depth is not in. A heading rules what follows it at its depth, up to the next one."""
+    """Drop what doesn't contain a row of this depth. A heading covers what follows at its depth, up to the next one."""
     while above and (above[-1][0] > depth or (above[-1][0] == depth and (heading or not above[-1][1]))):
         above.pop()
 

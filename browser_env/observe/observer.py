@@ -1,4 +1,4 @@
-"""Looks at a session's page for an environment: again when it was replaced meanwhile, and with secrets painted over."""
+"""Observes an environment's page: again if it is replaced meanwhile, and with secrets masked in the screenshot."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from selfsurf.browser_env.settings import Settings
 from selfsurf.browser_env.task import Viewport
 
 LOOKS = 8
-"""Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
+"""Attempts to observe a page that keeps being replaced meanwhile."""
 
 
 class Observer:
-    """How one environment looks at pages.
+    """Takes the observations of one environment.
 
     Args:
         settings: of the environment.
-        viewport: size that screenshots have.
+        viewport: size of the screenshots.
         vault: secrets that no screenshot may show.
     """
 
@@ -35,12 +35,12 @@ class Observer:
         self._outline: tuple[Any, str] | None = None
 
     def start_episode(self) -> None:
-        """An episode begins: its first outline is whole."""
+        """Start an episode, whose first outline is whole."""
         self._outline = None
 
     @property
     def reports_changes(self) -> bool:
-        """Is what the agent reads next a change of an outline that it has?"""
+        """Will the next outline be reported as a change to the previous one?"""
         return self._outline is not None
 
     async def look(
@@ -50,9 +50,9 @@ class Observer:
         meanwhile: Callable[[], Awaitable[None]] | None = None,
         hint: Hint = "",
     ) -> View:
-        """Wait until the page is quiet and look at it (`browser_env.observe.capture.capture`).
+        """Wait until the page is quiet and observe it (`browser_env.observe.capture.capture`).
 
-        A page that was replaced, or tabs that came and went, in the middle of a look are looked at again.
+        If the page is replaced, or tabs open or close meanwhile, it is observed again.
         """
         options, bounds = self._settings.view, self._settings.bounds
         for _ in range(LOOKS - 1):
@@ -67,7 +67,7 @@ class Observer:
         return await self._see(session, options, bounds, since, meanwhile, hint)
 
     async def glance(self, session: Session) -> View:
-        """Look at the page as it is, with a screenshot, without waiting for anything."""
+        """Observe the page as it is, with a screenshot, without waiting."""
         options = replace(self._settings.view, screenshot=True, stamp_ids=False)
         return await self._see(session, options, None, -1, None, "")
 

@@ -1,4 +1,4 @@
-"""The outline (`obs["dom"]`): the page as indented text. How a line is written, how it is read, what fits a budget.
+"""The outline (`obs["dom"]`), the page as indented text: writes its lines, reads them, and fits them to a budget.
 
 An element's line is `[12] checkbox "Fast" value="..." checked`; every other line is text, or a container that holds
 the lines indented below it.
@@ -19,7 +19,7 @@ Line = tuple[int, str, float]
 """Depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
 
 _ATTEMPTS = 5
-"""Texts that are measured in full to meet a budget before lines are dropped by halves."""
+"""Attempts to meet a budget exactly before lines are dropped by halves."""
 
 quote = json.JSONEncoder(ensure_ascii=False).encode
 """Writes a name or a value in double quotes."""
@@ -117,18 +117,18 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 
     Args:
         lines: in document order.
-        budget: the most that the result may measure, by `count`; None for no limit. What is farthest from the
-            viewport is dropped first, of equals what comes last; a line stays as long as anything below it in the
-            hierarchy. The last line then says how much was dropped, where it is and how far.
-        count: how a text is measured: characters by default, or a tokenizer's count. It is asked once about each
-            line that may fit, and a few times about the whole.
+        budget: the maximum size of the result, by `count`; None for no limit. Lines farthest from the viewport are
+            dropped first, later ones before earlier ones at the same distance; a line stays as long as anything below
+            it in the hierarchy. The last line then says how much was dropped, where, and how far away it is.
+        count: measures a text: characters by default, or a tokenizer's count. It is called once for each line that
+            may fit, and a few times for the whole.
     """
     rows = ["  " * depth + text for depth, text, _ in lines]
     if budget is None:
         return "\n".join(rows)
     distances = _nearest_in_subtree(lines)
     order = sorted(range(len(rows)), key=distances.__getitem__)
-    sums = [0]  # what the nearest n lines measure, each on its own
+    sums = [0]  # sizes of the nearest n lines, each measured on its own
     while len(sums) <= len(rows) and sums[-1] <= budget * 1.25 + 100:
         sums.append(sums[-1] + count(rows[order[len(sums) - 1]] + "\n"))
     if len(sums) > len(rows) and count(whole := "\n".join(rows)) <= budget:
@@ -157,9 +157,9 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 
 
 def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
-    """Return the distance of every line, or of the nearest line below it in the hierarchy where that is nearer."""
+    """Return each line's distance, or that of the nearest line below it in the hierarchy if that is nearer."""
     distances = [distance for _, _, distance in lines]
-    waiting: list[float] = []  # by depth, the nearest of the lines further down whose parent is still to come
+    waiting: list[float] = []  # by depth, the nearest of the later lines whose parent has not been visited
     for index in range(len(lines) - 1, -1, -1):
         depth = lines[index][0]
         distances[index] = min([distances[index], *waiting[depth + 1 :]])
@@ -170,7 +170,7 @@ def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
 
 
 def _cut(lines: Sequence[Line], rows: list[str], order: list[int], distances: list[float], kept: int) -> str:
-    """Return the nearest `kept` lines in document order, and a line about the others."""
+    """Return the nearest `kept` lines in document order, and a note about the others."""
     if kept == len(rows):
         return "\n".join(rows)
     dropped = order[kept:]

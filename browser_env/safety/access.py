@@ -1,4 +1,4 @@
-"""Puts the network and file rules of a `Safety` around a browser context, and reports what they kept out."""
+"""Enforces the network and file rules of a `Safety` in a browser context, and reports what was blocked."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 NOT_A_PATH = "file outside of the allowed folders"
 
 CLAIM_BOUND = 0.5
-"""Seconds for a request to be heard of whose connection the proxy has seen already."""
+"""Seconds for a request to be reported whose connection the proxy has seen already."""
 
 WEBRTC_SWITCH = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""WebRTC would otherwise send UDP past the proxy."""
+"""Without it, WebRTC sends UDP past the proxy."""
 
 
 class AccessGuard:
-    """The rules of one session in force.
+    """Enforces the rules of one session.
 
     Args:
-        safety: what the user said.
+        safety: the user's rules.
         start_url: where the task starts.
         sites: origins that the task serves from folders.
-        guarded: False for a context that exists already: its network can't be led through here.
+        guarded: False for an existing context, whose network can't be routed through the proxy.
 
     Raises:
-        ValueError: hosts are allowed or blocked, and the context can't be held to it.
+        ValueError: hosts are allowed or blocked, which can't be enforced in this context.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AccessGuard:
         guarded: bool = True,
     ) -> None:
         if not guarded and (safety.allowed or safety.blocked):
-            raise ValueError("A browser's default context can't be held to allowed or blocked hosts; leave them out.")
+            raise ValueError("Hosts can't be allowed or blocked in a browser's default context.")
         self.safety = safety
         self._guarded = guarded and safety.guards_network
         own = [host_and_port(url)[0] for url in (start_url or "", *(sites or {}))]
@@ -63,26 +63,26 @@ class AccessGuard:
             self.folders += (Path(unquote(urlsplit(start_url or "").path)).parent,)
         self.proxy: FilteringProxy | None = None
         self.navigation = ""
-        """The last top-level navigation that was kept out since `start_step`, as a sentence."""
+        """The last top-level navigation that was blocked since `start_step`, as a sentence."""
         self._note: Callable[[str], None] = lambda event: None
         self._refused: dict[tuple[str, int | None], str] = {}
         self._unclaimed: dict[tuple[str, int | None], str] = {}
         self._noted: set[str] = set()
 
     def browser_spec(self, spec: BrowserSpec) -> BrowserSpec:
-        """Return the browser that the rules need."""
+        """Return the browser that the rules require."""
         if not self._guarded or WEBRTC_SWITCH in spec.switches:
             return spec
         return replace(spec, switches=(*spec.switches, WEBRTC_SWITCH))
 
     async def proxied(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return a context's arguments with the proxy as its proxy; without network rules they stay as they are.
+        """Return a context's arguments with our proxy added; without network rules they are unchanged.
 
-        They also stay if they name a proxy and no hosts are allowed or blocked: what a proxy reaches is its own
-        network, and many let nothing but the web's own ports through a tunnel, which the proxy would need.
+        They are also unchanged if they name a proxy and no hosts are allowed or blocked: what that proxy reaches is its
+        own network, and many only tunnel the web's standard ports, while ours needs tunnels for all.
 
         Raises:
-            ValueError: the arguments have a proxy of a kind that the proxy can't go through.
+            ValueError: the arguments have a proxy of a kind that ours can't connect through.
         """
         if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
@@ -91,16 +91,16 @@ class AccessGuard:
         return {**options, "proxy": self.proxy.settings}
 
     async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Report to `note` what is kept out of a context, and hold its `file:` pages to their folders."""
+        """Report what is blocked in a context to `note`, and restrict its `file:` pages to their folders."""
         self._note = note
         if self.proxy is not None:
             context.on("requestfailed", self._failed)
-        if self.folders:  # no page but one from a file can open files, so without folders nobody has to look
+        if self.folders:  # only pages from files can open files, so without folders there is nothing to check
             await context.route("file:///**", self._file)
 
     @contextlib.contextmanager
     def during_setup(self, context: BrowserContext) -> Iterator[None]:
-        """While the task sets itself up, what its own code opens from a blank page becomes its own host."""
+        """While the task sets itself up, hosts that its own code opens from a blank page become its own."""
         if self.proxy is None:
             yield
             return
@@ -131,7 +131,7 @@ class AccessGuard:
             context.remove_listener("request", claim)
 
     async def check_url(self, url: str) -> None:
-        """Check an address that the agent wants to open.
+        """Check a URL that the agent wants to open.
 
         Raises:
             ActionError: it may not be opened.
@@ -145,7 +145,7 @@ class AccessGuard:
             raise ActionError(f"{url} was not opened: {why}.")
 
     def explain(self, failure: str) -> str:
-        """Say in Playwright's message about a failed navigation what really failed, behind the proxy."""
+        """Return Playwright's message about a failed navigation with the cause behind the proxy."""
         match = re.search(r"net::ERR_SOCKS_CONNECTION_FAILED(?: at (\S+))?", failure)
         if match is None or self.proxy is None:
             return failure
@@ -153,12 +153,12 @@ class AccessGuard:
         return failure.replace("net::ERR_SOCKS_CONNECTION_FAILED", cause)
 
     def start_step(self) -> None:
-        """A step begins."""
+        """Start a step."""
         self.navigation = ""
         self._noted.clear()
 
     def report_unclaimed(self) -> None:
-        """Report connections that were refused and that no request of a page has been heard of."""
+        """Report refused connections that belong to no reported request."""
         for (host, port), why in self._unclaimed.items():
             self._note(f"blocked: {f'[{host}]' if ':' in host else host}:{port} ({why})")
         self._unclaimed.clear()
@@ -200,7 +200,7 @@ class AccessGuard:
 
 
 def _is_top(request: Request) -> bool:
-    """Is this the navigation of a tab? A popup's first one has no frame yet, as far as Playwright knows."""
+    """Is this the navigation of a tab? To Playwright, a popup's first navigation has no frame yet."""
     from playwright.async_api import Error
 
     try:
@@ -210,5 +210,5 @@ def _is_top(request: Request) -> bool:
 
 
 def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Path]:
-    """Return the sites that may be reached: those that the rules block are left to the proxy, which refuses them."""
+    """Return the sites that may be reached; those that the rules block are left to the proxy, which refuses them."""
     return {origin: folder for origin, folder in sites.items() if not access.rules.refuses_name(*host_and_port(origin))}

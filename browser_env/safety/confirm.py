@@ -1,4 +1,4 @@
-"""Asks before risky actions: finds what an action is aimed at, has it judged, and gets the user's word."""
+"""Asks for confirmation before risky actions: finds an action's target, has the risk assessed, and asks the user."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from selfsurf.browser_env.session.tab import ForeignFrame
 
 
 class Confirmer:
-    """Judges the actions of one environment.
+    """Assesses the actions of one environment, and asks for confirmation.
 
     Args:
-        safety: who is asked, and for how long.
+        safety: whom to ask, and for how long.
     """
 
     def __init__(self, safety: Safety) -> None:
         self.risk: Risk | None = None
-        """What is risky about the action of this step, if anything."""
+        """The risk of this step's action, if any."""
         self.deadline: asyncio.Timeout | None = None
-        """The step's own; it stands still while the user thinks."""
+        """The step's own, which is suspended while the user decides."""
         self._safety = safety
 
     async def check(
         self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
     ) -> None:
-        """Judge an action that is about to be carried out.
+        """Assess an action that is about to be carried out.
 
         Raises:
             ActionError: the user did not allow it.
@@ -63,7 +63,7 @@ class Confirmer:
                 allowed = confirm(action, element, risk) is True
             except Exception:
                 allowed = False
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits for the answer
+            with contextlib.suppress(RuntimeError):  # the loop has stopped: nobody waits for the answer
                 loop.call_soon_threadsafe(settle, allowed)
 
         began = loop.time()
@@ -81,13 +81,13 @@ class Confirmer:
 
 
 def focused(observation: Observation | None) -> int | None:
-    """Return the id of the element that had the focus when the page was last looked at."""
+    """Return the id of the element that had the focus in the last observation."""
     elements = observation["elements"] if observation is not None else ()
     return next((element["id"] for element in elements if "focused" in element["states"]), None)
 
 
 def target_of(action: Any, observation: Observation | None) -> Element | None:
-    """Return the element that an action is aimed at, as far as the last observation shows."""
+    """Return an action's target element, as far as the last observation shows it."""
     elements = observation["elements"] if observation is not None else ()
     if isinstance(action, Click) and action.id is None:
         return _at(elements, float(action.x or 0), float(action.y or 0))
@@ -98,7 +98,7 @@ def target_of(action: Any, observation: Observation | None) -> Element | None:
 
 
 def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
-    """Return the smallest element whose box holds a point; one that others cover only if there is nothing else."""
+    """Return the smallest element whose box contains a point, preferring those that aren't covered."""
 
     def order(element: Element) -> tuple[bool, float]:
         return "covered" in element["states"], element["bbox"][2] * element["bbox"][3]
@@ -109,7 +109,7 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
 
 
 async def _surroundings_of(session: Session, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
-    """Ask the page what is around an element, or around what has the focus."""
+    """Ask the page for the surroundings of an element, or of the focused one."""
     try:
         found = (
             await _ask(session, element["id"] if element is not None else None, foreign, read_script("surroundings"))
@@ -117,22 +117,22 @@ async def _surroundings_of(session: Session, element: Element | None, foreign: d
         )
         return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
-        return NO_SURROUNDINGS  # it left the page, or the page is hung: the action itself will find out
+        return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
 
 
 async def host_of(session: Session, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
-    """Return the host whose document holds an element (None: the tab's own); empty if it has none."""
+    """Return the host of an element's document (None: the tab's own); empty if it has none."""
     try:
         origin = await _ask(
             session, id, foreign, "function () { return (this.ownerDocument || this).defaultView.origin }"
         )
     except Exception:
-        return ""  # it left the page: there is nothing to type into
+        return ""  # it was removed: there is nothing to type into
     return host_and_port(str(origin))[0]
 
 
 async def _ask(session: Session, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
-    """Call a function on an element, or on the tab's document, and return what it says."""
+    """Call a function on an element, or on the tab's document, and return its result."""
     world = foreign[id].world if id in foreign else session.active.main
     if id is None:
         node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]

@@ -1,9 +1,9 @@
 """The proxy that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
 
-A proxy sees every connection that Chromium makes: navigations, later hops of redirects, popups, frames, subresources,
-websockets, workers of all kinds. It resolves names itself and connects to the very address that it has looked at, so
-a name server can't change its answer in between. Connections are kept open by Chromium as ever: nothing is done a
-request. It knows nothing of paths, nor can it, since what goes through is encrypted.
+A proxy sees every connection that Chromium makes: navigations, redirects, popups, frames, subresources, websockets and
+all kinds of workers. It resolves names itself and connects to the very address that it has checked, so a name server
+can't change its answer in between. Chromium keeps connections open as usual: there is no work per request. The proxy
+doesn't know paths, since the traffic is encrypted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for one address of a host to answer."""
 
 NAMES_KEPT = 60.0
-"""Seconds for which the addresses of a name are kept."""
+"""Seconds for which a name's addresses are cached."""
 
 _CHUNK = 1 << 18
 _LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class Refused(Exception):
-    """The rules don't allow a connection; the message says why."""
+    """The rules forbid a connection; the message says why."""
 
 
 class FilteringProxy:
@@ -49,20 +49,20 @@ class FilteringProxy:
 
     Args:
         rules: where connections may go.
-        upstream: a further proxy to go through, as Playwright's `proxy` argument.
+        upstream: another proxy to connect through, as Playwright's `proxy` argument.
 
     Raises:
-        ValueError: the further proxy is neither an HTTP nor a SOCKS5 one.
+        ValueError: the upstream proxy is neither an HTTP nor a SOCKS5 proxy.
     """
 
     def __init__(self, rules: Rules, upstream: Mapping[str, Any] | None = None) -> None:
         self.rules = rules
         self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
-        """Called with host, port and reason when a connection was refused."""
+        """Called with host, port and reason when a connection is refused."""
         self.claimed: Callable[[str], Awaitable[bool]] | None = None
-        """While a task is set up: does this private host turn out to be the task's own?"""
+        """While a task is being set up: does this private host turn out to be its own?"""
         self.failures: dict[tuple[str, int | None], str] = {}
-        """Why the last connection to a host and port came to nothing, as Chromium would call it without a proxy."""
+        """Why the last connection to a host and port failed, in the words that Chromium uses without a proxy."""
         self._upstream = _Upstream(upstream) if upstream else None
         self._server: asyncio.Server
         self._open: set[asyncio.Task[Any]] = set()
@@ -78,7 +78,7 @@ class FilteringProxy:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Playwright's `proxy` argument that leads a context through this proxy."""
+        """The `proxy` argument for Playwright that routes a context through this proxy."""
         port = self._server.sockets[0].getsockname()[1]
         direct = [] if self._upstream else [f"[{host}]" if ":" in host else host for host in self.rules.direct]
         return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(direct)}
@@ -93,7 +93,7 @@ class FilteringProxy:
         except Refused as refusal:
             return str(refusal)
         except OSError:
-            pass  # there is no such name: the browser will say so
+            pass  # there is no such name: the browser will report it
         return ""
 
     async def _addresses(self, host: str, port: int | None) -> list[Address]:
@@ -152,14 +152,14 @@ class FilteringProxy:
             writer.write(_answer(0))
             await asyncio.gather(_relay(reader, outer), _relay(inner, writer))
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one of the ends is gone, or the proxy closes
+            pass  # one end has closed, or the proxy is closing
         finally:
             self._open.discard(task)
             writer.close()
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._upstream is not None:
-            with contextlib.suppress(OSError):  # a name that only the further proxy can resolve
+            with contextlib.suppress(OSError):  # a name that only the upstream proxy can resolve
                 await self._addresses(host, port)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._upstream.connect(host, port)
@@ -183,14 +183,14 @@ class FilteringProxy:
 
 
 class _Upstream:
-    """A further proxy, which the user's own settings ask for."""
+    """An upstream proxy from the user's own settings."""
 
     def __init__(self, proxy: Mapping[str, Any]) -> None:
         server = str(proxy["server"])
         parts = urlsplit(server if "://" in server else f"http://{server}")
         if parts.scheme not in ("http", "socks5") or not parts.hostname:
             raise ValueError(
-                f"The proxy {server!r} is neither http:// nor socks5://, which safety rules can't go through."
+                f"The proxy {server!r} is neither http:// nor socks5://, so safety rules can't be enforced with it."
             )
         self._socks = parts.scheme == "socks5"
         self._host, self._port = parts.hostname, parts.port or (1080 if self._socks else 80)
@@ -238,7 +238,7 @@ class _Upstream:
 
 
 async def lookup(host: str) -> list[Address]:
-    """Return the addresses of a name, as the system resolves it.
+    """Return a name's addresses, as the system resolves it.
 
     Raises:
         OSError: it has none.
@@ -249,7 +249,7 @@ async def lookup(host: str) -> list[Address]:
 
 
 async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """Read a SOCKS5 client's greeting and request; return the host and port that it wants."""
+    """Read a SOCKS5 client's greeting and request; return the requested host and port."""
     version, methods = await reader.readexactly(2)
     if version != 5:
         raise ValueError("not a SOCKS client")

@@ -1,7 +1,7 @@
-"""The in-page script in one frame: installed in a world of its own, called from here.
+"""The in-page script in one frame: installed in an isolated world, and called from here.
 
-The world shares the frame's DOM with the page but none of its JavaScript: what the page has made of `Element` or
-`JSON` is not what the script uses. The page can't name, read or change the script.
+The world shares the frame's DOM with the page but none of its JavaScript: the script doesn't use the page's
+`Element` or `JSON`. The page can't find, read or change the script.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REPLACED = (
 _ATTEMPTS = 4
 
 PROBE = f"p{secrets.token_hex(8)}"
-"""Name of the event by which the script asks the page's own world whether an element has click listeners."""
+"""Name of the event with which the script asks the page's main world whether an element has click listeners."""
 
 _LISTENER_PROBE = """((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
@@ -64,24 +64,24 @@ def read_script(name: str) -> str:
 def script_source(extra: str = "") -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.
 
-    It evaluates to an object whose methods this side calls. There is one a document; same-origin frames and shadow
-    roots are walked from their top document. It never writes to the page, except for stamps on request and what an
-    action asks for.
+    It evaluates to an object whose methods `PageScript.call` calls. There is one per document; same-origin frames and
+    shadow roots are walked from their top document. It never modifies the page, except for stamps on request and
+    for actions.
 
     Args:
-        extra: further source, run where all of the script's own functions can be called.
+        extra: additional source, run where all of the script's functions can be called.
     """
     parts = "\n".join(map(read_script, _PARTS))
     return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
 
 
 def document_was_replaced(error: Exception) -> bool:
-    """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
+    """Did the call fail because the document was replaced meanwhile? Then there is a new one, or will be."""
     return any(text in str(error) for text in _REPLACED)
 
 
 async def install_listener_probe(protocol: CDPSession) -> None:
-    """Let the documents of a target answer which elements have listeners, from before their own scripts run."""
+    """Let a target's documents answer which elements have listeners, from before their own scripts run."""
     await protocol.send(
         "Page.addScriptToEvaluateOnNewDocument",
         {"source": _LISTENER_PROBE, "includeCommandLineAPI": True, "runImmediately": True},
@@ -93,10 +93,10 @@ class PageScript:
 
     Args:
         protocol: session of the frame's target.
-        frame_id: the frame, as the protocol names it.
-        wait: waits a moment for the document that comes, up to so many seconds.
+        frame_id: the protocol's id of the frame.
+        wait: waits for the next document, up to so many seconds.
         crashed: has the page crashed?
-        extra: source that is added to the script (`script_source`).
+        extra: source to add to the script (`script_source`).
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class PageScript:
         self.frame_id = frame_id
         self.extra = extra
         self.frames: dict[int, str] = {}
-        """Frames inside that have to be looked at by themselves: their number in the script, and their frame id."""
+        """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
         self._wait = wait
         self._crashed = crashed
         self._context: int | None = None
         self._script: str | None = None
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the script, which is installed when it is not there.
+        """Call a method of the script, installing it first if needed.
 
         Raises:
-            EnvError: the page crashed, or the script threw, which is a defect of the script.
+            EnvError: the page crashed, or the script threw, which is a bug in the script.
         """
         for attempt in range(_ATTEMPTS):
             if self._crashed():
@@ -170,7 +170,7 @@ class PageScript:
         self.frames.clear()
 
     async def observe(self, method: str = "observe", **arguments: Any) -> dict[str, Any]:
-        """Run the observation pass (`look` settles first), again if closed shadow roots turned up in it."""
+        """Run the observation pass (`look` settles first), and again if it found closed shadow roots."""
         raw: dict[str, Any] = json.loads(well_formed_json(await self.call(method, **arguments)))
         if raw["suspects"] and await self._open_roots():
             what = arguments.get("what", arguments)
@@ -179,9 +179,9 @@ class PageScript:
         return raw
 
     async def _open_roots(self) -> bool:
-        """Give the script the closed shadow roots of elements that look as if they had one; were there any?"""
+        """Pass the script the closed shadow roots of the elements that may have one; return whether there were any."""
         found = False
-        with contextlib.suppress(Exception):  # the document may go while it is asked; the next look asks again
+        with contextlib.suppress(Exception):  # the document may go away meanwhile; the next pass asks again
             hosts = (await self.call("takeSuspects"))["objectId"]
             listed = await self.protocol.send("Runtime.getProperties", {"objectId": hosts, "ownProperties": True})
             items = [one["value"]["objectId"] for one in listed["result"] if one["name"].isdigit()]
@@ -210,7 +210,7 @@ class PageScript:
         )
 
     async def frame_of(self, index: int) -> str | None:
-        """Return the id of the frame that the script counts as number `index`; None when it is gone."""
+        """Return the id of frame number `index` in the script; None if it is gone."""
         if index not in self.frames:
             element = await self.call("holder", index=index)
             if "objectId" not in element:

@@ -59,7 +59,7 @@ def test_values_may_come_from_elsewhere_and_change(monkeypatch):
     monkeypatch.setenv("BANK", "from-the-env")
     assert Vault({"bank": Secret.from_env("BANK")}).fill("<secret:bank>", "") == "from-the-env"
     monkeypatch.delenv("BANK")
-    with pytest.raises(ValueError, match="BANK, which a secret is to come from, is not set"):
+    with pytest.raises(ValueError, match="BANK, which should hold a secret, is not set"):
         Vault({"bank": Secret.from_env("BANK")})
 
 
