@@ -1,8 +1,8 @@
-"""Hears what a person does in a tab: trusted input events of every frame, told by a script that no page can reach.
+"""Listens to a person's input in a tab: trusted events of every frame, reported by a script that pages can't reach.
 
-The script lives in the world of the in-page script, so a page can neither call what reports nor take it away, and it
-listens from before the page's first script, so no handler of the page can keep an event from it. Only events that the
-browser itself made (`isTrusted`) count.
+The script runs in the in-page script's isolated world, so a page can neither call nor remove it, and it listens from
+before the page's first script, so no handler of the page can keep an event from it. Only events from the browser itself
+(`isTrusted`) count.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 WORLD = "selfsurf"
-"""Name of the world of the in-page script."""
+"""Name of the in-page script's world."""
 
 
 class InputListener:
-    """Reports facts about input: `heard(tab, fact)`, in the order in which they happened.
+    """Reports facts about input with `report(tab, fact)`, in order.
 
     Args:
-        heard: called on the runtime's loop. A fact has a `kind` and, for most kinds, the `id` of the element that was
-            meant, and `raw`, a pass over the page at that moment.
+        report: called on the runtime's loop. A fact has a `kind` and, for most kinds, the `id` of the target element
+            and `raw`, a pass over the page at that moment.
         reach: as `ViewOptions.reach`.
     """
 
-    def __init__(self, heard: Callable[[Tab, dict[str, Any]], None], reach: float | None) -> None:
-        self._heard = heard
-        self._event, self._report = (f"{kind}{secrets.token_hex(8)}" for kind in ("e", "r"))
-        told = json.dumps({"event": self._event, "report": self._report, "reach": reach})
+    def __init__(self, report: Callable[[Tab, dict[str, Any]], None], reach: float | None) -> None:
+        self._report = report
+        self._event, self._binding = (f"{kind}{secrets.token_hex(8)}" for kind in ("e", "r"))
+        told = json.dumps({"event": self._event, "report": self._binding, "reach": reach})
         self.script = f"{read_script('input_recorder')}\nrecord({told});"
-        """What the in-page script needs in addition."""
+        """Source to add to the in-page script."""
 
     async def listen(self, tab: Tab, protocol: CDPSession) -> None:
-        """Begin to listen in a target of a tab, in its frames that are and those that come."""
+        """Start listening in a target of a tab, in its present and future frames."""
 
         def called(event: dict[str, Any]) -> None:
-            if event["name"] == self._report:
-                self._heard(tab, json.loads(event["payload"]))
+            if event["name"] == self._binding:
+                self._report(tab, json.loads(event["payload"]))
 
         protocol.on("Runtime.bindingCalled", called)
-        await protocol.send("Runtime.enable")  # without it, worlds that come later have no binding
-        await protocol.send("Runtime.addBinding", {"name": self._report, "executionContextName": WORLD})
-        names = f"const EVENT = {json.dumps(self._event)}, REPORT = {json.dumps(self._report)};"
+        await protocol.send("Runtime.enable")  # without it, later worlds have no binding
+        await protocol.send("Runtime.addBinding", {"name": self._binding, "executionContextName": WORLD})
+        names = f"const EVENT = {json.dumps(self._event)}, REPORT = {json.dumps(self._binding)};"
         await protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
             {
