@@ -5,15 +5,35 @@ Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from selfsurf.browser_env.act.browse import browse
 from selfsurf.browser_env.act.fields import fill, select, upload
 from selfsurf.browser_env.act.keyboard import press, type_text
 from selfsurf.browser_env.act.mouse import click, drag, hover, scroll
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Hover, Press, Scroll, Select, Type, Upload
+from selfsurf.browser_env.actions import (
+    Action,
+    BaseAction,
+    Click,
+    Drag,
+    Fill,
+    Hover,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+)
 
 NAVIGATION_TIMEOUT = 15.0
 """Seconds for a server to answer a navigation."""
+
+_AT_PAGE: dict[type[BaseAction], Callable[[Targets, Any], Awaitable[str]]] = {
+    Click: click, Hover: hover, Drag: drag, Scroll: scroll, Fill: fill, Select: select, Upload: upload, Press: press,
+}  # fmt: skip
+"""What carries out an action on the page; `Type` needs more, and all others are the browser's."""
 
 
 async def resolved(targets: Targets, action: Action) -> Action:
@@ -55,24 +75,9 @@ async def perform(targets: Targets, action: Action, *, at_once: bool = False) ->
 
 
 async def _perform(targets: Targets, action: Action, at_once: bool) -> str:
-    match action:
-        case Click():
-            return await click(targets, action)
-        case Hover():
-            return await hover(targets, action)
-        case Drag():
-            return await drag(targets, action)
-        case Scroll():
-            return await scroll(targets, action)
-        case Fill():
-            return await fill(targets, action)
-        case Select():
-            return await select(targets, action)
-        case Upload():
-            return await upload(targets, action)
-        case Type():
-            return await type_text(targets, action, at_once)
-        case Press():
-            return await press(targets, action)
+    if isinstance(action, Type):
+        return await type_text(targets, action, at_once)
+    if type(action) in _AT_PAGE:
+        return await _AT_PAGE[type(action)](targets, action)
     await browse(targets.session, action, NAVIGATION_TIMEOUT)
     return "browser"

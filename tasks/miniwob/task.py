@@ -65,8 +65,8 @@ RELOADED = frozenset(
 """Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock), so they are
 reloaded for every episode."""
 
-# Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load: a
-# text area that was typed into would not show the text that the next episode sets.
+# Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load:
+# a text area that was typed into would not show the text that the next episode sets.
 _START = """async ([seed, mode, limit, scale]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
