@@ -115,7 +115,7 @@ def _shape(screenshot: Pixels) -> tuple[int, int]:
 
 
 def _pixel_box(element: Element, width: int, height: int) -> Box | None:
-    """Return the part of an element that is inside; None if there is none, or it has no size."""
+    """Return the part of an element that is inside of the screenshot; None if there is none."""
     x, y, wide, high = element["bbox"]
     if wide <= 0 or high <= 0:
         return None

@@ -82,5 +82,5 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
                 if session() is current and current is not None and current.active is tab and not tab.unanswered():
                     return f"the page hangs: it did not answer for {hang:g} s"
             except Exception:
-                pass  # the page is navigating or closed: whoever is using it will notice
+                pass  # the page is navigating or closed, which its user will notice
         await asyncio.sleep(PAUSE)

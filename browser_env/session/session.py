@@ -194,7 +194,7 @@ class Session:
                 await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
             self._note(f"new tab: {page.url}")
         except Exception:
-            return  # a popup that was closed again before it could be looked at
+            return  # a popup that was closed again before it could be used
         finally:
             self._expected = max(0, self._expected - 1)
 

@@ -12,7 +12,7 @@ from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submi
 
 @oracle("enter-date")
 def enter_date(obs: Observation) -> Action | None:
-    """Fill the date in as year, month and day, then submit."""
+    """Fill in the date as year, month and day, then submit."""
     given = re.findall(r"\d\d/\d\d/\d{4}", obs["goal"])[0]
     date = datetime.strptime(given, "%m/%d/%Y").strftime("%Y-%m-%d")
     return fill_then_submit(obs, elements(obs, "date"), date, f"A date field takes {given} as {date}.")
@@ -20,7 +20,7 @@ def enter_date(obs: Observation) -> Action | None:
 
 @oracle("enter-time")
 def enter_time(obs: Observation) -> Action | None:
-    """Fill the time in by the 24-hour clock, then submit."""
+    """Fill in the time by the 24-hour clock, then submit."""
     given = " ".join(re.findall(r"\d+:\d\d\s[AP]M", obs["goal"])[0].split())
     time = datetime.strptime(given, "%I:%M %p").strftime("%H:%M")
     return fill_then_submit(obs, elements(obs, "time"), time, f"A time field takes {given} as {time}.")

@@ -18,7 +18,7 @@ _MAIN_AIRPORTS = {
     "Portland": "Portland, OR", "New York": "New York, NY (All",
     "Washington DC": "Washington, DC (All",
 }  # fmt: skip
-"""Which of several suggestions is meant; else the one that begins with the city's name."""
+"""The right one of several suggestions; otherwise it is the one that begins with the city's name."""
 
 
 def wanted(obs: Observation) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def wanted(obs: Observation) -> dict[str, Any]:
 
 
 def field(obs: Observation, name: str) -> Element | None:
-    """Return the text field whose name begins so."""
+    """Return the text field whose name begins with this."""
     return next((e for e in elements(obs, "textbox") if e["name"].startswith(name)), None)
 
 
 def pick_day(obs: Observation, day: int) -> Action | None:
-    """Click the day in the calendar that is open, in its first month, which is the one that every flight is in."""
+    """Click the day in the first month of the open calendar, the month of all flights."""
     return click(elements(obs, "link", str(day)), f"The day is March {day}, 2017.")
 
 
