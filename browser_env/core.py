@@ -432,7 +432,7 @@ class EnvCore:
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
         if screenshots and self.vault:
-            raise ValueError("A scan can't have screenshots while there are secrets, which they could show.")
+            raise ValueError("With secrets there can be no screenshots in a scan, since they could show them.")
         scan, foreign = await paged_scan(
             self.session,
             replace(self.settings.view, screenshot=screenshots),

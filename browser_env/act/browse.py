@@ -63,7 +63,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
         else:
             raise
     if session.stayed:
-        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still open.")
+        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still there.")
 
 
 async def _through_history(session: Session, by: int, seconds: float) -> None:
