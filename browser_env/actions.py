@@ -1,12 +1,12 @@
-"""The typed actions: what an agent may ask of the environment, and the one parser that reads them.
+"""The typed actions, and the parser for every form in which an action may be given.
 
-Knows nothing about pages or browsers: carrying an action out is `browser_env.act.perform`.
+Knows nothing about pages or browsers: `browser_env.act.perform` carries actions out.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -42,7 +42,7 @@ def _readable(value: str) -> str:
 
 
 Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_readable)]
-"""A target named otherwise than by id, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
+"""A target given by a selector, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
 """x and y in CSS pixels of the top frame's viewport."""
@@ -52,7 +52,7 @@ Button: TypeAlias = Literal["left", "middle", "right"]
 
 
 class BaseAction(BaseModel):
-    """What all actions share. Unknown fields are refused, so that a misspelt one is reported and not ignored."""
+    """Base class of all actions. Unknown fields are rejected, so a misspelt one is reported and not ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
@@ -61,17 +61,17 @@ class BaseAction(BaseModel):
 
     @property
     def name(self) -> str:
-        """The action's name as it stands in JSON, e.g. `"click"`."""
+        """The action's name in JSON, e.g. `"click"`."""
         return cast(str, self.action)  # type: ignore[attr-defined]
 
     def to_dict(self, *, with_reason: bool = False) -> dict[str, Any]:
-        """Return the action as a plain dict with defaults left out, `action` first."""
+        """Return the action as a plain dict without default values, `action` first."""
         exclude = None if with_reason else {"reason"}
         fields = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=exclude)
         return {"action": self.name, **fields}
 
     def to_json(self) -> str:
-        """Return the action as JSON text, `reason` left out: the form that `obs["last_action"]` has."""
+        """Return the action as JSON text without `reason`, as in `obs["last_action"]`."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
@@ -125,7 +125,7 @@ class Click(_Target):
 
 
 class Fill(_AtElement):
-    """Replace the whole value of a field by `text`; an empty text clears it. A checkbox takes `true` or `false`."""
+    """Replace a field's value with `text`; an empty text clears it. A checkbox takes `true` or `false`."""
 
     action: Literal["fill"] = "fill"
     text: str
@@ -146,7 +146,7 @@ class Press(_MaybeAtElement):
 
 
 class Select(_AtElement):
-    """Choose options of a list by their label or value; in a text field or editor, mark that text."""
+    """Choose options of a list by label or value; in a text field or editor, select that text."""
 
     action: Literal["select"] = "select"
     options: tuple[str, ...]
@@ -174,7 +174,7 @@ class Scroll(_MaybeAtElement):
 
 
 class Drag(BaseAction):
-    """Press the mouse on one element or point, move to another, release. `via`: points to pass on the way, in order."""
+    """Drag from one element or point to another. `via`: points to pass on the way, in order."""
 
     action: Literal["drag"] = "drag"
     from_: ElementId | Point | Selector = Field(alias="from")
@@ -236,7 +236,7 @@ class Wait(BaseAction):
 
 
 class Message(BaseAction):
-    """Say something to the user; the episode goes on."""
+    """Say something to the user; the episode continues."""
 
     action: Literal["message"] = "message"
     text: str
@@ -257,12 +257,12 @@ class Finish(BaseAction):
 
 
 class Infeasible(BaseAction):
-    """End the episode because the goal can't be reached; here `reason` is what the user is told."""
+    """End the episode because the goal can't be reached; `reason` is shown to the user."""
 
     action: Literal["infeasible"] = "infeasible"
 
     def to_dict(self, *, with_reason: bool = True) -> dict[str, Any]:
-        """Return the action as a plain dict; its reason is part of it."""
+        """Return the action as a plain dict, its reason included."""
         return {"action": self.name, "reason": self.reason}
 
 
@@ -272,12 +272,8 @@ Action: TypeAlias = (
 )  # fmt: skip
 
 ACTION_TYPES: dict[str, type[BaseAction]] = {
-    cast(str, kind.model_fields["action"].default): kind
-    for kind in (
-        Click, Fill, Type, Press, Select, Hover, Scroll, Drag, Upload, Navigate, Back, Forward,
-        NewTab, CloseTab, FocusTab, Wait, Message, AskUser, Finish, Infeasible,
-    )
-}  # fmt: skip
+    cast(str, kind.model_fields["action"].default): kind for kind in get_args(Action)
+}
 """Action classes by name."""
 
 _FIELDS = {
@@ -289,13 +285,13 @@ _UNION: TypeAdapter[Action] = TypeAdapter(Annotated[Action, Field(discriminator=
 
 
 def parse_action(raw: Action | dict[str, Any] | str) -> Action:
-    """Read an action in any accepted form: typed, dict, JSON text, or one call.
+    """Parse an action in any accepted form: typed, dict, JSON text, or a call.
 
     Calls are BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed
     as literals; nothing is ever executed.
 
     Raises:
-        ActionError: the action is malformed; the message is one sentence that says what is wrong.
+        ActionError: the action is malformed; the message says in one sentence what is wrong.
     """
     if isinstance(raw, BaseAction):
         return raw
@@ -339,7 +335,7 @@ def _explain(error: ValidationError) -> str:
         field, *inside = item["loc"][1:] or ("",)
         message = item["msg"].removeprefix("Value error, ").replace("Input should", "it should")
         message = message.replace("Field required", "it is missing")
-        if field in ("from", "to"):  # one of several types, each with a complaint of its own
+        if field in ("from", "to"):  # one of several types, each with a refusal of its own
             if item["type"] == "value_error" and isinstance(item["input"], str):
                 parts[str(field)] = message
             parts.setdefault(str(field), "give an id, a point such as [10, 20], or a selector")

@@ -1,4 +1,4 @@
-"""From `module:Class` or `file.py:Class` to the class."""
+"""Loads the class that `module:Class` or `file.py:Class` names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def load_class(name: str, folder: str = "") -> Any:
 
     Args:
         name: which class.
-        folder: what a relative file is relative to; the current folder by default.
+        folder: base of a relative path; the current folder by default.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such class.
     """
     where, _, attribute = name.partition(":")
     module = _file(Path(folder or ".") / where) if where.endswith(".py") else _module(where)

@@ -1,4 +1,4 @@
-"""The environment's two faces for one page at a time: `BrowserEnv` (Gymnasium) and `AsyncBrowserEnv` (awaited)."""
+"""The single environments: `BrowserEnv` (Gymnasium) and `AsyncBrowserEnv` (asyncio)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import gymnasium as gym
 import numpy as np
 
 from selfsurf.browser_env.act.settle import Bounds
-from selfsurf.browser_env.checks import check_options
 from selfsurf.browser_env.core import EnvCore, StepResult
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.observation import Info, Observation
@@ -25,7 +24,7 @@ from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
-from selfsurf.browser_env.settings import ObsMode, Settings
+from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 from selfsurf.browser_env.task import Task, Viewport
 
@@ -66,37 +65,37 @@ def make_core(
         goal: what the user wants, for an open-ended episode.
         task: a Task object, instead of the two above.
         viewport: width and height in CSS pixels; the task's own by default.
-        screenshot: put a screenshot into observations.
-        reach: how many viewport heights above and below the viewport are looked at; None for the whole page.
-        budget: the most that `obs["dom"]` may measure; None for no limit.
+        screenshot: include a screenshot in observations.
+        reach: how many viewport heights above and below the viewport are observed; None for the whole page.
+        budget: the maximum size of `obs["dom"]`; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
         obs_mode: what `obs["dom"]` holds after a step: the `"full"` outline, or the `"delta"` since the last step.
         stamp_ids: write element ids into the page as `data-agent-id`.
-        headless: without a window.
-        executable: path of the browser; None looks for one.
-        switches: further command-line switches of the browser.
+        headless: run without a window.
+        executable: path of the browser; None to search for one.
+        switches: additional command-line switches for the browser.
         dialogs: how alerts, confirmations, prompts and questions whether to leave a page are answered: `"accept"`,
             `"dismiss"`, a mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
-        context: further arguments of Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
+        context: additional arguments for Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
         session: profile, storage, locale, proxy, device, a running browser, recording, ...
         user: answers the action `ask_user`.
-        bounds: what waiting for the page may cost.
-        safety: where the agent may go, what it may type, read and write, and what it must ask for.
+        bounds: how long to wait for the page at most.
+        safety: where the agent may go, what it may type, read and write, and what needs confirmation.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
         reset_timeout: the same for an attempt to reset.
-        hang_timeout: seconds for which a page may leave a trivial call unanswered before it counts as hung.
-        deterministic: fix clock, timers, animations and random numbers of every page by the episode's seed.
-        page_memory: MB that a page's process may use; above it, the page is ended as crashed.
+        hang_timeout: seconds that a page may take to answer a trivial call before it counts as hung.
+        deterministic: derive clock, timers, animations and random numbers of every page from the episode's seed.
+        page_memory: MB that a page's process may use; beyond that it is killed, which counts as a crash.
 
     Raises:
-        ValueError: both a task and a start URL or goal were given, `session` and `context` say the same, `dialogs` is
-            no policy, or an unknown `obs_mode`.
+        ValueError: both a task and a start URL or goal were given, `session` and `context` set the same thing, or
+            `dialogs` or `obs_mode` is invalid.
     """
     check_options(locals())
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
     if obs_mode == "delta" and budget is not None:
-        budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline then has a line before it
+        budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline is preceded by this line
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     check_dialogs(dialogs)
@@ -133,13 +132,13 @@ async def _device(name: str) -> dict[str, Any]:
         near = difflib.get_close_matches(name, devices, n=3)
         raise ValueError(
             f"SessionOptions: there is no device {name!r}"
-            + (f"; near it are {', '.join(near)}." if near else "; Playwright's list of devices has the names.")
+            + (f"; similar names are {', '.join(near)}." if near else "; see Playwright's list of devices.")
         )
     return dict(devices[name])
 
 
 class BrowserEnv(gym.Env[Observation, Any]):
-    """A browser as a Gymnasium environment. `make_core` lists what can be set.
+    """A browser as a Gymnasium environment. `make_core` documents the options.
 
     Example:
         >>> import gymnasium, selfsurf
@@ -191,7 +190,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
         return runtime().run(self.core.reset(self.np_random, seed))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out an action in any accepted form. A malformed one costs a step and becomes `last_error`."""
+        """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`."""
         return runtime().run(self.core.step(action))
 
     @property
@@ -200,56 +199,56 @@ class BrowserEnv(gym.Env[Observation, Any]):
         return self.core.downloads
 
     def privileged(self) -> dict[str, Any] | None:
-        """Return what the task's oracle would do now, and why; None where there is no oracle."""
+        """Return what the task's oracle would do now, and why; None if there is no oracle."""
         return self.core.privileged()
 
     def storage_state(self) -> dict[str, Any]:
         """Return cookies, localStorage and IndexedDB, as `SessionOptions(storage_state=...)` takes them.
 
         Raises:
-            EnvError: there is no session, or it is lost.
+            EnvError: there is no session, or it was lost.
         """
         return runtime().run(self.core.storage_state())
 
     def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
-        """Walk through a long page screen by screen and return everything seen; then scroll back.
+        """Scroll through a long page screen by screen, return everything seen, and scroll back.
 
-        That is no step, and the observation of the episode stays what it is. Ids that it finds can be acted on.
+        This is not a step, and the episode's observation stays the same. Actions can use the ids that it returns.
 
         Args:
-            max_screens: after so many it ends, on a page that is longer.
+            max_screens: the most screens to visit.
             screenshots: keep a screenshot of every screen.
 
         Raises:
-            EnvError: before a reset, or the page went away or hung.
+            EnvError: called before a reset, or the page was closed or hung.
             ValueError: `max_screens` is less than 1.
         """
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
     def marked(self) -> Any:
-        """Return the screenshot with boxes and ids of the observation's elements (`browser_env.observe.marks.draw`).
+        """Return the screenshot with the elements' boxes and ids drawn on it (`browser_env.observe.marks.draw`).
 
         Raises:
-            EnvError: before a reset.
+            EnvError: called before a reset.
         """
         return runtime().run(self.core.marked())
 
     def render(self) -> Any:
-        """Return the page as an RGB array in mode `rgb_array`; in mode `human` the window is there already."""
+        """Return the page as an RGB array in mode `rgb_array`; in mode `human` there is a window already."""
         return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Close the environment's context. The browser stays for other environments of the process."""
+        """Close the environment's browser context. The browser keeps running for the process's other environments."""
         if runtime_is_needed(self.core):
             runtime().run(self.core.close(), timeout=30)
 
 
 def _step_limit() -> int | None:
-    """Return the limit of the `TimeLimit` wrapper through which `reset` was called, if there is one.
+    """Return the limit of the `TimeLimit` wrapper through which `reset` was called, if any.
 
-    Gymnasium keeps `max_episode_steps` in that wrapper and tells the environment nothing of it, nor can a wrapper
-    of ours stand outside of it (Gymnasium refuses those together with a native vector environment). But whoever
-    calls through it stands on the call stack, and `info["outcome"]` has to tell a timeout from a running episode.
+    Gymnasium keeps `max_episode_steps` in that wrapper and doesn't pass it to the environment, nor can a wrapper of
+    ours enclose it (Gymnasium rejects additional wrappers for environments with a native vector entry point). The
+    wrapper is on the call stack, however, and `info["outcome"]` must tell a timeout from a running episode.
     """
     frame = inspect.currentframe()
     while frame is not None:
@@ -261,11 +260,11 @@ def _step_limit() -> int | None:
 
 
 class AsyncBrowserEnv:
-    """The same environment, awaited. It may be used from any event loop.
+    """`BrowserEnv` with coroutines. It may be used from any event loop.
 
     Args:
-        max_episode_steps: step limit, since no Gymnasium wrapper counts steps here.
-        options: as `make_core`.
+        max_episode_steps: the step limit, since there is no Gymnasium wrapper to enforce one.
+        options: as for `make_core`.
     """
 
     def __init__(self, *args: Any, max_episode_steps: int | None = None, **options: Any) -> None:
@@ -325,7 +324,7 @@ def configure(core: EnvCore, options: Mapping[str, Any] | None) -> None:
 
 
 def runtime_is_needed(core: EnvCore) -> bool:
-    """Is there anything to close? An environment that never ran must not start a loop thread for it."""
+    """Is there anything to close? An environment that never ran must not start a loop thread to find out."""
     return core.session is not None or core.observation is not None
 
 

@@ -1,7 +1,7 @@
-"""Errors of the environment, one class a layer.
+"""The environment's errors, one class per layer.
 
-The layer that raised decides what becomes of a step: an `ActionError` is the agent's and turns into
-`last_error`; an `EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure.
+The layer that raises decides what becomes of a step: an `ActionError` is the agent's and becomes `last_error`; an
+`EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure of the policy.
 """
 
 
@@ -10,8 +10,8 @@ class ActionError(ValueError):
 
 
 class EnvError(RuntimeError):
-    """The infrastructure failed (dead browser, hung page, lost session). Nobody's policy is to blame."""
+    """The infrastructure failed (dead browser, hung page, lost session). The policy is not to blame."""
 
 
 class BrowserNotFound(EnvError):
-    """No usable browser was found. The message says where was looked and what to install."""
+    """No usable browser was found. The message says what to install."""

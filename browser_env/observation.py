@@ -1,4 +1,4 @@
-"""What an observation holds, as types. `browser_env.observe.capture` takes one; `browser_env.spaces` has its space."""
+"""The types of an observation. `browser_env.observe.capture` takes one; `browser_env.spaces` defines its space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Element(TypedDict):
     """An interactive element."""
 
     id: int
-    """Unique in the episode, across frames and shadow roots; the same as long as the element lives."""
+    """Unique within the episode, across frames and shadow roots; an element keeps it for as long as it lives."""
     role: str
     """ARIA role, explicit or implied by the tag."""
     name: str
@@ -20,15 +20,15 @@ class Element(TypedDict):
     tag: str
     """Lower-case tag name."""
     value: str
-    """Current value of a field; empty where there is none."""
+    """Current value of a field; empty if there is none."""
     states: tuple[str, ...]
-    """Such as checked, disabled, expanded, focused, selected, covered; of a shape in an SVG what it looks like and
-    where its middle is, such as `red circle 16x16 at 30,82`."""
+    """Such as checked, disabled, expanded, focused, selected or covered; a shape in an SVG has its looks and its
+    centre, such as `red circle 16x16 at 30,82`."""
     bbox: tuple[float, float, float, float]
     """x, y, width, height in CSS pixels of the top frame."""
     in_viewport: bool
     frame: str
-    """URL of the frame that holds it; empty for the top frame."""
+    """URL of its frame; empty for the top frame."""
     options: tuple[str, ...]
     """Labels of a `<select>`'s options; empty elsewhere."""
 
@@ -64,7 +64,7 @@ class _Required(TypedDict):
 
 
 class Observation(_Required, total=False):
-    """What the agent sees. `screenshot` is absent when the environment was made with `screenshot=False`."""
+    """What the agent sees. There is no `screenshot` if the environment was made with `screenshot=False`."""
 
     screenshot: NDArray[np.uint8]
     """(height, width, 3), RGB, of the viewport."""

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """Why an episode is where it is. `info["outcome"]` is one of these."""
+    """The state or end of an episode; `info["outcome"]` is one of these."""
 
     RUNNING = "running"
     SOLVED = "solved"
@@ -12,15 +12,15 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """The task's score says done, or the agent finished, without full reward."""
     INFEASIBLE = "infeasible"
-    """The agent declared that the goal can't be reached, and the task did not say otherwise."""
+    """The agent declared the goal infeasible, and the task did not score it as solved."""
     TIMEOUT = "timeout"
     """The step limit was reached."""
     STOPPED = "stopped"
-    """Ended without a verdict: a person stopped it, or there is no task to judge it."""
+    """Ended without a verdict: a person stopped it, or no task judges it."""
     ENV_ERROR = "env_error"
-    """The infrastructure failed; nobody's policy is to blame."""
+    """The infrastructure failed; the policy is not to blame."""
 
     @property
     def trainable(self) -> bool:
-        """May a learner draw conclusions from an episode that ended so?"""
+        """May one learn from an episode with this outcome?"""
         return self not in (Outcome.ENV_ERROR, Outcome.STOPPED)

@@ -1,4 +1,4 @@
-"""Gymnasium spaces that really contain what the environment takes and returns."""
+"""Gymnasium spaces of the actions that the environment takes and the observations that it returns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,24 @@ from selfsurf.browser_env.task import Viewport
 _LETTERS = np.array(list(string.ascii_lowercase + " "))
 
 
-class Value(spaces.Space[Any]):
+class _Unbounded(spaces.Space[Any]):
+    """A space without a fixed size."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(None, None, seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Its values have no fixed size."""
+        return False
+
+
+class Value(_Unbounded):
     """All values of one plain Python type: `str`, `int`, `float` or `bool`."""
 
     def __init__(self, kind: type, seed: int | np.random.Generator | None = None) -> None:
         self.kind = kind
-        super().__init__(None, None, seed)
+        super().__init__(seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> Any:
         """Return a random value: a short text, a small number, or a truth value."""
@@ -31,13 +43,8 @@ class Value(spaces.Space[Any]):
         return self.kind(self.np_random.integers(1000))
 
     def contains(self, x: Any) -> bool:
-        """Is `x` of the type? A truth value is no number."""
+        """Is `x` of the type? A bool is not a number."""
         return isinstance(x, self.kind) and (self.kind is bool or not isinstance(x, bool))
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Text has no fixed size."""
-        return False
 
     def __repr__(self) -> str:
         return f"Value({self.kind.__name__})"
@@ -49,15 +56,15 @@ class Value(spaces.Space[Any]):
         return hash(self.kind)
 
 
-class ActionSpace(spaces.Space[Any]):
+class ActionSpace(_Unbounded):
     """Every action in every accepted form: typed, dict, JSON text, call string. Samples are dicts."""
 
     def __init__(self, viewport: Viewport = (1280, 720), seed: int | np.random.Generator | None = None) -> None:
         self.viewport = viewport
-        super().__init__(None, None, seed)
+        super().__init__(seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> dict[str, Any]:
-        """Return a random action that needs no knowledge of the page: point, key, text or scroll."""
+        """Return a random action that doesn't depend on the page: a point, key, text or scroll."""
         rng = self.np_random
         x, y = (float(rng.integers(side)) for side in self.viewport)
         choices: list[dict[str, Any]] = [
@@ -76,11 +83,6 @@ class ActionSpace(spaces.Space[Any]):
         except ActionError:
             return False
         return True
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Actions have no fixed size."""
-        return False
 
     def __repr__(self) -> str:
         return f"ActionSpace(viewport={self.viewport})"
@@ -127,12 +129,12 @@ def observation_space(viewport: Viewport, screenshot: bool) -> spaces.Dict:
     return spaces.Dict(parts)
 
 
-class TupleOf(spaces.Space[Any]):
+class TupleOf(_Unbounded):
     """Tuples of any length whose items are all in `item`."""
 
     def __init__(self, item: spaces.Space[Any], seed: int | np.random.Generator | None = None) -> None:
         self.item = item
-        super().__init__(None, None, seed)
+        super().__init__(seed)
 
     def seed(self, seed: Any = None) -> Any:
         """Seed this space and its items."""
@@ -146,11 +148,6 @@ class TupleOf(spaces.Space[Any]):
     def contains(self, x: Any) -> bool:
         """Is `x` a tuple of items?"""
         return isinstance(x, tuple) and all(item in self.item for item in x)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """The length varies."""
-        return False
 
     def __repr__(self) -> str:
         return f"TupleOf({self.item!r})"

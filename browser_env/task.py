@@ -1,4 +1,4 @@
-"""What the environment asks of a task. Task sets are in `tasks/`; this is the contract that they fulfil."""
+"""The contract between the environment and a task. Task suites are in `tasks/`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMIT_PATIENCE = 15.0
 """Seconds for the server of a start page to answer."""
 
 LOAD_PATIENCE = 5.0
-"""Seconds that a start page may take to load; then settling takes over, and the episode starts with what is there."""
+"""Seconds that a start page may take to load; after that, settling takes over and the episode starts regardless."""
 
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
@@ -36,7 +36,7 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict)
     """The task's own numbers, shown as `info["score"]`."""
     judged: bool = True
-    """False when there is nothing to judge by: the episode then ends as `stopped`, not as `failed`."""
+    """False if the task has no criterion: the episode then ends as `stopped`, not as `failed`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
@@ -45,7 +45,7 @@ class Score:
 
 @dataclass
 class EpisodeState:
-    """What a task may look at to score an episode, besides the page."""
+    """What a task may use to score an episode, besides the page."""
 
     goal: str = ""
     seed: int | None = None
@@ -61,7 +61,7 @@ class EpisodeState:
 class Task:
     """What is to be done and how it is scored. Subclass it and override what differs.
 
-    As it is, it is the open-ended task: a page, a goal, nobody to judge.
+    The base class is the open-ended task: a page, a goal and no verdict.
     """
 
     id: str = "open"
@@ -70,7 +70,7 @@ class Task:
     viewport: Viewport = (1280, 720)
     max_steps: int | None = None
     restarts_in_page: bool = False
-    """True: `setup` puts a used page back to its start by itself, so context and tab are kept over resets."""
+    """Does `setup` restore a used page by itself? Then context and tab are kept across resets."""
     sites: Mapping[str, Path] = {}
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
 
@@ -91,9 +91,9 @@ class Task:
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:
-        """Judge the episode as it stands.
+        """Score the episode so far.
 
-        The page is being observed meanwhile: read it, don't change it. It may be asked more than once a step.
+        The page is being observed at the same time: read it, don't change it. May be called more than once per step.
         """
         return Score(done=episode.finished, judged=False)
 
@@ -103,7 +103,7 @@ class Task:
         return type(self).oracle is not Task.oracle
 
     def oracle(self, obs: Observation) -> Action | None:
-        """Return an expert's next action with its `reason`, or None where there is no expert."""
+        """Return an expert's next action with its `reason`, or None if there is no expert."""
         return None
 
     async def teardown(self, page: Page) -> None:

@@ -1,4 +1,4 @@
-"""Text that can be written down: halves of characters, which pages and agents can make, are replaced."""
+"""Small helpers for text: what no encoding can hold is replaced, what is long is cut."""
 
 from __future__ import annotations
 
@@ -13,5 +13,21 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(text: str) -> str:
-    """Return JSON text of JavaScript's with lone surrogates replaced: it escapes exactly these."""
+    """Return JSON text from JavaScript with lone surrogates, which it escapes, replaced by U+FFFD."""
     return _LONE.sub("\\1\ufffd", text) if "\\ud" in text else text
+
+
+def first_line(error: object) -> str:
+    """Return the first line of an error's message; its class where it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def clip(text: str, limit: int) -> str:
+    """Return a text cut to at most `limit` characters, with `…` at the cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Return a text on one line, with single blanks, cut to `limit` characters."""
+    return clip(" ".join(text.split()), limit)

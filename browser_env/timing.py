@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 
 class Timing(Mapping[str, float]):
-    """Milliseconds by phase: `act`, `settle`, `observe`, `score`, `total`. Score is read while observing.
+    """Milliseconds by phase: `act`, `settle`, `observe`, `score`, `total`. Scoring overlaps with observing.
 
-    All timings compare equal: wall-clock is no part of what an environment's determinism is about, and
+    All timings compare equal: wall-clock time is not part of an environment's determinism, and
     `gymnasium.utils.env_checker.check_env` compares infos.
     """
 

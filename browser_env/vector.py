@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from selfsurf.browser_env.core import StepResult
 from selfsurf.browser_env.env import configure, make_core, runtime_is_needed
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 
+T = TypeVar("T")
+
 
 class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     """N environments stepped together.
 
-    Observations are a dict: `screenshot` stacked to (N, height, width, 3), every other key a tuple of N values.
-    `observations` holds the same as a list of single observations, which is what agents take. An episode that
-    has ended is reset by the next `step` (Gymnasium's next-step autoreset), whose action for it is ignored.
+    Observations are a dict: `screenshot` is stacked to (N, height, width, 3), every other key is a tuple of N values.
+    `observations` holds them as a list of single observations, which agents take. An episode that has ended is reset
+    by the next `step` (Gymnasium's next-step autoreset), which ignores the action for it.
     """
 
     metadata = {  # noqa: RUF012 (as Gymnasium declares it)
@@ -59,7 +60,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode in every environment. A single seed counts up: `seed`, `seed + 1`, ..."""
+        """Start an episode in every environment. A single seed is counted up: `seed`, `seed + 1`, ..."""
         seeds: list[int | None] = (
             [None if seed is None else seed + i for i in range(self.num_envs)]
             if seed is None or isinstance(seed, int)
@@ -72,32 +73,25 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
             if one is not None:
                 self._rngs[index], _ = gym.utils.seeding.np_random(one)
 
-        async def all_of_them() -> list[tuple[Observation, Info]]:
-            return await asyncio.gather(
-                *(core.reset(rng, one) for core, rng, one in zip(self.cores, self._rngs, seeds, strict=True))
-            )
-
-        results = runtime().run(all_of_them())
+        results = _together(
+            [core.reset(rng, one) for core, rng, one in zip(self.cores, self._rngs, seeds, strict=True)]
+        )
         self._over[:] = False
         return self._batch([obs for obs, _ in results]), self._infos([info for _, info in results])
 
     def step(
         self, actions: Sequence[Any]
     ) -> tuple[dict[str, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
-        """Carry out one action in every environment, all at the same time."""
+        """Carry out one action in every environment, concurrently."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions were given for {self.num_envs} environments.")
 
-        async def one(index: int) -> StepResult:
-            core = self.cores[index]
-            if self._over[index]:
-                return await core.reset_or_fail(self._rngs[index])
-            return await core.step(actions[index])
-
-        async def all_of_them() -> list[StepResult]:
-            return await asyncio.gather(*(one(index) for index in range(self.num_envs)))
-
-        results = runtime().run(all_of_them())
+        results = _together(
+            [
+                core.reset_or_fail(rng) if over else core.step(action)
+                for core, rng, over, action in zip(self.cores, self._rngs, self._over, actions, strict=True)
+            ]
+        )
         terminated = np.array([result[2] for result in results])
         truncated = np.array([result[3] for result in results])
         self._over = terminated | truncated
@@ -118,21 +112,12 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
         """Return every page as an RGB array in mode `rgb_array`."""
         if self.render_mode != "rgb_array":
             return None
-
-        async def all_of_them() -> list[Any]:
-            return await asyncio.gather(*(core.screenshot() for core in self.cores))
-
-        return tuple(runtime().run(all_of_them()))
+        return tuple(_together([core.screenshot() for core in self.cores]))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every context."""
-        used = [core for core in self.cores if runtime_is_needed(core)]
-
-        async def all_of_them() -> None:
-            await asyncio.gather(*(core.close() for core in used))
-
-        if used:
-            runtime().run(all_of_them(), timeout=60)
+        if used := [core for core in self.cores if runtime_is_needed(core)]:
+            _together([core.close() for core in used], timeout=60)
 
     def _batch(self, observations: list[Observation]) -> dict[str, Any]:
         self.observations = observations
@@ -149,3 +134,12 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
         for index, info in enumerate(infos):
             merged = self._add_info(merged, info, index)
         return merged
+
+
+def _together(work: Sequence[Coroutine[Any, Any, T]], timeout: float | None = None) -> list[T]:
+    """Run coroutines concurrently on the runtime's loop, and return their results in order."""
+
+    async def gathered() -> list[T]:
+        return await asyncio.gather(*work)
+
+    return runtime().run(gathered(), timeout)

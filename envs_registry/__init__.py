@@ -17,7 +17,7 @@ OPEN = "Browser-v0"
 
 
 def make_miniwob(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Make the environment of a MiniWoB++ task; `options` as `browser_env.env.make_core`."""
+    """Make the environment of a MiniWoB++ task; `options` as for `browser_env.env.make_core`."""
     return browser_env.BrowserEnv(task=MiniWobTask(name, **_task_options(options)), **options)
 
 
@@ -30,11 +30,11 @@ def task_of(env_id: str, **options: Any) -> browser_env.Task:
     """Make the Task of an id, for use without Gymnasium, e.g. with `AsyncBrowserEnv(task=...)`.
 
     Args:
-        env_id: a registered one, or an open-ended task's (`open_id`).
-        options: the task's own.
+        env_id: a registered id, or an open-ended task's (`open_id`).
+        options: of the task.
 
     Raises:
-        ValueError: the id is not one of a task.
+        ValueError: the id is not that of a task.
     """
     if is_open(env_id):
         fields = dict(parse_qsl(env_id.removeprefix(f"{OPEN}?"), keep_blank_values=True))
@@ -48,17 +48,17 @@ def task_of(env_id: str, **options: Any) -> browser_env.Task:
 
 
 def is_open(env_id: str) -> bool:
-    """Is a task open-ended: told by its start page and goal alone, and judged by nobody?"""
+    """Is a task open-ended, given only by its start page and goal, without a verdict?"""
     return env_id.startswith(f"{OPEN}?")
 
 
 def open_id(start_url: str, goal: str) -> str:
-    """Return the id by which `task_of` knows an open-ended task: `Browser-v0?start_url=...&goal=...`."""
+    """Return an open-ended task's id, as `task_of` takes it: `Browser-v0?start_url=...&goal=...`."""
     return f"{OPEN}?{urlencode({'start_url': start_url, 'goal': goal})}"
 
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options that are the task's out of `options`."""
+    """Remove the task's own options from `options` and return them."""
     return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}
 
 

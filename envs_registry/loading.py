@@ -1,4 +1,4 @@
-"""From a name to the Task: of a registered id, or of a class in a module or a file."""
+"""Loads a Task by name: a registered id, or a class in a module or a file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def load_task(name: str, folder: str = "", **options: Any) -> Task:
 
     Args:
         name: which task.
-        folder: what a relative file is relative to; the current folder by default.
+        folder: base of a relative file; the current folder by default.
         options: passed to the task.
 
     Raises:
-        ValueError: there is none, or it does not take these options.
+        ValueError: there is no such task, or it doesn't take these options.
     """
     if ":" not in name:
         from selfsurf.envs_registry import task_of
@@ -31,5 +31,5 @@ def load_task(name: str, folder: str = "", **options: Any) -> Task:
         raise ValueError(f"{name} does not take these options: {error}.") from None
     task = kind(**options)
     if not isinstance(task, Task):
-        raise ValueError(f"{name} is no browser_env.Task.")
+        raise ValueError(f"{name} is not a browser_env.Task.")
     return task

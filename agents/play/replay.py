@@ -18,12 +18,12 @@ from selfsurf.browser_env import Task
 from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 
 _DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
-_ID = re.compile(r"\[\d+\] ")
 
 RECORDING_ENDED = "the recording has ended"
 
@@ -228,10 +228,5 @@ def _difference(meta: dict[str, Any], outcome: str, reward: float, last: Observa
         return "" if (outcome, reward) == was else f"It ended {outcome} ({reward:g}), not {was[0]} ({was[1]:g})."
     if then.get("url") != last["url"]:
         return f"It ended at {last['url']}, not at {then.get('url')}."
-    same = _outline(then.get("dom", "")) == _outline(last["dom"])
+    same = without_focus(then.get("dom", ""), ids=False) == without_focus(last["dom"], ids=False)
     return "" if same else "The page at the end shows something else."
-
-
-def _outline(dom: str) -> str:
-    """Return an outline without ids, and without where the focus is: a `fill` leaves it in the field."""
-    return re.sub(r" focused\b", "", _ID.sub("", dom))

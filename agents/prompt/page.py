@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.reply.constraint import DEFAULT_KINDS, is_editable
 from selfsurf.browser_env.observation import Element, Observation
-
-_ELEMENT_LINE = re.compile(r"^(\s*)\[(\d+)\] (.+)$")
+from selfsurf.browser_env.observe.outline import parse_line
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,14 @@ def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str
     """
     by_id = {element["id"]: element for element in obs["elements"]}
     lines, used = [], set()
-    for text in obs["dom"].splitlines():
-        found = _ELEMENT_LINE.match(text)
-        element = by_id.get(int(found[2])) if found else None
-        if found and element and element["id"] not in used and found[3].startswith(element["role"]):
+    for row in obs["dom"].split("\n"):
+        line = parse_line(row)
+        element = None if line.id is None else by_id.get(line.id)
+        if element and element["id"] not in used and line.text.startswith(element["role"]):
             used.add(element["id"])
-            lines.append(_line(f"{found[1]}{found[3].rstrip()}", element, kinds))
-        elif text.strip() and text.strip() != goal.strip():
-            lines.append(PageLine(text.rstrip()))
+            lines.append(_line(f"{' ' * line.indent}{line.text.rstrip()}", element, kinds))
+        elif row.strip() and row.strip() != goal.strip():
+            lines.append(PageLine(row.rstrip()))
     if not obs["dom"].strip():
         lines += [_line(label(element), element, kinds) for element in obs["elements"]]
     return lines

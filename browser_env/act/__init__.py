@@ -1,1 +1,1 @@
-"""From an action to its effect on a page: finding the target, carrying the action out, settling."""
+"""Carries actions out: with mouse, keyboard and DOM; finds their targets; waits until the page has settled."""

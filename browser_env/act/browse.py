@@ -1,4 +1,4 @@
-"""What is done to the browser itself: addresses, history, tabs, waiting."""
+"""Actions on the browser itself: addresses, history, tabs, waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
 
     Args:
         session: where to act.
-        action: of any other kind nothing is done.
+        action: any other kind is ignored.
         seconds: how long a server may take to answer.
 
     Raises:
@@ -33,30 +33,32 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
     try:
         match action:
             case Navigate():
-                await tab.page.goto(await _admitted(session, action.url), wait_until="commit", timeout=seconds * 1000)
+                await tab.page.goto(
+                    await _checked_url(session, action.url), wait_until="commit", timeout=seconds * 1000
+                )
             case Back():
                 await _through_history(session, -1, seconds)
             case Forward():
                 await _through_history(session, 1, seconds)
             case NewTab():
-                await session.new_tab(await _admitted(session, action.url) if action.url else "")
+                await session.new_tab(await _checked_url(session, action.url) if action.url else "")
             case CloseTab():
                 await session.close_tab()
             case FocusTab():
                 if action.index >= len(session.tabs):
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
-            case Wait() if not isinstance(tab, SteadyTab):  # whose time passes by itself alone
+            case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
                 await asyncio.sleep(action.ms / 1000)
     except Error as error:
         text = str(error)
         if "Download is starting" in text:
-            return  # an address that is a file: it arrives as an event
+            return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
-            with contextlib.suppress(Error):  # there may be nothing left to stop
+            with contextlib.suppress(Error):  # there may be nothing to stop
                 await session.active.protocol.send("Page.stopLoading")
             if not session.stayed:
-                why = session.border.explain(text.splitlines()[0])
+                why = session.access.explain(text.splitlines()[0])
                 raise ActionError(f"The page did not load: {why}") from None
         else:
             raise
@@ -74,11 +76,11 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
     await go(wait_until="commit", timeout=seconds * 1000)
 
 
-async def _admitted(session: Session, url: str) -> str:
-    """Return the full form of an address that may be opened."""
-    border = session.border
-    full = url if border.folders and url.startswith("file:///") else _full_url(url)
-    await border.admit(full)
+async def _checked_url(session: Session, url: str) -> str:
+    """Return an address in full, if it may be opened."""
+    access = session.access
+    full = url if access.folders and url.startswith("file:///") else _full_url(url)
+    await access.check_url(full)
     return full
 
 

@@ -1,7 +1,7 @@
-"""Call strings, the convention of the field: `click("12")`, `fill('7', 'x')`, `page.locator("#go").click()`.
+"""Parses call strings, the usual form of web agents' actions: `click("12")`, `fill('7', 'x')`.
 
-The text is parsed into a syntax tree and only literals are taken from it; nothing is executed. Names after `page.` and
-locators are `browser_env.act.playwright_call`.
+The text is parsed into a syntax tree, of which only literals are used; nothing is executed. Calls on `page` and on
+locators are parsed by `browser_env.act.playwright_call`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ELSEWHERE = {
     "mouse_down": "drag", "mouse_up": "drag", "keyboard_down": "press with a chord such as Control+a",
     "keyboard_up": "press with a chord such as Control+a",
 }  # fmt: skip
-"""Calls that would leave something held down after the step, and what to use instead."""
+"""Calls that would leave a key or button pressed after the step, and what to use instead."""
 
 _KEYWORDS = {
     "bid": "id", "value": "text", "key_comb": "key", "from_bid": "from", "to_bid": "to", "wait_ms": "ms",

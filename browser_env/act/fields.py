@@ -1,38 +1,38 @@
-"""What is done to form fields and editors: fill, select, upload."""
+"""Actions on form fields and editors: fill, select, upload."""
 
 from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.act.complaints import complaint
 from selfsurf.browser_env.act.keyboard import press_chord
 from selfsurf.browser_env.act.mouse import click
-from selfsurf.browser_env.act.reach import Reach
+from selfsurf.browser_env.act.refusals import refusal
+from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.safety.files import uploadable
 
 CHOOSER_BOUND = 2.0
-"""Seconds for a file chooser to open after a click on what should open it."""
+"""Seconds for a file chooser to open after the click."""
 
 _TRUE = frozenset({"true", "on", "yes", "1", "checked", "check"})
 _FALSE = frozenset({"false", "off", "no", "0", "unchecked", "uncheck", ""})
 
 
-async def fill(reach: Reach, action: Fill) -> str:
-    """Replace a field's value; return which way it went."""
-    id = await _target(reach, action)
-    ready = await reach.ask("prepareFill", id, text=action.text)
-    keyboard = reach.tab.page.keyboard
+async def fill(targets: Targets, action: Fill) -> str:
+    """Replace a field's value; return how: `keyboard`, `dom` or `mouse`."""
+    id = await _target(targets, action)
+    ready = await targets.ask("prepareFill", id, text=action.text)
+    keyboard = targets.tab.page.keyboard
     match ready["how"]:
         case "done":
             return "dom"
         case "option":
-            return await select(reach, Select(id=id, options=(action.text,)))
+            return await select(targets, Select(id=id, options=(action.text,)))
         case "check":
-            return await _check(reach, id, ready, action.text)
-        case "editor":  # editors keep a model of their own, of which the DOM may hold a part only
-            await press_chord(reach, "ControlOrMeta+a")
+            return await _check(targets, id, ready, action.text)
+        case "editor":  # editors have a model of their own, which the DOM may show in part
+            await press_chord(targets, "ControlOrMeta+a")
     if not action.text:
         if not ready["empty"]:
             await keyboard.press("Delete")
@@ -47,53 +47,53 @@ async def fill(reach: Reach, action: Fill) -> str:
     return "keyboard"
 
 
-async def _check(reach: Reach, id: int, ready: dict[str, object], text: str) -> str:
+async def _check(targets: Targets, id: int, ready: dict[str, object], text: str) -> str:
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
-        raise ActionError(complaint(id, {"error": "truth", "kind": ready["kind"]}))
+        raise ActionError(refusal(id, {"error": "truth", "kind": ready["kind"]}))
     if (word in _TRUE) == ready["checked"]:
         return "dom"
     if ready["kind"] == "radio" and word in _FALSE:
-        raise ActionError(complaint(id, {"error": "radio"}))
-    return await click(reach, Click(id=id))
+        raise ActionError(refusal(id, {"error": "radio"}))
+    return await click(targets, Click(id=id))
 
 
-async def select(reach: Reach, action: Select) -> str:
-    """Choose options, of a `<select>` at once, of a list of the page's own making by clicking them; or mark a text."""
-    id = await _target(reach, action)
-    answer = await reach.ask("select", id, options=list(action.options))
+async def select(targets: Targets, action: Select) -> str:
+    """Choose options: at once in a `<select>`, by clicks in a custom list. In a text field, select the text."""
+    id = await _target(targets, action)
+    answer = await targets.ask("select", id, options=list(action.options))
     way = "dom"
     for option in answer.get("click", ()):
-        if id in reach.foreign:
-            reach.foreign.setdefault(option, reach.foreign[id])
-        way = await click(reach, Click(id=option))
+        if id in targets.foreign:
+            targets.foreign.setdefault(option, targets.foreign[id])
+        way = await click(targets, Click(id=option))
     return way
 
 
-async def upload(reach: Reach, action: Upload) -> str:
-    """Choose files, directly or through the file chooser that a click opens."""
-    files = uploadable(action.files, reach.session.border.safety.upload_from)
-    id = await _target(reach, action)
-    found = await reach.ask("fileInput", id)
+async def upload(targets: Targets, action: Upload) -> str:
+    """Choose files, in the input or in the file chooser that a click opens."""
+    files = uploadable(action.files, targets.session.access.safety.upload_from)
+    id = await _target(targets, action)
+    found = await targets.ask("fileInput", id)
     if "input" not in found:
-        await _through_chooser(reach, id, files)
+        await _through_chooser(targets, id, files)
         return "browser"
     if len(files) > 1 and not found["multiple"]:
         raise ActionError(f"Element {id} takes one file only.")
-    world = reach.world(id)
+    world = targets.world(id)
     node = await world.call("node", id=found["input"])
     if "objectId" not in node:
-        raise ActionError(complaint(id, {"error": "gone"}))
+        raise ActionError(refusal(id, {"error": "gone"}))
     await world.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
     return "browser"
 
 
-async def _through_chooser(reach: Reach, id: int, files: list[str]) -> None:
+async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
     from playwright.async_api import TimeoutError as NotOpened
 
     try:
-        async with reach.tab.page.expect_file_chooser(timeout=CHOOSER_BOUND * 1000) as waiting:
-            await click(reach, Click(id=id))
+        async with targets.tab.page.expect_file_chooser(timeout=CHOOSER_BOUND * 1000) as waiting:
+            await click(targets, Click(id=id))
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(f"Element {id} is not a file input, and clicking it opens no file chooser.") from None
@@ -102,7 +102,7 @@ async def _through_chooser(reach: Reach, id: int, files: list[str]) -> None:
     await chooser.set_files(files)
 
 
-async def _target(reach: Reach, action: Fill | Select | Upload) -> int:
-    id = await reach.resolve(action.id, action.selector)
-    assert id is not None  # the action's own check: it has one or the other
+async def _target(targets: Targets, action: Fill | Select | Upload) -> int:
+    id = await targets.resolve(action.id, action.selector)
+    assert id is not None  # the action has been validated: it has one or the other
     return id

@@ -1,16 +1,16 @@
-"""What is done with the keyboard: type text, press keys and chords."""
+"""Actions with the keyboard: type text, press keys and chords."""
 
 from __future__ import annotations
 
 import contextlib
 
 from selfsurf.browser_env.act.mouse import press_at
-from selfsurf.browser_env.act.reach import Reach
+from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Press, Type
 from selfsurf.browser_env.errors import ActionError
 
 TYPE_LIMIT = 5000
-"""Characters that one `type` action may have; `fill` takes any amount at once."""
+"""The most characters of one `type` action; `fill` takes any number."""
 
 _KEYS = {
     "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
@@ -27,9 +27,9 @@ _MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
 
 
 def key_chord(key: str) -> str:
-    """Bring a key or chord into Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
+    """Return a key or chord in Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
 
-    A letter in a chord is a capital exactly if Shift is held, as on a keyboard.
+    A letter in a chord is upper-case if and only if Shift is held, as on a keyboard.
     """
     if len(key) == 1:
         return key
@@ -40,19 +40,19 @@ def key_chord(key: str) -> str:
     return "+".join(parts)
 
 
-async def type_text(reach: Reach, action: Type, at_once: bool = False) -> str:
-    """Type at the end of what an element holds or wherever the focus is: key by key, or each line `at_once`."""
+async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:
+    """Type at the end of an element's text, or wherever the focus is: key by key, or line by line with `at_once`."""
     if len(action.text) > TYPE_LIMIT:
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
-    id = await reach.resolve(action.id, action.selector)
+    id = await targets.resolve(action.id, action.selector)
     if id is not None:
-        ready = await reach.ask("prepareType", id)
+        ready = await targets.ask("prepareType", id)
         if not ready["focused"]:
-            where = await reach.clear_way(id)
+            where = await targets.clear_way(id)
             if "covered" not in where:
-                await press_at(reach, (where["x"], where["y"]), Click(id=id))
-            await reach.ask("prepareType", id, take=True)
-    keyboard = reach.tab.page.keyboard
+                await press_at(targets, (where["x"], where["y"]), Click(id=id))
+            await targets.ask("prepareType", id, take=True)
+    keyboard = targets.tab.page.keyboard
     if not at_once:
         await keyboard.type(action.text)
         return "keyboard"
@@ -64,18 +64,18 @@ async def type_text(reach: Reach, action: Type, at_once: bool = False) -> str:
     return "keyboard"
 
 
-async def press(reach: Reach, action: Press) -> str:
-    """Press a key or chord, at an element or wherever the focus is. Nothing stays held, whatever happens."""
-    id = await reach.resolve(action.id, action.selector)
-    if id is not None and not (await reach.ask("focus", id))["focused"]:
-        where = await reach.clear_way(id)
+async def press(targets: Targets, action: Press) -> str:
+    """Press a key or chord, at an element or wherever the focus is. No key stays pressed, whatever happens."""
+    id = await targets.resolve(action.id, action.selector)
+    if id is not None and not (await targets.ask("focus", id))["focused"]:
+        where = await targets.clear_way(id)
         if "covered" not in where:
-            await press_at(reach, (where["x"], where["y"]), Click(id=id))
-    await press_chord(reach, action.key)
+            await press_at(targets, (where["x"], where["y"]), Click(id=id))
+    await press_chord(targets, action.key)
     return "keyboard"
 
 
-async def press_chord(reach: Reach, key: str) -> None:
+async def press_chord(targets: Targets, key: str) -> None:
     """Press a chord.
 
     Raises:
@@ -84,13 +84,13 @@ async def press_chord(reach: Reach, key: str) -> None:
     from playwright.async_api import Error
 
     chord = key_chord(key)
-    keyboard = reach.tab.page.keyboard
+    keyboard = targets.tab.page.keyboard
     try:
         await keyboard.press(chord)
     except Error as error:
         for part in chord.split("+"):
             if part in _MODIFIERS:
-                with contextlib.suppress(Error):  # the page may be gone; then nothing is held either
+                with contextlib.suppress(Error):  # the page may be gone, and with it the pressed keys
                     await keyboard.up(part)
         if "Unknown key" not in str(error):
             raise

@@ -1,4 +1,4 @@
-"""What is done with the mouse: click, hover, drag, turn the wheel. DOM events where no mouse can reach."""
+"""Actions with the mouse: click, hover, drag, scroll. DOM events where the mouse can't reach."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import asyncio
 import sys
 from typing import Any
 
-from selfsurf.browser_env.act.reach import Point, Reach
+from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Click, Drag, Hover, Scroll
 from selfsurf.browser_env.errors import ActionError
 
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
 DRAG_STEPS = 5
-"""Moves on the way of a drag; pages count distance and look at what is passed."""
+"""Mouse moves in a drag; pages measure the distance and what is passed on the way."""
 
 
-async def click(reach: Reach, action: Click) -> str:
-    """Click an element or a point; return which way it went: `mouse` or `dom`."""
-    id = await reach.resolve(action.id, action.selector)
+async def click(targets: Targets, action: Click) -> str:
+    """Click an element or a point; return how: `mouse` or `dom`."""
+    id = await targets.resolve(action.id, action.selector)
     if id is None:
-        return await press_at(reach, reach.on_page(float(action.x or 0), float(action.y or 0)), action)
-    where = await reach.clear_way(id)
+        return await press_at(targets, targets.on_page(float(action.x or 0), float(action.y or 0)), action)
+    where = await targets.clear_way(id)
     if "covered" not in where:
-        return await press_at(reach, (where["x"], where["y"]), action)
+        return await press_at(targets, (where["x"], where["y"]), action)
     if action.modifiers or action.button == "middle":
         raise ActionError(f"Element {id} is covered by {where['covered']}; only a plain click can go through that.")
-    await reach.ask("domClick", id, count=action.count, button=action.button)
+    await targets.ask("domClick", id, count=action.count, button=action.button)
     return "dom"
 
 
-async def press_at(reach: Reach, point: Point, action: Click) -> str:
-    """Move, press and release without waiting between: a lone move is held back until the next frame (17 ms)."""
-    keyboard = reach.tab.page.keyboard
+async def press_at(targets: Targets, point: Point, action: Click) -> str:
+    """Move, press and release without waiting in between: a move alone is delayed until the next frame (17 ms)."""
+    keyboard = targets.tab.page.keyboard
     mask = sum({_MODIFIER_BITS[key] for key in action.modifiers})
     at = {"x": point[0], "y": point[1], "modifiers": mask}
     held = {"left": 1, "right": 2, "middle": 4}[action.button]
@@ -44,44 +44,44 @@ async def press_at(reach: Reach, point: Point, action: Click) -> str:
     try:
         for key in action.modifiers:
             await keyboard.down(key)
-        await asyncio.gather(*(reach.tab.protocol.send("Input.dispatchMouseEvent", event) for event in events))
+        await asyncio.gather(*(targets.tab.protocol.send("Input.dispatchMouseEvent", event) for event in events))
     finally:
         for key in action.modifiers:
             await keyboard.up(key)
     return "mouse"
 
 
-async def hover(reach: Reach, action: Hover) -> str:
+async def hover(targets: Targets, action: Hover) -> str:
     """Move the mouse over an element or a point."""
-    id = await reach.resolve(action.id, action.selector)
+    id = await targets.resolve(action.id, action.selector)
     if id is None:
-        x, y = reach.on_page(float(action.x or 0), float(action.y or 0))
+        x, y = targets.on_page(float(action.x or 0), float(action.y or 0))
     else:
-        where = await reach.clear_way(id, hover=True)
+        where = await targets.clear_way(id, hover=True)
         if "covered" in where:
-            await reach.ask("domHover", id)
+            await targets.ask("domHover", id)
             return "dom"
         x, y = where["x"], where["y"]
-    await reach.tab.page.mouse.move(x, y)
-    if id is not None:  # what the mouse has left may have closed, and things have moved
-        where = await reach.locate(id, hover=True)
+    await targets.tab.page.mouse.move(x, y)
+    if id is not None:  # leaving something may have closed it and moved the element
+        where = await targets.locate(id, hover=True)
         if "covered" not in where and (where["x"], where["y"]) != (x, y):
-            await reach.tab.page.mouse.move(where["x"], where["y"])
+            await targets.tab.page.mouse.move(where["x"], where["y"])
     return "mouse"
 
 
-async def drag(reach: Reach, action: Drag) -> str:
-    """Press at one place, move to the other in steps, by way of points if there are any, release.
+async def drag(targets: Targets, action: Drag) -> str:
+    """Press at one place, move to the other in steps, through the points of `via` if any, and release.
 
-    The drag begins before the target is looked for, since beginning may move things; the target is scrolled into view
-    with the mouse held down. Both are looked for once before: a press with nowhere to go would be a click.
+    The target is located after the drag has begun, which may move things, and is scrolled into view with the mouse held
+    down. Both ends are located once before that: a press with nowhere to go would be a click.
     """
-    mouse = reach.tab.page.mouse
-    target = await reach.resolve_point(action.to)
-    source = await reach.resolve_point(action.from_)
-    await reach.point(target)
-    start = await reach.point(source, press=True)
-    way = [reach.on_page(*point) for point in action.via]
+    mouse = targets.tab.page.mouse
+    target = await targets.resolve_point(action.to)
+    source = await targets.resolve_point(action.from_)
+    await targets.point(target)
+    start = await targets.point(source, press=True)
+    way = [targets.on_page(*point) for point in action.via]
     await mouse.move(*start)
     await mouse.down()
     try:
@@ -89,10 +89,10 @@ async def drag(reach: Reach, action: Drag) -> str:
             for point in way:
                 await mouse.move(*point)
         else:
-            # A little way at first: browsers and libraries begin a drag after some pixels, where the mouse went down.
+            # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
             await mouse.move(start[0] + 3, start[1] + 3)
             await mouse.move(start[0] + 6, start[1] + 6)
-        end = await reach.point(target)
+        end = await targets.point(target)
         await mouse.move(*end, steps=DRAG_STEPS)
         await mouse.move(*end)
     finally:
@@ -100,21 +100,21 @@ async def drag(reach: Reach, action: Drag) -> str:
     return "mouse"
 
 
-async def scroll(reach: Reach, action: Scroll) -> str:
-    """Scroll the page or an element. Where nothing can scroll, the wheel is turned: maps and the like listen to it."""
-    id = await reach.resolve(action.id, action.selector)
+async def scroll(targets: Targets, action: Scroll) -> str:
+    """Scroll the page or an element. If nothing scrolls, send wheel events: maps and the like listen to them."""
+    id = await targets.resolve(action.id, action.selector)
     if id is not None:
-        answer = await reach.ask("scroll", id, dx=action.dx, dy=action.dy)
+        answer = await targets.ask("scroll", id, dx=action.dx, dy=action.dy)
     else:
-        answer = await reach.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
+        answer = await targets.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
     if answer["moved"] or not (action.dx or action.dy):
         return "dom"
     if id is not None:
-        where = await reach.locate(id, hover=True)
+        where = await targets.locate(id, hover=True)
         x, y = where["x"], where["y"]
     else:
-        size = reach.tab.page.viewport_size or {"width": 0, "height": 0}
+        size = targets.tab.page.viewport_size or {"width": 0, "height": 0}
         x, y = size["width"] / 2, size["height"] / 2
     wheel = {"type": "mouseWheel", "x": x, "y": y, "deltaX": action.dx, "deltaY": action.dy}
-    await reach.tab.protocol.send("Input.dispatchMouseEvent", wheel)
+    await targets.tab.protocol.send("Input.dispatchMouseEvent", wheel)
     return "mouse"

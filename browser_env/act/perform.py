@@ -1,93 +1,83 @@
 """Carries actions out the way a user would: a hit-tested mouse, a keyboard, and DOM events as the last resort.
 
-Only says which room does what: `mouse`, `keyboard`, `fields`, `browse`. How elements are found is `reach`.
+Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds the elements they act on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from selfsurf.browser_env.act.browse import browse
 from selfsurf.browser_env.act.fields import fill, select, upload
 from selfsurf.browser_env.act.keyboard import press, type_text
 from selfsurf.browser_env.act.mouse import click, drag, hover, scroll
-from selfsurf.browser_env.act.reach import Reach
-from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Hover, Press, Scroll, Select, Type, Upload
-from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.act.targets import Targets
+from selfsurf.browser_env.actions import (
+    Action,
+    BaseAction,
+    Click,
+    Drag,
+    Fill,
+    Hover,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+)
 
 NAVIGATION_TIMEOUT = 15.0
-"""Seconds for a server to answer a `navigate`."""
+"""Seconds for a server to answer a navigation."""
+
+_AT_PAGE: dict[type[BaseAction], Callable[[Targets, Any], Awaitable[str]]] = {
+    Click: click, Hover: hover, Drag: drag, Scroll: scroll, Fill: fill, Select: select, Upload: upload, Press: press,
+}  # fmt: skip
+"""What carries out an action on the page; `Type` needs more, and all others are the browser's."""
 
 
-class Hands:
-    """Carries out actions in a session.
+async def resolved(targets: Targets, action: Action) -> Action:
+    """Return the action with its selector, if it has one, replaced by the id of the element it stands for.
+
+    Raises:
+        ActionError: no element matches the selector, or several do.
+    """
+    selector = getattr(action, "selector", None)
+    if selector is None:
+        return action
+    return action.model_copy(update={"id": await targets.resolve(None, selector), "selector": None})
+
+
+async def perform(targets: Targets, action: Action, *, at_once: bool = False) -> str:
+    """Carry an action out.
 
     Args:
-        session: where to act; the active tab is meant.
-        foreign: elements in frames of another origin, with the place of the frame.
-        elements: the elements of the last observation, among which selectors are looked up first.
+        targets: the page to act on.
+        action: what to do.
+        at_once: `type` inserts its text as a whole, not key by key: it holds a secret, which the page could
+            otherwise repeat piece by piece.
+
+    Returns:
+        Which way it went: `mouse`, `keyboard`, `dom` (DOM events, where no click could reach), or `browser`.
+
+    Raises:
+        ActionError: it can't be done on this page; the message tells the agent why.
     """
+    from playwright.async_api import Error
 
-    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element] = ()) -> None:
-        self.session = session
-        self.reach = Reach(session, foreign, elements)
+    tab = targets.tab
+    try:
+        return await _perform(targets, action, at_once)
+    except Error:
+        if not await targets.session.has_closed(tab):
+            raise
+        return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
 
-    async def resolved(self, action: Action) -> Action:
-        """Return the action with its selector, if it has one, replaced by the id of the element it stands for.
 
-        Raises:
-            ActionError: no element matches the selector, or several do.
-        """
-        selector = getattr(action, "selector", None)
-        if selector is None:
-            return action
-        return action.model_copy(update={"id": await self.reach.resolve(None, selector), "selector": None})
-
-    async def perform(self, action: Action, *, at_once: bool = False) -> str:
-        """Carry an action out.
-
-        Args:
-            action: what to do.
-            at_once: `type` puts its text in as a whole, not key by key: it holds a secret, which the page could
-                otherwise repeat piece by piece.
-
-        Returns:
-            Which way it went: `mouse`, `keyboard`, `dom` (DOM events, where no click could reach), or `browser`.
-
-        Raises:
-            ActionError: it can't be done on this page; the message tells the agent why.
-        """
-        from playwright.async_api import Error
-
-        tab = self.session.active
-        try:
-            return await self._perform(action, at_once)
-        except Error:
-            if not await self.session.has_closed(tab):
-                raise
-            return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
-
-    async def _perform(self, action: Action, at_once: bool) -> str:
-        match action:
-            case Click():
-                return await click(self.reach, action)
-            case Hover():
-                return await hover(self.reach, action)
-            case Drag():
-                return await drag(self.reach, action)
-            case Scroll():
-                return await scroll(self.reach, action)
-            case Fill():
-                return await fill(self.reach, action)
-            case Select():
-                return await select(self.reach, action)
-            case Upload():
-                return await upload(self.reach, action)
-            case Type():
-                return await type_text(self.reach, action, at_once)
-            case Press():
-                return await press(self.reach, action)
-        await browse(self.session, action, NAVIGATION_TIMEOUT)
-        return "browser"
+async def _perform(targets: Targets, action: Action, at_once: bool) -> str:
+    if isinstance(action, Type):
+        return await type_text(targets, action, at_once)
+    if type(action) in _AT_PAGE:
+        return await _AT_PAGE[type(action)](targets, action)
+    await browse(targets.session, action, NAVIGATION_TIMEOUT)
+    return "browser"

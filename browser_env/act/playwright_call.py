@@ -1,6 +1,6 @@
-"""Playwright's spelling of actions: `page.get_by_label("Name").fill("Ada")`, `page.goto(url)`.
+"""Actions as Playwright calls: `page.get_by_label("Name").fill("Ada")`, `page.goto(url)`.
 
-Only the calls that one of our actions stands for; the text has been parsed already and nothing is executed.
+Only calls with an equivalent action are accepted. The text has been parsed already, and nothing is executed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_LOCATOR: _Calls = {
     "scroll_into_view_if_needed": ("scroll", (), {}),
     "set_input_files": ("upload", ("files",), {}),
 }
-"""Methods of a locator. The same on the page itself take a selector first."""
+"""Methods of a locator. On the page itself they take a selector first."""
 
 _AT_PAGE: _Calls = {
     "goto": ("navigate", ("url",), {}),
@@ -58,7 +58,7 @@ _NAMES = {
     "value": "text", "label": "options", "click_count": "count", "files": "files", "timeout": "", "no_wait_after": "",
     "force": "", "delay": "", "wait_until": "", "checked": "text", "delta_x": "dx", "delta_y": "dy", "steps": "",
 }  # fmt: skip
-"""Named arguments: our field, or an empty text for those that change nothing here."""
+"""Named arguments and our fields; empty for arguments without effect here."""
 
 
 def parse_playwright(function: ast.Attribute, node: ast.Call) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def parse_playwright(function: ast.Attribute, node: ast.Call) -> dict[str, Any]:
 
 
 def _on_page(node: ast.expr) -> bool:
-    """Does the chain hang on `page`, or begin with one of its locator calls?"""
+    """Does the chain start with `page`, or with one of its locator calls?"""
     while isinstance(node, ast.Call | ast.Attribute):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return node.func.id in STARTS

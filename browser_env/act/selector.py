@@ -1,8 +1,8 @@
-"""Selectors: how an action names its target when not by id. Only reads them: `act.lookup` finds the element.
+"""Parses selectors, which name an action's target instead of an id; `act.locator` finds the element.
 
-Two spellings: a selector of Playwright's (`text=Go`, `role=button[name="Go"]`, `#go`, `xpath=//a`), or a chain of its
-locator calls (`get_by_role("button", name="Go").nth(1)`). Chains are parsed into a syntax tree and only literals are
-taken from it; nothing is executed.
+Two forms: a Playwright selector (`text=Go`, `role=button[name="Go"]`, `#go`, `xpath=//a`), or a chain of its locator
+calls (`get_by_role("button", name="Go").nth(1)`). Chains are parsed into a syntax tree, of which only literals are
+used; nothing is executed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _METHODS: dict[str, tuple[int, tuple[str, ...]]] = {
     "nth": (1, ()),
     "filter": (0, ("has_text", "has_not_text", "visible")),
 }
-"""Locator calls: how many positional arguments they take, and which named ones."""
+"""Locator calls: their number of positional arguments, and their named arguments."""
 
 _PROPERTIES = ("first", "last", "content_frame")
 STARTS = tuple(name for name in _METHODS if name.startswith("get_by_") or name.endswith("locator"))
@@ -62,14 +62,14 @@ class Step:
 
 
 def spell(steps: tuple[Step, ...]) -> str:
-    """Return the text of a selector: what a lone `locator` holds, or the chain."""
+    """Return a selector as text: the argument of a single `locator`, or the chain."""
     if len(steps) == 1 and steps[0].method == "locator" and not steps[0].named:
         return str(steps[0].args[0])
     return ".".join(str(step) for step in steps)
 
 
 def looks_like_selector(text: str) -> bool:
-    """Could this be a selector? A bare word is one only when it is a tag's name."""
+    """Could this be a selector? A single word is one only if it is the name of a tag."""
     return text in _TAGS or re.search(r"[^\w\s-]", text) is not None
 
 

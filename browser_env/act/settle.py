@@ -1,8 +1,8 @@
-"""Waiting for the consequences of an action: on events, within bounds, never by sleeping.
+"""Decides when a page has settled after an action: by events, within bounds, never by sleeping.
 
-Navigations and requests are watched from here; the DOM is watched in the page (`page/settle.js`). Timers of a page
-can't be seen without patching it. That one is running is guessed, where nothing has happened yet though something
-should: from indicators of loading, and from the page's listeners for what the action was.
+Navigations and requests are watched here; the DOM is watched in the page (`page/settle.js`). A page's timers can't be
+seen without patching it. If nothing has happened yet though something should, a running timer is inferred from loading
+indicators and from the page's listeners for this kind of action (`page/loading.js`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Type
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.determinism import SteadyTab
+from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")
 Hint: TypeAlias = Literal["", "enter", "button", "text"]
-"""Actions that pages react to late: Enter was pressed, something was clicked, a field's text was changed."""
+"""Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed."""
 
 
 def hint_of(action: Action) -> Hint:
-    """Return what kind of reaction an action may have."""
+    """Return which kind of late reaction an action may cause."""
     match action:
         case Press(key=key) if key.lower() in ("enter", "return"):
             return "enter"
@@ -40,7 +40,7 @@ def hint_of(action: Action) -> Hint:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most that settling may cost, in seconds."""
+    """How long settling may take at most, in seconds."""
 
     load: float = 10.0
     """For a navigation to commit and load."""
@@ -49,22 +49,22 @@ class Bounds:
     quiet: float = 1.0
     """For the DOM to stop changing."""
     busy: float = 3.0
-    """For indicators of loading to go (`aria-busy`, spinners, "Loading ..."); one that stays is waited for once."""
+    """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
     reaction: float = 1.3
-    """For the first sign of a reaction, where one is likely and there is none: Enter that the page listens to. A button
-    that is listened to, and each change of a field with suggestions, get two fifths of it."""
+    """For a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners,
+    and changes of a field with suggestions, get two fifths of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
 
-class Watch:
-    """What an action set going in a tab, and how much longer it may be waited for.
+class Settling:
+    """One tab settling after an action: what is still pending, and how much longer to wait for it.
 
     Args:
         tab: the tab that was acted on.
-        bounds: what waiting may cost at most.
-        since: the tab's clock before the action; what was under way already isn't waited for.
-        hint: what kind of reaction the action may have.
+        bounds: how long to wait at most.
+        since: the tab's clock before the action; what was pending before isn't waited for.
+        hint: which kind of late reaction the action may cause.
     """
 
     def __init__(self, tab: Tab, bounds: Bounds, since: int = -1, hint: Hint = "") -> None:
@@ -79,7 +79,7 @@ class Watch:
         self._quiet_end = start + bounds.quiet
         self._busy_end = start + bounds.busy
 
-    async def traffic(self) -> None:
+    async def wait_for_traffic(self) -> None:
         """Wait for navigations, loads and requests to end.
 
         Raises:
@@ -93,24 +93,24 @@ class Watch:
         if tab.crashed:
             raise EnvError("The page crashed.")
         if tab.loading(since):
-            await self._give_up()
-        if isinstance(tab, SteadyTab) and not self._passed:  # once a step, however often it is settled on
+            await self._stop_navigation()
+        if isinstance(tab, DeterministicTab) and not self._passed:  # once per step, however often the page is settled
             self._passed = await tab.pass_step()
-            if not self._passed and not self.over():
-                await self.traffic()
+            if not self._passed and not self.is_over():
+                await self.wait_for_traffic()
 
-    async def held_up(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Await what asks the page something; a navigation that began meanwhile holds it up for the bound at most."""
+    async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
+        """Await a call to the page; a navigation that begins meanwhile delays it by the bound for loading at most."""
         task = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
-                await self._give_up()
+                await self._stop_navigation()
             return task.result()
         finally:
             task.cancel()
 
-    async def _give_up(self) -> None:
-        """End a navigation whose server has not answered: else the page that is still there could not be asked."""
+    async def _stop_navigation(self) -> None:
+        """Stop a navigation whose server hasn't answered: otherwise the current page couldn't be called."""
         if self.tab.unanswered():
             await self.tab.protocol.send("Page.stopLoading")
 
@@ -122,26 +122,26 @@ class Watch:
         if self.tab.crashed:
             raise EnvError("The page crashed.")
 
-    def quiet_left(self) -> float:
-        """Return how many milliseconds the DOM may still take to become quiet."""
+    def quiet_ms_left(self) -> float:
+        """Return how many milliseconds are left for the DOM to become quiet."""
         return max(self._quiet_end - time.monotonic(), 0.05) * 1000
 
-    def late(self) -> bool:
-        """Has the time for loading run out?"""
+    def is_late(self) -> bool:
+        """Has the bound for loading been exceeded?"""
         return time.monotonic() > self._load_end
 
-    def over(self) -> bool:
-        """Is there nothing more to wait for, or no time left to wait for it?"""
+    def is_over(self) -> bool:
+        """Is nothing pending, or no time left to wait for it?"""
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
         return not (loading and now < self._load_end) and not (fetching and now < self._network_end)
 
-    async def more(self, raw: dict[str, Any]) -> bool:
-        """Wait for what is likely to come although all is quiet; tell whether to look at the page again.
+    async def wait_for_reaction(self, raw: dict[str, Any]) -> bool:
+        """Wait for a likely reaction although all is quiet; return whether to observe the page again.
 
         Args:
-            raw: of the page, `busy`, whether it shows that it is loading; `stirred`, whether it has changed since the
-                action; `due`, to which actions the focused element may react late.
+            raw: the pass: `busy`, does the page show that it is loading; `stirred`, has it changed since the action;
+                `due`, to which actions the focused element may react late.
         """
         left = self._busy_end - time.monotonic()
         if raw["busy"] and left > 0:
@@ -149,8 +149,8 @@ class Watch:
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""
-        if isinstance(self.tab, SteadyTab):
-            return False  # its time does not pass by itself
+        if isinstance(self.tab, DeterministicTab):
+            return False  # its time doesn't pass by itself
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
@@ -162,7 +162,7 @@ class Watch:
         return bool(changed) or self.tab.clock != clock
 
     async def _listens(self, hint: Hint) -> bool:
-        """Does the page listen to what the action was, at the focused element or around it? Its own world knows."""
+        """Does the page listen for this kind of action at the focused element or an ancestor? Its main world knows."""
         answer = await self.tab.protocol.send(
             "Runtime.evaluate",
             {"expression": f"({_LISTENS})('{hint}')", "includeCommandLineAPI": True, "returnByValue": True},

@@ -1,1 +1,1 @@
-"""From a page to an observation: the in-page pass, the outline, its deltas, screenshots and marks."""
+"""Turns a page into an observation: the in-page pass, the outline and its deltas, screenshots and marks."""

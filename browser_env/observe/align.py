@@ -1,4 +1,4 @@
-"""Aligns two sequences of outline rows: which row of one is which row of the other, in order."""
+"""Aligns the rows of two outlines, in order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 _SMALL = 2500
-"""Pairs of rows, of a stretch without unique keys, up to which the longest common subsequence is worked out."""
+"""The most pairs of rows, in a stretch without unique keys, for which the longest common subsequence is computed."""
 
 
 def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return pairs of indices of equal keys, rising in both.
+    """Return pairs of indices of equal keys, increasing in both.
 
-    Keys that occur once in both are matched first, then what lies between them (a patience diff): element ids are
-    such keys, so a page where something was inserted is aligned by its elements and not by its bare `listitem`s.
-    Takes about n log n for n rows.
+    Keys that occur once in both are matched first, then the stretches between them (a patience diff). Element ids are
+    such keys, so a page with an insertion is aligned by its elements and not by its bare `listitem`s. Takes about
+    n log n for n rows.
     """
     pairs: list[tuple[int, int]] = []
     stretches = [(0, len(old), 0, len(new))]
@@ -42,14 +42,14 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, i
 def _unique(
     old: Sequence[Hashable], new: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
 ) -> list[tuple[int, int]]:
-    """Pair the keys that occur once on both sides, as many as are in the same order."""
+    """Pair the keys that occur once on both sides: the longest sequence in the same order."""
     once = {key for key, number in Counter(old[a:a_end]).items() if number == 1}
     once &= {key for key, number in Counter(new[b:b_end]).items() if number == 1}
     if not once:
         return []
     where = {key: j for j, key in enumerate(new[b:b_end], b) if key in once}
     candidates = [(i, where[key]) for i, key in enumerate(old[a:a_end], a) if key in once]
-    tails: list[int] = []  # the longest rising subsequence, by patience sorting
+    tails: list[int] = []  # the longest increasing subsequence, by patience sorting
     piles: list[int] = []
     before: list[int] = []
     for index, (_, j) in enumerate(candidates):
@@ -68,7 +68,7 @@ def _unique(
 def _longest(
     old: Sequence[Hashable], new: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
 ) -> list[tuple[int, int]]:
-    """Return the longest common subsequence of a short stretch."""
+    """Return the longest common subsequence of two short stretches."""
     rows, columns = a_end - a, b_end - b
     length = [[0] * (columns + 1) for _ in range(rows + 1)]
     for i in range(rows - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Takes an observation of the active tab: one in-page pass and, if wanted, one screenshot, at the same time."""
+"""Takes an observation of the active tab: one in-page pass and, optionally, one screenshot, at the same time."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.act.settle import Bounds, Hint, Watch
+from selfsurf.browser_env.act.settle import Bounds, Hint, Settling
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
 from selfsurf.browser_env.observe.outline import Line, element_line, render
 from selfsurf.browser_env.observe.screenshot import decode_png
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place, Tab
-from selfsurf.browser_env.session.world import World, page_went_away
+from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
 
 FRAME_BOUND = 3.0
-"""Seconds for a frame of another origin to answer; one that does not is left out of the observation."""
+"""Seconds for a frame of another origin to answer; otherwise it is left out of the observation."""
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """How the page is looked at."""
+    """What an observation contains."""
 
     screenshot: bool = True
     stamp_ids: bool = False
     """Write ids into the page as `data-agent-id`."""
     budget: int | None = None
-    """The most that the outline may measure; None for no limit."""
+    """The maximum size of the outline; None for no limit."""
     reach: float | None = 1.0
-    """How many viewport heights above and below the viewport are looked at; None for the whole page."""
+    """How many viewport heights above and below the viewport are observed; None for the whole page."""
     count: Callable[[str], int] = len
-    """How the outline is measured: characters, or a tokenizer's count."""
+    """How the outline's size is measured: characters, or a tokenizer's count."""
 
 
 @dataclass
@@ -52,13 +52,13 @@ class View:
     dom: str
     page_text: str
     screenshot: NDArray[np.uint8] | None
-    foreign: dict[int, Place] = field(default_factory=dict)
-    """Elements in frames of another origin: where the frame is."""
+    foreign: dict[int, ForeignFrame] = field(default_factory=dict)
+    """Frames of another origin, by the ids of their elements."""
     waited: float = 0.0
-    """Seconds that settling took of the time."""
+    """Seconds spent settling."""
 
 
-async def look(
+async def capture(
     session: Session,
     options: ViewOptions,
     viewport: Viewport,
@@ -67,40 +67,40 @@ async def look(
     meanwhile: Callable[[], Awaitable[None]] | None = None,
     hint: Hint = "",
 ) -> View:
-    """Look at the session's active tab.
+    """Observe the session's active tab.
 
     Args:
         session: whose tab.
-        options: how.
-        viewport: size that the screenshot is brought to.
-        bounds: wait until the page is quiet first, for so long at most; None: look at once.
-        since: the tab's clock before the action; what was under way already isn't waited for.
-        meanwhile: what else is to be read of the page once it is quiet; it must not change the page, and is done again
-            when the page was not quiet after all.
-        hint: what kind of reaction the action may have (`browser_env.act.settle.hint_of`).
+        options: what the observation contains.
+        viewport: size of the screenshot.
+        bounds: how long to wait for the page to become quiet; None to observe at once.
+        since: the tab's clock before the action; what was pending before isn't waited for.
+        meanwhile: whatever else is to be read from the quiet page; must not change it, and runs again if the page was
+            not quiet after all.
+        hint: which kind of late reaction the action may cause (`browser_env.act.settle.hint_of`).
 
-    The screenshot is asked for together with the pass, and taken again if the page changed before the pass: then the
-    two show the same.
+    The screenshot is requested together with the pass, and again if the page changed before the pass: so the two show
+    the same page.
     """
     start = time.monotonic()
     tab = session.active
     what = {
         "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
     }  # fmt: skip
-    look = _Look(tab, what, options.screenshot, viewport, meanwhile or _nothing)
+    taken = _Capture(tab, what, options.screenshot, viewport, meanwhile or _nothing)
     if bounds is None:
-        await look.now()
+        await taken.now()
     else:
-        await look.settled(Watch(tab, bounds, since, hint))
-    view = await view_of(session, tab, options, look.raw, look.pixels)
-    view.waited = look.settled_at - start if look.settled_at else 0.0
+        await taken.settled(Settling(tab, bounds, since, hint))
+    view = await view_of(session, tab, options, taken.raw, taken.pixels)
+    view.waited = taken.settled_at - start if taken.settled_at else 0.0
     return view
 
 
 async def view_of(
     session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None
 ) -> View:
-    """Return what a pass over a tab's main frame saw, with the frames that it could not look into as they are now."""
+    """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access."""
     shown = list(session.tabs)
     seen, titles = await asyncio.gather(
         _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
@@ -123,8 +123,8 @@ async def view_of(
     )
 
 
-class _Look:
-    """One look at a tab: the pass, the screenshot and what else is read, as much at the same time as can be."""
+class _Capture:
+    """One observation of a tab: the pass, the screenshot and whatever else is read, as concurrently as possible."""
 
     def __init__(
         self,
@@ -144,48 +144,50 @@ class _Look:
         self._meanwhile = meanwhile
 
     async def now(self) -> None:
-        """Look without waiting for anything."""
+        """Observe without waiting."""
         shot = self._shoot()
         self.raw, _ = await asyncio.gather(self._tab.main.observe(**self._what), self._meanwhile())
         if shot is not None:
             self.pixels = decode_png(await shot, self._viewport)
 
-    async def settled(self, watch: Watch) -> None:
-        """Look once the page is quiet."""
-        # A screenshot waits for a frame to be drawn, and so does settling: a page that stands still needs but one.
-        standing = self._screenshot and self._tab.scripted and watch.bounds.frames == 1
+    async def settled(self, settling: Settling) -> None:
+        """Observe once the page is quiet."""
+        # A screenshot waits for a frame to be drawn, and so does settling: for a page that stands still, one is enough.
+        standing = self._screenshot and self._tab.scripted and settling.bounds.frames == 1
         while True:
-            await watch.traffic()
+            await settling.wait_for_traffic()
             try:
-                looked = await watch.held_up(self._one_frame() if standing else self._after_frames(watch))
-                if looked and watch.over() and not await watch.more(self.raw):
+                looked = await settling.within_load_bound(
+                    self._one_frame() if standing else self._after_frames(settling)
+                )
+                if looked and settling.is_over() and not await settling.wait_for_reaction(self.raw):
                     return
             except Exception as error:
-                if not page_went_away(error) or watch.late():
+                if not document_was_replaced(error) or settling.is_late():
                     raise
             standing = False
 
     async def _one_frame(self) -> bool:
-        """Take the picture, then look, and return whether the page has stood still since before the picture."""
+        """Take the screenshot, then the pass; return whether the page has not changed since before the screenshot."""
         tab = self._tab
-        edition = await tab.call("edition")  # before the picture: a change between the two must not go unnoticed
+        edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
         png = await tab.screenshot()
         self.settled_at = time.monotonic()
         looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self._what), self._meanwhile())
-        await asyncio.sleep(0)  # both are under way now, and the picture is decoded in the meantime
+        await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
         self.pixels = decode_png(png, self._viewport)
         self.raw, _ = await looking
         return bool(self.raw["still"])
 
-    async def _after_frames(self, watch: Watch) -> bool:
-        """Wait for quiet frames and look; the picture is taken along, and again if the page changed before the look."""
+    async def _after_frames(self, settling: Settling) -> bool:
+        """Wait for quiet frames, then run the pass; the screenshot is retaken if the page changed before the pass."""
         tab = self._tab
         began = time.monotonic()
         shot = self._shoot()
-        frames = watch.bounds.frames if tab.scripted else 0
-        self.raw = await tab.main.observe("look", frames=frames, bound=watch.quiet_left(), what=self._what)
+        frames = settling.bounds.frames if tab.scripted else 0
+        self.raw = await tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self._what)
         self.settled_at = began + self.raw["waited"] / 1000
-        if not watch.over():
+        if not settling.is_over():
             return False
         _, png = await asyncio.gather(self._meanwhile(), shot if shot is not None else _nothing())
         if png is not None:
@@ -196,7 +198,7 @@ class _Look:
         if not self._screenshot:
             return None
         task = asyncio.ensure_future(self._tab.screenshot())
-        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may not be needed
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may never be awaited
         return task
 
 
@@ -210,20 +212,26 @@ async def _title(tab: Tab, raw: dict[str, Any]) -> str:
     try:
         return await asyncio.wait_for(tab.page.title(), 1)
     except Exception:
-        return ""  # a background tab that is loading or hung
+        return ""  # a background tab that is loading or hangs
 
 
-Seen = tuple[list[Line], list[Element], list[str], dict[int, Place]]
+Seen = tuple[list[Line], list[Element], list[str], dict[int, ForeignFrame]]
 
 
 async def _unpacked(
-    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], world: World, at: Place | None, screen: Any
+    session: Session,
+    tab: Tab,
+    options: ViewOptions,
+    raw: dict[str, Any],
+    world: PageScript,
+    at: ForeignFrame | None,
+    screen: Any,
 ) -> Seen:
-    """Unpack what the pass saw, with what is in the frames that it could not look into, to any depth."""
+    """Unpack a pass, with the contents of the frames that it could not access, to any depth."""
     session.next_id = max(session.next_id, raw["nextId"])
     lines, elements = _unpack(raw)
     texts = [raw["text"]]
-    foreign: dict[int, Place] = {} if at is None else {element["id"]: at for element in elements}
+    foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
         place = None
@@ -235,7 +243,7 @@ async def _unpacked(
                 inner = await place.world.observe(
                     firstId=session.next_id, stamp=options.stamp_ids, origin=origin, screen=screen, reach=options.reach
                 )
-        except Exception:  # a frame that hangs, or left while it was looked at, is left out of what is seen
+        except Exception:  # a frame that hangs, or was removed meanwhile, is left out
             if place is not None:
                 tab.drop(place)
             continue

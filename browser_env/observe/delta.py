@@ -1,4 +1,4 @@
-"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as text that is also exact.
+"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as readable text that is also exact.
 
 A delta is one of:
 
@@ -11,44 +11,41 @@ A delta is one of:
     ...
 
     changed:
-    line 4, in form "Order":                where: the line of the previous outline, and what it is in
+    line 4, in form "Order":                where: the line of the previous outline, and its containers
     ~   [12] checkbox "Fast" checked (was unchecked)
     +   [19] button "Pay"                   new
     - Loading                               gone, shortened if long
-    -12 more lines                          gone, too
+    -12 more lines                          gone as well
     >3 lines from line 40: [7] link "A"     moved here unchanged; line 40 of the previous outline and the two after
     line 52:
-    -3 lines, moved                         they are taken up where `>` says so
+    -3 lines, moved                         they reappear at a `>`
 
-Lines that are not mentioned stay. `+`, `~` and whole outlines hold their lines exactly, indentation included, so
-that `apply_delta(previous, make_delta(previous, current)) == current` for any two texts. Line numbers start at 1
-and are those of the previous outline.
+Lines that are not mentioned stay. `+`, `~` and whole outlines contain their lines exactly, indentation included, so
+`apply_delta(previous, make_delta(previous, current)) == current` for any two texts. Line numbers start at 1 and are
+those of the previous outline.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from selfsurf.browser_env.observe.align import align
+from selfsurf.browser_env.observe.outline import ELEMENT, indent_of, parse_line, quote
+from selfsurf.browser_env.text import clip
 
 NO_CHANGE = "no change"
 NEW_PAGE = "new page:"
 WHOLE = "much changed, the whole page:"
 CHANGED = "changed:"
 
-_ELEMENT = re.compile(r" *\[(\d+)\] ")
-_PARTS = re.compile(
-    r'\[\d+\] (?P<role>\S+)(?: (?P<name>"(?:[^"\\]|\\.)*"))?(?: value=(?P<value>"(?:[^"\\]|\\.)*"))?(?P<states>.*)'
-)
 _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
 _OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
 _REMOVED_SHOWN = 5
-"""Removed lines in a row whose text is repeated; of more, only the number is given."""
+"""The most consecutive removed lines that are listed; beyond that, only their number is given."""
 
 
 def make_delta(previous: str, current: str, *, new_page: bool = False, count: Callable[[str], int] = len) -> str:
@@ -57,8 +54,8 @@ def make_delta(previous: str, current: str, *, new_page: bool = False, count: Ca
     Args:
         previous: the outline before.
         current: the outline now.
-        new_page: `current` is of another document; it is then given whole.
-        count: measures texts; of the changes and the whole outline the shorter one is returned.
+        new_page: `current` is another document's, and is returned whole.
+        count: measures texts; the shorter of the changes and the whole outline is returned.
     """
     if new_page:
         return f"{NEW_PAGE}\n{current}"
@@ -70,10 +67,10 @@ def make_delta(previous: str, current: str, *, new_page: bool = False, count: Ca
 
 
 def apply_delta(previous: str, delta: str) -> str:
-    """Return the outline that `make_delta(previous, ...)` was about.
+    """Return the current outline, given what `make_delta(previous, current)` returned.
 
     Raises:
-        ValueError: the text is no delta, or not one of this outline.
+        ValueError: the text is not a delta, or not one of this outline.
     """
     first, _, rest = delta.partition("\n")
     if first in (NEW_PAGE, WHOLE):
@@ -94,7 +91,7 @@ def apply_delta(previous: str, delta: str) -> str:
 
 
 def _apply_line(old: Sequence[str], new: list[str], at: int, line: str) -> int:
-    """Carry one line of a delta out; return how far the old outline has been used up."""
+    """Apply one line of a delta; return how far the old outline has been consumed."""
     if line.startswith("line "):
         start = int(_number(line[5:])) - 1
         if not at <= start <= len(old):
@@ -130,7 +127,7 @@ def _number(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """One row's fate: stays (`=`), changes (`~`), goes (`-`) or comes (`+`); the row's index before and after."""
+    """What happened to a row: same (`=`), changed (`~`), removed (`-`) or added (`+`); its index before and after."""
 
     kind: str
     a: int
@@ -142,7 +139,7 @@ def _changes(old: list[str], new: list[str]) -> Iterator[str]:
     moves = _moves(old, new, edits)
     moved = {a for start, length in moves.values() for a in range(start, start + length)}
     hunks = [list(run) for same, run in groupby(edits, lambda edit: edit.kind == "=") if not same]
-    starts = [(hunk[0].b, _depth(old[hunk[0].a] if hunk[0].kind != "+" else new[hunk[0].b])) for hunk in hunks]
+    starts = [(hunk[0].b, indent_of(old[hunk[0].a] if hunk[0].kind != "+" else new[hunk[0].b])) for hunk in hunks]
     for hunk, path in zip(hunks, _paths(new, starts), strict=True):
         yield f"line {hunk[0].a + 1}{', in ' if path else ''}{path}:"
         for kind, run in groupby(hunk, lambda edit: edit.kind):
@@ -174,17 +171,17 @@ def _edits(old: list[str], new: list[str]) -> Iterator[_Edit]:
 
 
 def _key(row: str) -> Hashable:
-    """What makes a row the same one: the id and depth of an element, or the text."""
-    element = _ELEMENT.match(row)
-    return element.group() if element else row
+    """A row's identity: an element's depth and id, or the text."""
+    element = ELEMENT.match(row)
+    return element[0] if element else row
 
 
 def _rewritten(old: list[str], new: list[str]) -> bool:
-    """Are these the same static texts with other words, by their places?"""
+    """Are these static texts in the same places, with other words?"""
     return len(old) == len(new) and all(
-        _depth(before) == _depth(after)
-        and not _ELEMENT.match(before)
-        and not _ELEMENT.match(after)
+        indent_of(before) == indent_of(after)
+        and not ELEMENT.match(before)
+        and not ELEMENT.match(after)
         and _can_be_read_back(before, after)
         for before, after in zip(old, new, strict=True)
     )
@@ -195,28 +192,28 @@ def _can_be_read_back(before: str, after: str) -> bool:
 
 
 def _was(before: str, after: str) -> str:
-    """Say what a row was, as far as it isn't what it is now."""
-    old, new = _PARTS.fullmatch(before.strip()), _PARTS.fullmatch(after.strip())
-    if not old or not new:
-        return _clip(before.strip(), 200)
+    """Describe how a row was, as far as it differs from now."""
+    old, new = parse_line(before).element, parse_line(after).element
+    if old is None or new is None:
+        return clip(before.strip(), 200)
     was = []
-    if old["role"] != new["role"]:
-        was.append(old["role"])
-    if old["name"] != new["name"]:
-        was.append(old["name"] or "without name")
-    if old["value"] != new["value"]:
-        was.append(f"value={old['value']}" if old["value"] else "without value")
-    old_states, new_states = old["states"].split(), new["states"].split()
+    if old.role != new.role:
+        was.append(old.role)
+    if old.name != new.name:
+        was.append(quote(old.name) if old.name else "without name")
+    if old.value != new.value:
+        was.append(f"value={quote(old.value)}" if old.value else "without value")
+    old_states, new_states = old.states.split(), new.states.split()
     was += [state for state in old_states if state not in new_states]
     old_names = {state.split("=")[0] for state in old_states}
     old_names |= {_OPPOSITE.get(name, name) for name in old_names}
     without = [state for state in new_states if state.split("=")[0] not in old_names]
     was += [_NOT.get(state, f"not {state}") for state in without]
-    return ", ".join(was) or _clip(before.strip(), 200)
+    return ", ".join(was) or clip(before.strip(), 200)
 
 
 def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tuple[int, int]]:
-    """Return, by the first row in `new`, which rows of `old` moved there: their start and number."""
+    """Return, by the index of their first row in `new`, which rows of `old` moved there: start and number."""
     left: dict[str, list[int]] = defaultdict(list)
     free = {edit.a for edit in edits if edit.kind == "-"}
     for a in sorted(free, reverse=True):
@@ -234,7 +231,7 @@ def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tupl
                 length += 1
             best = max(best, (length, start))
         length, start = best
-        if length > 1 or (length == 1 and _ELEMENT.match(new[b])):
+        if length > 1 or (length == 1 and ELEMENT.match(new[b])):
             moves[b] = (start, length)
             taken = b + length
             for a in range(start, start + length):
@@ -250,7 +247,7 @@ def _gone(old: list[str], rows: list[int], moved: set[int]) -> Iterator[str]:
             yield f"-{_lines(len(gone))}, moved"
             continue
         shown = len(gone) if len(gone) <= _REMOVED_SHOWN else _REMOVED_SHOWN - 1
-        yield from (f"- {_clip(old[a].strip(), 80)}" for a in gone[:shown])
+        yield from (f"- {clip(old[a].strip(), 80)}" for a in gone[:shown])
         if shown < len(gone):
             yield f"-{len(gone) - shown} more lines"
 
@@ -260,7 +257,7 @@ def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tupl
     while at <= rows[-1]:
         if at in moves:
             start, length = moves[at]
-            yield f">{_lines(length)} from line {start + 1}: {_clip(old[start].strip(), 40)}"
+            yield f">{_lines(length)} from line {start + 1}: {clip(old[start].strip(), 40)}"
             at += length
         else:
             yield f"+ {new[at]}"
@@ -268,38 +265,30 @@ def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tupl
 
 
 def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
-    """Say for places, each an index and a depth, which headings and containers they are in."""
+    """Return for places, each an index and a depth, the headings and containers that they are in."""
     paths = []
-    above: list[tuple[int, bool, str]] = []  # depth, is it a heading, text
+    above: list[tuple[int, bool, str]] = []  # depth, is it a heading?, text
     at = 0
     for index, place_depth in places:
         for row in rows[at:index]:
             text = row.strip()
             heading = text.startswith("heading ")
-            _leave(above, _depth(row), heading)
-            above.append((_depth(row), heading, text))
+            _leave(above, indent_of(row), heading)
+            above.append((indent_of(row), heading, text))
         at = index
         inside = above.copy()
         _leave(inside, place_depth, heading=False)
         telling = [text for _, heading, text in inside[:-1] if heading or '"' in text]
         telling += [text for _, _, text in inside[-1:]]
-        paths.append(" > ".join(_clip(text, 40) for text in telling[-3:]))
+        paths.append(" > ".join(clip(text, 40) for text in telling[-3:]))
     return paths
 
 
 def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> None:
-    """Drop what a row of this depth is not in. A heading rules what follows it at its depth, up to the next one."""
+    """Drop what doesn't contain a row of this depth. A heading covers what follows at its depth, up to the next one."""
     while above and (above[-1][0] > depth or (above[-1][0] == depth and (heading or not above[-1][1]))):
         above.pop()
 
 
-def _depth(row: str) -> int:
-    return len(row) - len(row.lstrip(" "))
-
-
 def _lines(number: int) -> str:
     return f"{number} line{'s' * (number != 1)}"
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,7 +1,7 @@
 """Set-of-marks and crops: boxes and ids of elements drawn on a screenshot's array, never on the page.
 
-Works on any array of (height, width, 3) and any elements whose boxes are in its coordinates: an observation's, or
-those of a scan with its stitched screenshot.
+Works on any array of (height, width, 3) and any elements with boxes in its coordinates: those of an observation, or
+those of a scan on its stitched screenshot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from selfsurf.browser_env.observation import Element
 
 Pixels = NDArray[np.uint8]
 Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels; right and bottom are outside of it."""
+"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 _COLOURS = (
     (200, 30, 30), (20, 90, 200), (0, 120, 60), (150, 40, 170), (175, 85, 0), (0, 115, 130), (190, 20, 110),
@@ -31,7 +31,7 @@ _BY_ROLE = {
 }  # fmt: skip
 
 _CELL = 2
-"""Side, in pixels, of the squares in which it is kept what labels must not hide."""
+"""Side in pixels of the grid cells that record what labels must not hide."""
 
 
 def draw(
@@ -45,15 +45,14 @@ def draw(
 ) -> Pixels:
     """Return the screenshot with a box around every element and its id beside it.
 
-    Labels go where they hide neither another label nor a small element; where there is no such place, where they
-    hide least.
+    Labels are placed where they hide neither another label nor a small element or, failing that, where they hide least.
 
     Args:
-        screenshot: left as it is; a copy is drawn on.
+        screenshot: not modified; a copy is drawn on.
         elements: their boxes are in pixels of the screenshot.
-        viewport_only: leave out elements that say they are not in the viewport; False goes by their boxes alone.
-        covered: mark elements, too, that something else covers.
-        colours: `"role"`, one a kind of element, or `"id"`, taking turns.
+        viewport_only: skip elements that aren't `in_viewport`; False to go by their boxes alone.
+        covered: also mark elements that are covered by something else.
+        colours: `"role"`, one per kind of element, or `"id"`, cycling.
         size: height of the digits in pixels; None chooses 8 to 12 by the size of the screenshot.
 
     Raises:
@@ -69,10 +68,10 @@ def draw(
         box = _pixel_box(element, width, height)
         if box is not None:
             marked.append((element, box))
-    paints = [_colour(element, colours) for element, _ in marked]
-    for (_, box), paint in zip(marked, paints, strict=True):
-        _outline(pixels, box, paint)
-    labels = [_label(element["id"], size, paint) for (element, _), paint in zip(marked, paints, strict=True)]
+    hues = [_colour(element, colours) for element, _ in marked]
+    for (_, box), hue in zip(marked, hues, strict=True):
+        _outline(pixels, box, hue)
+    labels = [_label(element["id"], size, hue) for (element, _), hue in zip(marked, hues, strict=True)]
     places = _places([box for _, box in marked], [label.shape[:2] for label in labels], width, height)
     for (left, top, right, bottom), label in zip(places, labels, strict=True):
         pixels[top:bottom, left:right] = label[: bottom - top, : right - left]
@@ -80,12 +79,12 @@ def draw(
 
 
 def crop(screenshot: Pixels, element: Element, margin: int = 8) -> Pixels:
-    """Return what the screenshot shows of an element, as an array of its own.
+    """Return the part of the screenshot that shows an element, as an array of its own.
 
     Args:
         screenshot: the element's box is in its pixels.
         element: may be partly outside; then the part inside is returned.
-        margin: pixels around it, as far as the screenshot reaches.
+        margin: pixels around it, within the screenshot.
 
     Raises:
         ValueError: nothing of the element is in the screenshot.
@@ -103,7 +102,7 @@ def crop(screenshot: Pixels, element: Element, margin: int = 8) -> Pixels:
 
 
 def crops(screenshot: Pixels, elements: Iterable[Element], margin: int = 8) -> dict[int, Pixels]:
-    """Return the crops of many elements by id. Those of which nothing is in the screenshot are left out."""
+    """Return the crops of several elements by id, leaving out those that are outside of the screenshot."""
     height, width = _shape(screenshot)
     inside = (element for element in elements if _pixel_box(element, width, height) is not None)
     return {element["id"]: crop(screenshot, element, margin) for element in inside}
@@ -116,7 +115,7 @@ def _shape(screenshot: Pixels) -> tuple[int, int]:
 
 
 def _pixel_box(element: Element, width: int, height: int) -> Box | None:
-    """Return the part of an element that is inside; None if there is none, or it has no size."""
+    """Return the part of an element that is inside of the screenshot; None if there is none."""
     x, y, wide, high = element["bbox"]
     if wide <= 0 or high <= 0:
         return None
@@ -140,7 +139,7 @@ def _outline(pixels: Pixels, box: Box, colour: tuple[int, int, int]) -> None:
 
 
 def _places(boxes: list[Box], shapes: list[tuple[int, int]], width: int, height: int) -> list[Box]:
-    """Choose where labels (given as height and width) go, those of small elements first: they have least to spare."""
+    """Choose places for labels (given as height and width), those of small elements first: they have the least room."""
     taken = np.zeros((height // _CELL + 1, width // _CELL + 1), dtype=np.uint8)  # what a label would hide, by weight
     for box, (high, wide) in zip(boxes, shapes, strict=True):
         if _area(box) < 8 * high * wide:
@@ -168,7 +167,7 @@ def _area(box: Box) -> int:
 
 
 def _candidates(box: Box, shape: tuple[int, int], width: int, height: int) -> Iterable[Box]:
-    """Yield places for a label: outside at the corners and sides, then inside, then a little farther away."""
+    """Yield places for a label: outside at the corners and sides, then inside, then a little further away."""
     left, top, right, bottom = box
     high, wide = shape
     middle = (top + bottom - high) // 2
@@ -204,10 +203,10 @@ def _digits(size: int) -> tuple[NDArray[np.float64], ...]:
 
 
 @lru_cache(4096)
-def _label(number: int, size: int, paint: tuple[int, int, int]) -> Pixels:
-    """Return an id in white on a colour, with a pixel of room around each digit."""
+def _label(number: int, size: int, hue: tuple[int, int, int]) -> Pixels:
+    """Return an id in white on a colour, with a pixel of padding around each digit."""
     digits = _digits(size)
     gap = np.zeros((digits[0].shape[0], 1))
     parts = [part for digit in str(number) for part in (digits[int(digit)], gap)]
     white = np.pad(np.hstack([gap, *parts]), ((1, 1), (0, 0)))[..., None]
-    return np.asarray(white * 255 + (1 - white) * np.array(paint), dtype=np.uint8)
+    return np.asarray(white * 255 + (1 - white) * np.array(hue), dtype=np.uint8)

@@ -1,27 +1,24 @@
-"""Merges what several screens of one page show: elements each once, outline and text in reading order."""
+"""Merges several screens of one page: each element once, outline and text in reading order."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observe.align import align
-from selfsurf.browser_env.observe.outline import element_line
+from selfsurf.browser_env.observe.outline import element_line, indent_of, parse_line
 
 GONE = "gone"
-"""State of a merged element that was there on some screen and is not any more."""
-
-_ROW = re.compile(r"( *)\[(\d+)\] ")
+"""State of a merged element that was on some screen and no longer exists."""
 
 Key = tuple[int, str, str, int]
-"""Id, role, name, and a number that rises when the same element shows something else: lists recycle their rows."""
+"""Id, role, name, and a number that increases when the element shows something else: lists recycle their rows."""
 
 
 @dataclass
 class _Sighting:
-    """Where an element was seen last: on the screen and on the page (y); and after which rows, as what."""
+    """Where an element was last seen, on the screen and on the page (y); and its keys by the row before it."""
 
     screen_y: float
     page_y: float
@@ -30,7 +27,7 @@ class _Sighting:
 
 
 class Merger:
-    """Takes screens one after the other, from the top of the page downwards."""
+    """Merges screens, added one after the other from the top of the page downwards."""
 
     def __init__(self) -> None:
         self._rows: list[str] = []
@@ -41,12 +38,12 @@ class Merger:
         self._places: dict[Hashable, Key] = {}
 
     def add(self, elements: Sequence[Element], dom: str, page_text: str, offset: float) -> None:
-        """Add a screen: its elements and whole outline, its text, and how far it was scrolled to."""
+        """Add a screen: its elements, whole outline and text, and its scroll offset."""
         rows = dom.split("\n")
         keys, seen = self._identify(elements, rows, offset)
         for key, element in seen.items():
             known = self._elements.get(key)
-            if known is None or not known["in_viewport"]:  # in view it is known best, for instance what covers it
+            if known is None or not known["in_viewport"]:  # on screen it is seen best
                 x, y, width, height = element["bbox"]
                 self._elements[key] = {**element, "bbox": (x, y + offset, width, height)}
             self._places[_place(element, offset)] = key
@@ -63,7 +60,7 @@ class Merger:
         return "\n".join(self._text)
 
     def result(self, elements: Sequence[Element], dom: str, offset: float) -> tuple[tuple[Element, ...], str]:
-        """Return elements and outline of all screens, given what is there now, scrolled to `offset`."""
+        """Return elements and outline of all screens, given the current page, scrolled to `offset`."""
         _, now = self._identify(elements, dom.split("\n"), offset)
         merged: dict[Key, Element] = {}
         rows = []
@@ -77,20 +74,19 @@ class Merger:
                 shown = bool(here and here["in_viewport"])
                 id = here["id"] if here else element["id"]
                 merged[key] = {**element, "id": id, "states": states, "in_viewport": shown}
-                indent = row[: len(row) - len(row.lstrip(" "))]
-                rows.append(indent + element_line(merged[key]))
+                rows.append(" " * indent_of(row) + element_line(merged[key]))
         return tuple(merged.values()), "\n".join(rows)
 
     def _identify(
         self, elements: Sequence[Element], rows: list[str], offset: float
     ) -> tuple[list[Hashable], dict[Key, Element]]:
-        """Return what each row is about, an element's key or the row itself, and the elements by key."""
+        """Return each row's key, an element's or the row itself, and the elements by key."""
         by_id = {element["id"]: element for element in elements}
         keys: list[Hashable] = []
         seen: dict[Key, Element] = {}
         for row in rows:
-            match = _ROW.match(row)
-            element = by_id.get(int(match[2])) if match else None
+            id = parse_line(row).id
+            element = None if id is None else by_id.get(id)
             if element is None or row.lstrip(" ") != element_line(element):
                 keys.append(row)
                 continue
@@ -100,11 +96,11 @@ class Merger:
         return keys, seen
 
     def _key(self, element: Element, context: Hashable, offset: float) -> Key:
-        """Return the element's key, a new one if it is a recycled part of another row.
+        """Return the element's key, a new one if it was recycled for another row.
 
-        That is taken to be so when it has moved on the page, did not stay in its place on the screen (as sticky ones
-        do), and stands after something else than before (which it doesn't when the layout shifts). What is new, but
-        stands where the same was seen on an earlier screen, is that: another row took it over.
+        It counts as recycled if it has moved on the page, has not stayed in its place on the screen (as sticky elements
+        do), and follows another row than before (unlike after a layout shift). A new element in the place of an equal
+        one on an earlier screen is taken for that one.
         """
         identity = (element["id"], element["role"], element["name"])
         screen_y, page_y = element["bbox"][1], element["bbox"][1] + offset
@@ -133,7 +129,7 @@ def _place(element: Element, offset: float) -> Hashable:
 def _union(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int | None, int]]:
     """Merge two sequences: each item is an index into the old one, or None and an index into the new one.
 
-    What is only in the old one comes before what is only in the new one, since screens go downwards.
+    Items of the old one only come before items of the new one only, since screens go downwards.
     """
     order: list[tuple[int | None, int]] = []
     a = b = 0

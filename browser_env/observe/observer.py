@@ -1,4 +1,4 @@
-"""Looks at a session's page for an environment: again when it was replaced meanwhile, and with secrets painted over."""
+"""Observes an environment's page: again if it is replaced meanwhile, and with secrets masked in the screenshot."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from selfsurf.browser_env.act.settle import Bounds, Hint
-from selfsurf.browser_env.observe.capture import View, ViewOptions, look
+from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
-from selfsurf.browser_env.safety.paint import paint, shown
+from selfsurf.browser_env.safety.masking import mask, secret_boxes
 from selfsurf.browser_env.safety.secrets import Vault
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.settings import Settings
 from selfsurf.browser_env.task import Viewport
 
 LOOKS = 8
-"""Times that a page is looked at again when it changed so much in the middle of a look that the look failed."""
+"""Attempts to observe a page that keeps being replaced meanwhile."""
 
 
-class Eyes:
-    """How one environment looks at pages.
+class Observer:
+    """Takes the observations of one environment.
 
     Args:
         settings: of the environment.
-        viewport: size that screenshots have.
+        viewport: size of the screenshots.
         vault: secrets that no screenshot may show.
     """
 
@@ -34,13 +34,13 @@ class Eyes:
         self._vault = vault
         self._outline: tuple[Any, str] | None = None
 
-    def begin(self) -> None:
-        """An episode begins: its first outline is whole."""
+    def start_episode(self) -> None:
+        """Start an episode, whose first outline is whole."""
         self._outline = None
 
     @property
-    def tells_changes(self) -> bool:
-        """Is what the agent reads next a change of an outline that it has?"""
+    def reports_changes(self) -> bool:
+        """Will the next outline be reported as a change to the previous one?"""
         return self._outline is not None
 
     async def look(
@@ -50,9 +50,9 @@ class Eyes:
         meanwhile: Callable[[], Awaitable[None]] | None = None,
         hint: Hint = "",
     ) -> View:
-        """Wait until the page is quiet and look at it (`browser_env.observe.capture.look`).
+        """Wait until the page is quiet and observe it (`browser_env.observe.capture.capture`).
 
-        A page that was replaced, or tabs that came and went, in the middle of a look are looked at again.
+        If the page is replaced, or tabs open or close meanwhile, it is observed again.
         """
         options, bounds = self._settings.view, self._settings.bounds
         for _ in range(LOOKS - 1):
@@ -67,7 +67,7 @@ class Eyes:
         return await self._see(session, options, bounds, since, meanwhile, hint)
 
     async def glance(self, session: Session) -> View:
-        """Look at the page as it is, with a screenshot, without waiting for anything."""
+        """Observe the page as it is, with a screenshot, without waiting."""
         options = replace(self._settings.view, screenshot=True, stamp_ids=False)
         return await self._see(session, options, None, -1, None, "")
 
@@ -82,15 +82,15 @@ class Eyes:
     ) -> View:
         settling = (bounds, since, meanwhile, hint)
         if not (self._vault and options.screenshot):
-            return await look(session, options, self._viewport, *settling)
-        settled = await look(session, replace(options, screenshot=False), self._viewport, *settling)
+            return await capture(session, options, self._viewport, *settling)
+        settled = await capture(session, replace(options, screenshot=False), self._viewport, *settling)
         tab = session.active
-        before = await shown(tab, self._vault.patterns)
-        view = await look(session, options, self._viewport)
-        after = await shown(tab, self._vault.patterns)
+        before = await secret_boxes(tab, self._vault.patterns)
+        view = await capture(session, options, self._viewport)
+        after = await secret_boxes(tab, self._vault.patterns)
         view.waited = settled.waited
         if view.screenshot is not None:
-            view.screenshot = paint(view.screenshot, [*before, *after])
+            view.screenshot = mask(view.screenshot, [*before, *after])
         return view
 
     def outline(self, session: Session, view: View) -> str:

@@ -1,4 +1,8 @@
-"""The outline (`obs["dom"]`): the page as indented text, cut to a budget from what is farthest away."""
+"""The outline (`obs["dom"]`), the page as indented text: writes its lines, reads them, and fits them to a budget.
+
+An element's line is `[12] checkbox "Fast" value="..." checked`; every other line is text, or a container that holds
+the lines indented below it.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,105 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from selfsurf.browser_env.observation import Element
 
 Line = tuple[int, str, float]
 """Depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
 
-_ELEMENT = re.compile(r"\[\d+\] ")
-
 _ATTEMPTS = 5
-"""Whole texts that are measured to meet a budget before lines are dropped by halves."""
+"""Attempts to meet a budget exactly before lines are dropped by halves."""
+
+quote = json.JSONEncoder(ensure_ascii=False).encode
+"""Writes a name or a value in double quotes."""
+
+ELEMENT = re.compile(r" *\[(0|[1-9][0-9]{0,15})\] ")
+"""What an element's line begins with; matches nothing else."""
+
+_QUOTED = r'"(?!")[^"\\\x00-\x1f]*(?:\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))[^"\\\x00-\x1f]*)*"'
+"""A text exactly as `quote` writes it."""
+_PARTS = re.compile(rf"(\S+)(?: ({_QUOTED}))?(?: value=({_QUOTED}))?(?: (.+))?", re.DOTALL)
+
+
+class ElementText(NamedTuple):
+    """What an element's line says behind the id: `role "name" value="..." states`."""
+
+    role: str
+    name: str = ""
+    value: str = ""
+    states: str = ""
+    """With a blank between them; one state may have blanks of its own."""
+
+    def __str__(self) -> str:
+        text = f"{self.role} {quote(self.name)}" if self.name else self.role
+        if self.value:
+            text += f" value={quote(self.value)}"
+        return f"{text} {self.states}" if self.states else text
+
+
+class OutlineLine(NamedTuple):
+    """A line of an outline. `str(parse_line(row)) == row` for any text."""
+
+    indent: int
+    """Blanks before it, two a level."""
+    id: int | None
+    """The element's id; None for a line that is no element's."""
+    text: str
+    """The line without these two."""
+
+    @property
+    def element(self) -> ElementText | None:
+        """What the line says of its element; None for one that is no element's, though it may look like it."""
+        found = None if self.id is None else _PARTS.fullmatch(self.text)
+        if found is None:
+            return None
+        role, name, value, states = found.groups("")
+        return ElementText(role, name and _unquote(name), value and _unquote(value), states)
+
+    def __str__(self) -> str:
+        return " " * self.indent + (self.text if self.id is None else f"[{self.id}] {self.text}")
 
 
 def element_line(element: Element) -> str:
-    """Return an element as `[id] role "name" value="..." states`."""
-    parts = [f"[{element['id']}] {element['role']}"]
-    if element["name"]:
-        parts.append(json.dumps(element["name"], ensure_ascii=False))
-    if element["value"]:
-        parts.append(f"value={json.dumps(element['value'], ensure_ascii=False)}")
-    parts.extend(element["states"])
-    return " ".join(parts)
+    """Return an element's line: `[id] role "name" value="..." states`."""
+    text = ElementText(element["role"], element["name"], element["value"], " ".join(element["states"]))
+    return f"[{element['id']}] {text}"
+
+
+def parse_line(row: str) -> OutlineLine:
+    """Read one line of an outline. Text of the page that looks like an element's line is read as one."""
+    found = ELEMENT.match(row)
+    if found is None:
+        text = row.lstrip(" ")
+        return OutlineLine(len(row) - len(text), None, text)
+    return OutlineLine(found.start(1) - 1, int(found[1]), row[found.end() :])
+
+
+def parse_outline(dom: str) -> list[OutlineLine]:
+    """Read an outline line by line."""
+    return [parse_line(row) for row in dom.split("\n")]
+
+
+def indent_of(row: str) -> int:
+    """Return how many blanks a line begins with."""
+    return len(row) - len(row.lstrip(" "))
+
+
+def without_focus(dom: str, *, ids: bool = True) -> str:
+    """Return an outline that doesn't say where the focus is, with elements' ids or without."""
+    rows = []
+    for line in parse_outline(dom):
+        if element := line.element:
+            states = " ".join(state for state in element.states.split(" ") if state != "focused")
+            line = line._replace(text=str(element._replace(states=states)))
+        rows.append(str(line if ids else line._replace(id=None)))
+    return "\n".join(rows)
+
+
+def _unquote(text: str) -> str:
+    """Return what `quote` wrote."""
+    return str(json.loads(text)) if "\\" in text else text[1:-1]
 
 
 def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[str], int] = len) -> str:
@@ -35,18 +117,18 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 
     Args:
         lines: in document order.
-        budget: the most that the result may measure, by `count`; None for no limit. What is farthest from the
-            viewport is dropped first, of equals what comes last; a line stays as long as anything below it in the
-            hierarchy. The last line then says how much was dropped, where it is and how far.
-        count: how a text is measured: characters by default, or a tokenizer's count. It is asked once about each
-            line that may fit, and a few times about the whole.
+        budget: the maximum size of the result, by `count`; None for no limit. Lines farthest from the viewport are
+            dropped first, later ones before earlier ones at the same distance; a line stays as long as anything below
+            it in the hierarchy. The last line then says how much was dropped, where, and how far away it is.
+        count: measures a text: characters by default, or a tokenizer's count. It is called once for each line that
+            may fit, and a few times for the whole.
     """
     rows = ["  " * depth + text for depth, text, _ in lines]
     if budget is None:
         return "\n".join(rows)
     distances = _nearest_in_subtree(lines)
     order = sorted(range(len(rows)), key=distances.__getitem__)
-    sums = [0]  # what the nearest n lines measure, each on its own
+    sums = [0]  # sizes of the nearest n lines, each measured on its own
     while len(sums) <= len(rows) and sums[-1] <= budget * 1.25 + 100:
         sums.append(sums[-1] + count(rows[order[len(sums) - 1]] + "\n"))
     if len(sums) > len(rows) and count(whole := "\n".join(rows)) <= budget:
@@ -75,9 +157,9 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 
 
 def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
-    """Return the distance of every line, or of the nearest line below it in the hierarchy where that is nearer."""
+    """Return each line's distance, or that of the nearest line below it in the hierarchy if that is nearer."""
     distances = [distance for _, _, distance in lines]
-    waiting: list[float] = []  # by depth, the nearest of the lines further down whose parent is still to come
+    waiting: list[float] = []  # by depth, the nearest of the later lines whose parent has not been visited
     for index in range(len(lines) - 1, -1, -1):
         depth = lines[index][0]
         distances[index] = min([distances[index], *waiting[depth + 1 :]])
@@ -88,7 +170,7 @@ def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
 
 
 def _cut(lines: Sequence[Line], rows: list[str], order: list[int], distances: list[float], kept: int) -> str:
-    """Return the nearest `kept` lines in document order, and a line about the others."""
+    """Return the nearest `kept` lines in document order, and a note about the others."""
     if kept == len(rows):
         return "\n".join(rows)
     dropped = order[kept:]
@@ -107,7 +189,7 @@ def _cut(lines: Sequence[Line], rows: list[str], order: list[int], distances: li
 
 def _amount(texts: Iterable[str]) -> str:
     """Return `41 lines (12 elements)`."""
-    elements = [_ELEMENT.match(text) is not None for text in texts]
+    elements = [ELEMENT.match(text) is not None for text in texts]
     number = sum(elements)
     inside = f" ({number} element{'s' * (number != 1)})" if number else ""
     return f"{len(elements)} line{'s' * (len(elements) != 1)}{inside}"

@@ -1,7 +1,7 @@
-"""Walks a long page screen by screen and returns all that was seen (`env.unwrapped.paged_scan()`).
+"""Scrolls through a long page screen by screen and returns everything seen (`env.unwrapped.paged_scan()`).
 
-Scrolls the document or, where that does not scroll, the largest scroll container, and settles on every screen, so
-that what loads lazily, or is only there while it is in view, is seen too. Scrolls downwards, not sideways.
+Scrolls the document or, if that doesn't scroll, the largest scroll container, and settles on every screen, so that
+content that loads lazily, or exists only while in view, is included. Scrolls down, not sideways.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,10 +17,11 @@ from numpy.typing import NDArray
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.observe.capture import ViewOptions, look
+from selfsurf.browser_env.observe.capture import ViewOptions, capture
 from selfsurf.browser_env.observe.merge import Merger
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.session.tab import ForeignFrame
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 Stopped = Literal["end", "max_screens", "endless", "blocked"]
 
 ENDLESS = 10
-"""How often a page may have grown when its end was reached, before it counts as endless."""
+"""How often a page may grow at its end before it counts as endless."""
 
 PATIENCE = 0.6
-"""Seconds that a page has, at its end, to begin to grow without a request that could be waited for."""
+"""Seconds for a page to start growing at its end, if no request is pending."""
 
 OVERLAP = 0.1
-"""Share of a screen that is seen again on the next one."""
+"""Share of a screen that is repeated on the next one."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Screen:
     """One screen of a scan."""
 
     offset: float
-    """How far was scrolled, in CSS pixels."""
+    """Scroll offset in CSS pixels."""
     top: int
-    """CSS pixels at the top that are covered by what does not scroll, such as a sticky header."""
+    """CSS pixels at the top covered by content that doesn't scroll, such as a sticky header."""
     bottom: int
     """The same at the bottom."""
     screenshot: NDArray[np.uint8] | None
@@ -56,19 +55,19 @@ class Screen:
 
 @dataclass(frozen=True)
 class Scan:
-    """What was seen on a walk through a page."""
+    """Everything seen while scrolling through a page."""
 
     elements: tuple[Element, ...]
     """Each once, in reading order. `bbox` is in page coordinates: those of the viewport when scrolled to the top.
-    `in_viewport` tells of the place to which was scrolled back. Those that are gone after scrolling back (rows of a
-    virtualised list) have the state `gone`: their ids can't be acted on until they are scrolled to."""
+    `in_viewport` refers to the position after scrolling back. Elements that no longer exist then (rows of a
+    virtualised list) have the state `gone`: their ids can't be used until they are scrolled to."""
     dom: str
     """Outline of the whole page, in reading order."""
     page_text: str
     screens: tuple[Screen, ...]
     stopped: Stopped
-    """Why the walk ended: at the page's `end`, after `max_screens`, on an `endless` page that grew whenever its end
-    was reached, or `blocked` by a page that would not scroll any farther."""
+    """Why the scan stopped: at the page's `end`, after `max_screens`, on an `endless` page that kept growing, or
+    `blocked` by a page that would not scroll any further."""
     area: tuple[int, int, int, int]
     """x, y, width, height of what was scrolled, as seen in the viewport."""
 
@@ -78,9 +77,9 @@ class Scan:
         return self.stopped == "end"
 
     def stitched(self) -> NDArray[np.uint8]:
-        """Return one picture of the whole, in which the elements' boxes are where the elements are.
+        """Return one image of the whole page, whose pixels are the coordinates of the elements' boxes.
 
-        What does not scroll is where the first screen shows it; a sticky header is there once.
+        Content that doesn't scroll, such as a sticky header, is shown once, as on the first screen.
 
         Raises:
             ValueError: the scan was made without screenshots.
@@ -105,24 +104,24 @@ class Scan:
         return canvas
 
 
-Foreign = dict[int, Place]
+Foreign = dict[int, ForeignFrame]
 
 
 async def paged_scan(
     session: Session, options: ViewOptions, viewport: Viewport, bounds: Bounds, *, max_screens: int, seconds: float
 ) -> tuple[Scan, Foreign]:
-    """Walk through the active tab's page, and scroll back.
+    """Scroll through the active tab's page, and back.
 
     Args:
-        session: whose active tab is meant.
-        options: how each screen is looked at; budget and reach are not applied.
+        session: whose active tab.
+        options: what each screen's observation contains; budget and reach are ignored.
         viewport: of the session.
-        bounds: what settling may cost on each screen.
-        max_screens: after so many it ends.
-        seconds: what a screen may take before the page counts as hung.
+        bounds: how long to settle on each screen at most.
+        max_screens: the most screens to visit.
+        seconds: how long a screen may take before the page counts as hung.
 
     Returns:
-        The scan, and the elements that are in frames of another origin, as `View.foreign`.
+        The scan, and the frames of another origin by the ids of their elements, as in `View.foreign`.
 
     Raises:
         EnvError: the page went away, crashed or hung.
@@ -131,7 +130,7 @@ async def paged_scan(
     if max_screens < 1:
         raise ValueError(f"max_screens is at least 1, not {max_screens}.")
     options = replace(options, budget=None, reach=None)
-    # A second quiet frame, since what watches for coming into view is told of it after the first.
+    # A second quiet frame, since intersection observers are notified after the first.
     walk = _Walk(session, options, viewport, replace(bounds, frames=max(2, bounds.frames)))
     try:
         async with asyncio.timeout(seconds):
@@ -151,13 +150,8 @@ async def paged_scan(
         raise EnvError(f"The page could not be scanned to the end: {why}.") from error
 
 
-@cache
-def _script() -> str:
-    return resources.files("selfsurf.browser_env").joinpath("page", "scan.js").read_text(encoding="utf8")
-
-
 class _Walk:
-    """A scan under way."""
+    """A scan in progress."""
 
     def __init__(self, session: Session, options: ViewOptions, viewport: Viewport, bounds: Bounds) -> None:
         self.stopped: Stopped | None = None
@@ -171,29 +165,29 @@ class _Walk:
         self._start = 0.0
         self._next = 0.0
         self._seen = 0.0
-        """How far down the last screen was seen."""
+        """How far down the last screen was visible."""
         self._end = 0.0
-        """Where the page ended at first, and then whenever it had been seen to there."""
+        """The page's end, updated whenever it has been reached."""
         self._grown = 0
 
     async def begin(self) -> None:
-        """Find what scrolls, and where it is."""
-        self._scroller = await self._tab.page.evaluate_handle(_script())
+        """Find the scroll container and its position."""
+        self._scroller = await self._tab.page.evaluate_handle(read_script("paged_scan"))
         at = await self._measure()
         self._start, self._end = at["offset"], at["height"]
         left, top, width, height = (round(side) for side in at["area"])
         self._area = (left, top, width, height)
 
     async def next_screen(self, most: int) -> None:
-        """Scroll to the next screen and look at it; find out whether it was the last."""
+        """Scroll to the next screen and observe it; find out whether it was the last."""
         since = self._tab.clock
         at = await self._scroll_to(self._next)
         if self._screens and at["offset"] + at["top"] > (covered := self._screens[-1].offset + self._seen):
-            at = await self._scroll_to(covered - at["top"])  # a header has come that would hide a part
+            at = await self._scroll_to(covered - at["top"])  # a header has appeared that would hide a part
         if self._screens and at["offset"] <= self._screens[-1].offset:
             self.stopped = "blocked"
             return
-        view = await look(self._session, self._options, self._viewport, self._bounds, since)
+        view = await capture(self._session, self._options, self._viewport, self._bounds, since)
         at = await self._measure()
         self.foreign.update(view.foreign)
         self._merger.add(view.elements, view.dom, view.page_text, at["offset"])
@@ -216,14 +210,14 @@ class _Walk:
         self._next = at["offset"] + max(1, int((self._seen - at["top"]) * (1 - OVERLAP)))
 
     async def go_back(self) -> None:
-        """Scroll to where the page was before."""
-        with contextlib.suppress(Exception):  # a page that hangs, or is gone, has no place to go back to
+        """Scroll back to the initial position."""
+        with contextlib.suppress(Exception):  # the page hangs or is gone
             await asyncio.wait_for(self._call("to", self._start), 3)
 
     async def finish(self, stopped: Stopped) -> Scan:
-        """Look once more, at what is there now, and return everything."""
+        """Observe once more, after scrolling back, and return everything."""
         options = replace(self._options, screenshot=False)
-        view = await look(self._session, options, self._viewport, self._bounds, self._tab.clock)
+        view = await capture(self._session, options, self._viewport, self._bounds, self._tab.clock)
         self.foreign.update(view.foreign)
         elements, dom = self._merger.result(view.elements, view.dom, self._start)
         await self._scroller.dispose()

@@ -1,4 +1,4 @@
-"""Screenshots as arrays, which remember the PNG that they were decoded from: writing one down costs no encoding."""
+"""Screenshots as arrays that remember the PNG they were decoded from, so that saving one needs no encoding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def decode_png(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
 
     Args:
         data: a PNG.
-        size: width and height that it is brought to, in pixels.
+        size: width and height in pixels to resize it to.
     """
     from PIL import Image
 
@@ -34,7 +34,7 @@ def decode_png(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """Return an RGB array as a PNG: the one it was decoded from, if it was, else a new one."""
+    """Return an RGB array as a PNG: the one it was decoded from, or a new one."""
     known = _PNGS.get(id(pixels))
     if known is not None:
         return known

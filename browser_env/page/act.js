@@ -1,11 +1,11 @@
-// What actions need of the page: where to point the mouse, and what is done by the page's own means.
+// What actions need from the page: where to point the mouse, and what is done through the DOM.
 
 const describe = (el) => el.localName + (el.id ? '#' + el.id : '') + (typeof el.className === 'string' && el.className.trim() ? '.' + el.className.trim().split(/\s+/)[0] : '');
 const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 
-// May nobody use the element now? Says why.
+// Why the element can't be used now, or null.
 function barred(el) {
   for (let node = el; node; node = parentAcross(node)) if (node.inert === true) return 'inert';
   for (let doc = el.ownerDocument, inner = el; doc; inner = holderOf(doc), doc = inner?.ownerDocument) {
@@ -15,7 +15,7 @@ function barred(el) {
   return null;
 }
 
-// Coordinates of the element's own viewport, in that of the top document; frames may be scaled.
+// Converts coordinates of the element's viewport to the top document's; frames may be scaled.
 function toTop(el, x, y) {
   for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
     const rect = holder.getBoundingClientRect();
@@ -26,7 +26,7 @@ function toTop(el, x, y) {
   return [x, y];
 }
 
-// Does a click at this point of the element's own viewport reach it? True, or what is hit instead (null: nothing).
+// Does a click at this point of the element's viewport reach it? True, or what is hit instead (null: nothing).
 function hits(el, x, y) {
   const hit = reaches(el, x, y);
   if (hit !== true) return hit;
@@ -49,7 +49,7 @@ function points(el) {
 const drawn = (el) => el.getClientRects().length > 0 && getComputedStyle(el).visibility === 'visible';
 const sized = (el) => { const rect = el.getBoundingClientRect(); return rect.width > 0 && rect.height > 0; };
 
-// The point of `target` where a click reaches `el` (itself, or what it is the label of), or null.
+// A point of `target` at which a click reaches `el` (itself, or its label's control), or null.
 function pointOf(target, el) {
   for (const [x, y] of points(target)) {
     const hit = hits(target, x, y);
@@ -60,7 +60,7 @@ function pointOf(target, el) {
 
 const linkAt = (label, x, y) => { const link = deepest(label.ownerDocument, x, y)?.closest('a[href], button'); return link && label.contains(link); };
 
-// Is the point in the middle of the element in view, in its own frame and in those around it?
+// Is the element's centre in view, in its own frame and in those around it?
 function inView(el) {
   const rect = el.getBoundingClientRect();
   let x = rect.left + rect.width / 2, y = rect.top + rect.height / 2;
@@ -75,7 +75,7 @@ function inView(el) {
   }
 }
 
-// Where to point the mouse to reach the element, in coordinates of this document's viewport.
+// Where the mouse reaches the element, in coordinates of this document's viewport.
 function locate({id, hover}) {
   const {el, error} = find(id);
   if (error) return {error};
@@ -103,7 +103,7 @@ function locate({id, hover}) {
   return {x: top[0], y: top[1], scrolled, covered: blocker ? describe(blocker) : 'nothing visible'};
 }
 
-// Scrolls so that a point of a frame of another origin is in view.
+// Scrolls a point of a frame of another origin into view.
 function showFrame({index, x, y}) {
   const frame = holder({index});
   if (!frame) return;
@@ -114,7 +114,7 @@ function showFrame({index, x, y}) {
   if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
 }
 
-// The node at the end of a path: numbers of child nodes, 'shadow' and 'frame' for the ways in.
+// The element at the end of a path of child indices, 'shadow' and 'frame'.
 function nodeAt(path) {
   let node = document;
   for (const step of path) {
@@ -174,8 +174,8 @@ function domHover({id}) {
 const EDITORS = '.monaco-editor, .CodeMirror, .ace_editor, .cm-editor';
 const textField = (el) => el.localName === 'textarea' || (el.localName === 'input' && TEXT_TYPES.has(el.type));
 
-// The element that takes the text when one names this one: the control of a label, the editor around a paragraph, the
-// one field in a wrapper.
+// The field that a named element stands for: a label's control, the editor around a paragraph, the only field in a
+// wrapper.
 function fieldOf(el) {
   if (el.localName === 'label' && el.control) return el.control;
   if (el.matches('input, textarea, select')) return el;
@@ -190,7 +190,7 @@ function fieldOf(el) {
 
 function show(el) { el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'}); }
 
-// What keeps a field from being written to, or null.
+// Why a field can't be written to, or null.
 function refusal(el) {
   if (disabled(el)) return {error: 'disabled'};
   const bar = barred(el);
@@ -212,7 +212,7 @@ function setValue(el, text) {
   return {how: 'done'};
 }
 
-// Gets a field ready for its text: focuses it and selects what it holds; sets picker-like inputs at once.
+// Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once.
 function prepareFill({id, text}) {
   const found = find(id);
   if (found.error) return found;
@@ -245,7 +245,7 @@ function prepareFill({id, text}) {
   return {error: 'kind', kind};
 }
 
-// Is the element ready to be typed into? With `take` it is focused, and the caret put after what it holds.
+// Is the element ready to be typed into? With `take` it is focused, with the caret after its content.
 function prepareType({id, take}) {
   const found = find(id);
   if (found.error) return found;
@@ -266,7 +266,7 @@ function prepareType({id, take}) {
   return {focused: has()};
 }
 
-// A list of the page's own making: the element itself, or what it controls.
+// A custom list: the element itself, or what it controls.
 function listOf(el) {
   for (const list of [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns')]) {
     const options = Array.from(list.querySelectorAll('[role=option]')).filter((option) => drawn(option) && sized(option));
@@ -310,8 +310,7 @@ function select({id, options}) {
   return {};
 }
 
-// Marks a text in a field or editor, as one does with the mouse to copy or to format it: where it stands as whole words
-// rather than as part of one.
+// Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.
 function mark(el, text) {
   const field = typeof el.value === 'string';
   const parts = [];
@@ -338,7 +337,7 @@ function mark(el, text) {
   return {};
 }
 
-// The file input that an element is, labels or holds, if there is one.
+// The file input that an element is, labels or contains, if there is one.
 function fileInput({id}) {
   const {el, error} = find(id);
   if (error) return {error};

@@ -1,4 +1,4 @@
-// What the other parts share: element ids, the walk across frames and shadow roots, hit-testing.
+// Shared by the other parts: element ids, walking across frames and shadow roots, hit-testing.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const TEXT_TYPES = new Set('email number password search tel text url'.split(' '));
@@ -6,8 +6,8 @@ const VALUE_TYPES = new Set('color date datetime-local month range time week'.sp
 const SKIP = new Set('SCRIPT STYLE NOSCRIPT TEMPLATE HEAD META LINK TITLE BASE SOURCE TRACK PARAM DATALIST'.split(' '));
 const KEPT_IDS = 20000;
 
-// Elements are held strongly: the wrapper that this world has of an element may otherwise be replaced by another,
-// and with it the id. Elements that have left the document are let go when there are many.
+// Elements are held strongly: otherwise this world's wrapper of an element may be replaced by another one, and its id
+// with it. Elements that have left the document are released when there are many.
 let ids = new WeakMap();
 const byId = new Map();
 let nextId = 1;
@@ -17,7 +17,7 @@ let anyClosed = false;
 
 const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
-// What stands in a field: its end is told as well as its beginning, since that is where it goes on.
+// A field's text is clipped in the middle: typing continues at its end.
 const clipMiddle = (text, limit) => text.length > limit ? clip(text, limit * 3 / 4) + text.slice(text.length - limit / 4) : text;
 const byIdRef = (el, attribute) => {
   const value = attributeOf(el, attribute);
@@ -38,7 +38,7 @@ function idOf(el) {
   return id;
 }
 
-// Ids go on where the episode's other documents have left off; who waits for that is told.
+// Ids continue from the episode's other documents; callbacks waiting for that are run.
 const onIds = [];
 function beginIds(first) {
   nextId = Math.max(nextId, first);
@@ -51,8 +51,8 @@ function purge() {
   purgeAt = byId.size + KEPT_IDS;
 }
 
-// Does the element have listeners for clicks? Only the page's own world can be asked: there, a listener of ours that
-// was set before any script of the page answers by cancelling the event.
+// Does the element have click listeners? Only the page's main world knows: a listener of ours, installed there before
+// any script of the page, answers by cancelling the event.
 const CLICK_PROBE = {cancelable: true, composed: true};
 function listens(el) {
   if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
@@ -88,12 +88,12 @@ function reaches(el, x, y) {
   return label && label.control === el ? true : hit;
 }
 
-// The box of an element, also of one that has none itself; that of an image map's area is worked out from its image.
+// An element's box, even if it has none itself; an image map's area gets its box from the image.
 function boxOf(el) {
   if (el.localName !== 'area') {
     const box = el.getBoundingClientRect();
     if (box.width || box.height || el.getClientRects().length || !el.firstChild) return box;
-    const range = DOC.createRange(el.ownerDocument);  // it has no box itself (display: contents), what it holds has
+    const range = DOC.createRange(el.ownerDocument);  // it has no box itself (display: contents), but its content has
     range.selectNodeContents(el);
     return range.getBoundingClientRect();
   }
@@ -131,7 +131,7 @@ function focusedElement() {
   }
 }
 
-// The text that is marked, in the focused field or in the document; empty where there is none.
+// The selected text, in the focused field or in the document; empty if there is none.
 function markedText(focused) {
   if (focused?.localName === 'input' && focused.type === 'password') return '';
   const selection = DOC.getSelection(focused?.ownerDocument || document);
@@ -148,7 +148,7 @@ function find(id) {
 function node({id}) { return find(id).el || null; }
 function forget() { ids = new WeakMap(); byId.clear(); nextId = 1; }
 
-// Frames whose document can't be reached from here are looked at by themselves; this is where they sit.
+// Frames whose documents can't be accessed from here, by number.
 const holders = [];
 function holder({index}) { return holders[index]?.deref() || null; }
 function holderNumber(el) {
@@ -156,7 +156,7 @@ function holderNumber(el) {
   if (index < 0) index = holders.push(new WeakRef(el)) - 1;
   return index;
 }
-// Where the frame's document begins in this one, and whether a point of it is on top here.
+// The offset of the frame's document in this one, and whether a point of it is on top here.
 function holderOffset({index, x, y}) {
   const el = holder({index});
   if (!el || !el.isConnected) return {error: 'gone'};
@@ -167,7 +167,7 @@ function holderOffset({index, x, y}) {
   return {x: left + ox, y: top + oy, free};
 }
 
-// Hosts that may have a closed shadow root, which only the browser can tell; it hands over what it finds.
+// Hosts that may have a closed shadow root, which only the protocol can reveal; `adopt` takes what it finds.
 let suspects = [];
 const asked = new WeakMap();
 function takeSuspects() { const out = suspects; suspects = []; return out; }

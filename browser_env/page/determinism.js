@@ -1,5 +1,5 @@
-// The clock, the timers, the animations and the random numbers of a document, all from a seed. Runs before the page's
-// own scripts. Time stands still until `advance` is called, which runs what is due in its order.
+// Clock, timers, animations and random numbers of a document, all determined by a seed. Runs before the page's own
+// scripts. Time stands still until `advance` is called, which runs what is due, in order.
 (seed) => {
   const key = Symbol.for('selfsurf.clock');
   if (window[key]) return;
@@ -12,18 +12,18 @@
   let resume = null;
   channel.port1.onmessage = () => { const go = resume; resume = null; go?.(); };
   const nextTask = () => new Promise((go) => { resume = go; channel.port2.postMessage(0); });
-  // A hidden document is never painted: not waited for longer than `most` milliseconds.
+  // A hidden document is never painted, hence the limit of `most` milliseconds.
   const nextPaint = (most = 50) => new Promise((go) => {
     nativeFrame(() => go());
     nativeTimeout(go, document.hidden ? 50 : most);
   });
 
   const EPOCH = NativeDate.UTC(2026, 0, 1, 12);
-  let start = 0; // milliseconds of the episode at which this document began
+  let start = 0; // the episode's time at which this document began, in milliseconds
   let now = 0; // milliseconds of the episode
   let reads = 0;
 
-  // A script that waits in a loop for time to pass would wait for ever: every hundredth reading costs a millisecond.
+  // A busy loop that waits for time to pass would never end: every hundredth reading advances a millisecond.
   const read = () => { if (++reads % 100 === 0) now += 1; return now; };
 
   const define = (target, name, value) =>
@@ -46,7 +46,7 @@
     },
   });
 
-  // Timers and frames: one queue, ordered by the time that they are due and then by their number.
+  // Timers and frames: one queue, ordered by due time and then by number.
   const queue = new Map();
   let lastId = 0;
   const add = (entry) => { queue.set(++lastId, {id: lastId, ...entry}); return lastId; };
@@ -129,7 +129,7 @@
       if (next === null) break;
       now = Math.max(now, next.due);
       if (next.every) {
-        // Moved to the end of those that are due together, as a browser does.
+        // Moved behind the others that are due at the same time, as in a browser.
         queue.delete(next.id);
         queue.set(next.id, {...next, due: next.due + next.every});
       } else {
@@ -151,14 +151,14 @@
       start = now = Math.max(now, at);
       state = (state + Math.imul(at, 2654435761)) >>> 0;
     },
-    // Two frames of the real clock: what an action has started, such as a navigation, shows by then.
+    // Two frames of the real clock: by then it shows what an action has started, such as a navigation.
     async rest() { await nextPaint(); await nextPaint(); },
     async slice(end) {
       const ms = Math.max(0, end - now);
-      await runUntil(end - 1e-6); // what is due at the end itself, such as a frame, comes after the animations
+      await runUntil(end - 1e-6); // what is due exactly at the end, such as a frame, runs after the animations
       now = Math.max(now, end);
-      // The browser tells of their beginnings and ends with its next real frame. It is waited for, so that this is
-      // always at the same time of the episode.
+      // The browser reports their starts and ends with its next real frame. Waiting for it keeps them at the same time
+      // of the episode.
       if (animate(ms)) await nextPaint(1000);
       await runUntil(end);
     },

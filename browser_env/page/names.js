@@ -5,8 +5,8 @@ const NAMED_BY_CONTENT = new Set(('button cell checkbox columnheader gridcell he
 const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox', 'slider', 'spinbutton', 'progressbar', 'meter', 'scrollbar']);
 const CSS_TEXT = /^(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')/;
 
-// The text of a pseudo element, as far as it is plain text; icon fonts draw with private-use characters, which say nothing.
-// Within one pass, elements of the same tag and class are taken to have none alike.
+// The plain text of a pseudo-element; private-use characters of icon fonts mean nothing. Within one pass, if an element
+// has none, others of the same tag and class are assumed to have none.
 let plain = new Set();
 function pseudoText(el, which) {
   const key = which + el.localName + ' ' + el.className;
@@ -20,8 +20,8 @@ function pseudoText(el, which) {
 
 const TRANSFORMS = {uppercase: (s) => s.toUpperCase(), lowercase: (s) => s.toLowerCase(), capitalize: (s) => s.replace(/(^|[\s\-/(])(\p{L})/gu, (_, a, b) => a + b.toUpperCase())};
 
-// Text that a reader would hear inside an element: visible text, alternative texts, names of what is embedded.
-// `seen` breaks cycles; `budget` bounds the work on huge contents.
+// The text that a screen reader announces for an element's content: visible text, alternative texts, names of embedded
+// elements. `seen` breaks cycles and limits the work on huge contents.
 function contentText(el, seen, style) {
   seen = seen || {elements: new Set(), length: 0};
   if (seen.elements.has(el) || seen.length > 2000) return '';
@@ -39,7 +39,7 @@ function contentText(el, seen, style) {
   return out + pseudoText(el, '::after');
 }
 
-// What an element adds to the name of one that it is in.
+// What an element contributes to the name of its ancestor.
 function embeddedText(child, seen) {
   if (tagOf(child) === 'form') return ' ' + textOf(child) + ' ';
   if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
@@ -63,7 +63,7 @@ function embeddedText(child, seen) {
   return style.display.startsWith('inline') && style.display === 'inline' || style.display === 'contents' ? inner : ' ' + inner + ' ';
 }
 
-// The name of an element that another one's name refers to; it may be hidden.
+// The name of an element that another element's name refers to; it may be hidden.
 function referredText(el) {
   if (tagOf(el) === 'form') return attributeOf(el, 'aria-label') || textOf(el);
   const label = el.getAttribute('aria-label');
@@ -119,8 +119,8 @@ function nameOf(el, role, interactive) {
   return told || (interactive && role === 'generic' ? markupWords(el) : '');
 }
 
-// An icon made of a bare element says what it is to the eye only: the words of its id and classes stand for its picture.
-// Generated ones (with digits or capitals) say nothing.
+// An icon made of an empty element has no text: the words of its id and classes describe it. Generated ones (with digits
+// or capitals) say nothing.
 function markupWords(el) {
   const words = `${el.getAttribute('id') || ''} ${el.getAttribute('class') || ''}`.split(/\s+/);
   return words.filter((word) => /^[a-z]+([-_]+[a-z]+)*$/.test(word)).slice(0, 4).join(' ');

@@ -1,12 +1,12 @@
-// The observation pass: walks what is in and near the viewport, once, in document order.
+// The observation pass: walks the content in and near the viewport, once, in document order.
 
-const FLAT_LISTS = 200;  // children from which on a list is searched for its visible part instead of walked
+const FLAT_LISTS = 200;  // in lists with more children, the visible part is searched for instead of walking all
 const OPTION_LINES = 100;
 const DEEPEST = 300;  // nested elements; Chromium's stack holds some 700 of these calls
 const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], [role=link], [tabindex], [onclick], [contenteditable]';
 
-// `reach`: how many viewport heights above and below the viewport are looked at; null for the whole page.
-// `origin`, `screen`: for a frame of another origin, where it begins in the top frame and how large that is.
+// `reach`: how many viewport heights above and below the viewport are observed; null for the whole page.
+// `origin`, `screen`: for a frame of another origin, its offset in the top frame and the top frame's size.
 function pass({firstId, stamp, origin, screen, reach}) {
   beginIds(firstId);
   purge();
@@ -30,8 +30,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
   let cut = false;
   let level = 0;
 
-  // What can be hit on a grid of points is in view, and so are all its ancestors, wherever their own boxes are. Along
-  // the edges, where small things are fixed to the view, the grid is finer.
+  // Elements hit on a grid of points are in view, and so are their ancestors, wherever their own boxes are. The grid is
+  // finer along the edges, where small things have fixed positions.
   function keepVisible() {
     const out = new Set();
     const probe = (x, y) => { for (let el = deepest(document, x, y); el && !out.has(el); el = parentAcross(el)) out.add(el); };
@@ -53,8 +53,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return drawings.get(svg);
   }
 
-  // `at`: where the document begins in the top frame, its frame's name, what it shows of itself (`view`), and the boxes
-  // by which flowing and positioned content are clipped (null: by the view only), in coordinates of the document.
+  // `at`: the document's offset in the top frame, its frame's URL, its visible size, and the boxes that clip flowing and
+  // positioned content (null: only the viewport does), in the document's coordinates.
   function distanceOf(rect, at) {
     const top = rect.top + at.y, left = rect.left + at.x;
     const dy = top >= height ? top - height : top + rect.height < 0 ? -(top + rect.height) : 0;
@@ -74,7 +74,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (squeezed) lines.push([depth, squeezed, -1, textDistance]);
   }
 
-  // A small painted box among the text, such as those of a legend; of several alike in a row, their number.
+  // A small coloured box in the text, as in a legend; several equal ones in a row are counted.
   function addSwatch(color) {
     const again = swatches.color === color && !/\S/.test(text.slice(swatches.end));
     swatches = again ? {...swatches, count: swatches.count + 1} : {color, count: 1, start: text.length};
@@ -82,7 +82,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     swatches.end = text.length;
   }
 
-  // Is it in view, and if not why: `clipped` (cut off by something that does not scroll) or just off the screen.
+  // Is it in view? And a state: `clipped` by something that does not scroll, or `covered`.
   function visibility(el, rect, at) {
     const c = at.clip;
     let l = Math.max(rect.left, 0, -at.x, c ? c[0] : -1e9), t = Math.max(rect.top, 0, -at.y, c ? c[1] : -1e9);
@@ -112,7 +112,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
 
-  // Walks what is in `node`, as it is drawn. `keep`: line ends and blanks stand as they are; the rest as in visit.
+  // Walks the children of `node`, as drawn. `keep`: whitespace is preserved; the other arguments as in visit.
   function walk(node, depth, at, quiet, pointer, inert, near, keep) {
     if (level >= DEEPEST) { shallow(node, depth, at, quiet, inert); return; }
     level++;
@@ -120,7 +120,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     level--;
   }
 
-  // Below a depth that would exhaust the stack: what can be acted on by its tag, and the text, without the hierarchy.
+  // Below the depth that would exhaust the stack: elements that are interactive by their tag, and text, without hierarchy.
   function shallow(node, depth, at, quiet, inert) {
     if (!quiet) { text += ' ' + clip(textOf(node), 10000) + ' '; flush(depth); }
     words.push(textOf(node));
@@ -194,9 +194,9 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   const BELOW = 1;
 
-  // `quiet`: the text is already part of a name above; `pointer`: the hand cursor is inherited; `inert`: nothing in
-  // here can be acted on; `near`: all of what it is in is near the viewport. Returns BELOW for what lies too far below
-  // to be looked at.
+  // `quiet`: the text is already part of an ancestor's name; `pointer`: the hand cursor is inherited; `inert`: nothing
+  // inside can be acted on; `near`: all of its container is near the viewport. Returns BELOW if it is too far below to
+  // be observed.
   function visit(el, depth, at, quiet, pointer, inert, near) {
     let box = null;
     if (kept && !near) {
@@ -219,7 +219,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const hasPointer = style.cursor === 'pointer';
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
-    // Text formatting, most of what there is, needs no box of its own.
+    // Text formatting, the most common case, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
       if (visible && !quiet && isBare(el)) text += iconText(el);
       if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
@@ -238,7 +238,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer);
-    // A label whose control is not drawn stands for it.
+    // A label represents its control if that is not drawn.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
     const clipped = inline || !el.firstElementChild && !el.shadowRoot ? at : clipFor(el, style, rect, at, display);
@@ -313,7 +313,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     }
   }
 
-  // A form, looked at without its own properties.
+  // A form, accessed without its own properties (see dom.js).
   function visitForm(form, depth, at, quiet, pointer, inert) {
     const style = getComputedStyle(form);
     if (style.display === 'none' || style.contentVisibility === 'hidden') return 0;
@@ -337,7 +337,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return 0;
   }
 
-  // Links around blocks have empty boxes of their own; what spills out of them can be clicked.
+  // Links around blocks have empty boxes of their own; their overflowing content can be clicked.
   function spills(el, rect) {
     if (rect.width > 0 && rect.height > 0) return true;
     for (const part of el.getClientRects()) if (part.width > 0 && part.height > 0) return true;
@@ -366,13 +366,13 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
 
-  // Lists listen for their items, which are what is clicked or dragged, unless these hold something of their own.
+  // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
   function isItem(el) {
     return el.localName === 'li' && /^[uo]l$/.test(el.parentElement?.localName) && !el.querySelector('a[href], button, input, select, textarea, [tabindex], ul, ol');
   }
 
-  // Listeners further down take the clicks themselves, so this one only delegates; unless it has words that are in none
-  // of them, as the row of a list with icons of its own has.
+  // Listeners further down handle the clicks, so this one only delegates; unless it has text outside of them, as the row
+  // of a list with icons has.
   function delegates(el) {
     const all = el.getElementsByTagName('*');
     const limit = Math.min(all.length, 100);
@@ -458,7 +458,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     return open.length ? open[open.length - 1] : null;
   }
 
-  // A host with a closed shadow root looks like an element that draws something out of nothing.
+  // A host with a closed shadow root looks like an element that draws something without having content.
   function suspect(el, tag, display, rect) {
     if (rootOf(el) || asked.get(el) === rect.height || suspects.length > 100) return;
     const custom = tag.includes('-');
@@ -467,7 +467,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     suspects.push(el);
   }
 
-  // A container with one line of plain text in it, or nothing, is one line.
+  // A container with a single line of text in it, or none, becomes one line.
   function fold(before, depth) {
     const own = lines[before - 1];
     const added = lines.length - before;

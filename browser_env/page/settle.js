@@ -1,10 +1,10 @@
-// Waiting for the page to be quiet, and looking at it then.
+// Waits for the page to be quiet, and observes it then.
 
 let watcher = null;
 let mutations = 0;
 const self = Math.random().toString(36);
 
-// How often the DOM has changed so far.
+// The number of DOM mutations so far.
 function counted() {
   if (!watcher) {
     watcher = new MutationObserver((records) => { mutations += records.length; });
@@ -13,13 +13,13 @@ function counted() {
   return mutations += watcher.takeRecords().length;
 }
 
-// A name for the document as it is now: another one means that it has changed, or is another document.
+// Identifies the current state of the document: it differs after any change, and in any other document.
 function edition() { return self + counted(); }
 
-// Resolves when the DOM has been quiet for `frames` frames in a row, or after `bound` milliseconds: `quiet` says which,
-// `still` whether nothing at all has changed meanwhile. With no frames to wait for, it answers at once.
+// Resolves when the DOM has been quiet for `frames` consecutive frames, or after `bound` milliseconds: `quiet` says which,
+// `still` whether nothing at all has changed meanwhile. Without frames to wait for, it resolves at once.
 function settle({frames, bound}) {
-  if (!frames) return {quiet: true, still: true, waited: 0};  // where scripts are off, no frame calls back
+  if (!frames) return {quiet: true, still: true, waited: 0};  // without scripts, frame callbacks don't run
   return new Promise((resolve) => {
     const first = counted();
     const start = performance.now();
@@ -32,7 +32,7 @@ function settle({frames, bound}) {
       if (quiet >= frames || now >= start + bound) resolve({quiet: quiet >= frames, still: seen === first, waited: now - start});
       else next();
     };
-    // A page in the background draws no frames: a timer stands in for them.
+    // A page in the background draws no frames: a timer replaces them.
     const next = () => {
       let called = false;
       const once = () => { if (!called) { called = true; tick(); } };
@@ -49,7 +49,7 @@ async function look({frames, bound, what}) {
   return JSON.stringify({...settled, ...signs(), ...pass(what)});
 }
 
-// Observes at once; `still` tells whether the document is the edition that it was.
+// Observes at once; `still` says whether the document is still the edition `seen`.
 function review({seen, what}) {
   const still = edition() === seen;
   return JSON.stringify({still, quiet: still, waited: 0, ...signs(), ...pass(what)});

@@ -1,4 +1,4 @@
-// What a person sees of shapes and colours: of a drawing's shapes kind, colour, size and place; of bare boxes the colour.
+// Shapes and colours as text: kind, colour, size and position of a drawing's shapes; the colour of bare boxes.
 
 const SHAPES = new Set('circle ellipse line path polygon polyline rect text'.split(' '));
 const UNDRAWN = 'defs, clipPath, mask, marker, pattern, symbol';
@@ -13,7 +13,7 @@ const COLORS = {
   '255,192,203': 'pink',
 };
 
-// A computed colour by its name, else as #rrggbb; empty for what is not drawn or no plain colour.
+// The name of a computed colour, or #rrggbb; empty if it is transparent or not a plain colour.
 function colorName(computed) {
   const parts = /^rgba?\(([\d.]+), ([\d.]+), ([\d.]+)(?:, ([\d.]+))?\)$/.exec(computed);
   if (!parts || parts[4] === '0') return '';
@@ -21,7 +21,7 @@ function colorName(computed) {
   return COLORS[rgb.join()] || '#' + rgb.map((part) => part.toString(16).padStart(2, '0')).join('');
 }
 
-// Such as `red circle 16x16 at 30,82`, the middle of its box, `black rect outline ...`; a line by its ends. `x`, `y`: where its document begins.
+// Such as `red circle 16x16 at 30,82` (its centre) or `black rect outline ...`; a line by its ends. `x`, `y`: the document's offset.
 function shapeText(el, style, rect, x, y) {
   const round = (value) => Math.round(value * 10) / 10;
   const fill = el.localName === 'line' ? '' : colorName(style.fill);
@@ -36,10 +36,10 @@ function shapeText(el, style, rect, x, y) {
   return `${what} ${round(rect.width)}x${round(rect.height)} at ${round(rect.left + x + rect.width / 2)},${round(rect.top + y + rect.height / 2)}`;
 }
 
-// Is there nothing in an element but its background, as in the squares of a colour picker?
+// Has an element no content but its background, like the squares of a colour picker?
 const isBare = (el) => !el.firstElementChild && !FIELDS.has(el.localName) && !squeeze(textOf(el));
 
-// Is a bare element a sample of a colour among words?
+// Is a bare element a colour sample in the text?
 const isSwatch = (display, style, {width, height}) =>
   (display === 'inline-block' || style.float !== 'none') && Math.min(width, height) >= 4 && Math.max(width, height) <= LARGEST_SWATCH;
 
@@ -50,7 +50,7 @@ const isIcon = (el) => {
 
 const ICON_CLASS = /^(?:fa|bi|glyphicon|(?:[a-z]+-)?icon)-([a-z]+(?:-[a-z]+)*)$/;
 
-// An icon among text, which is an empty element with a picture by its class: ` icon "trash" `; empty for all else.
+// An icon in the text, an empty element with an icon class: ` icon "trash" `; empty for anything else.
 function iconText(el) {
   const kinds = Array.from(el.classList, (name) => ICON_CLASS.exec(name)?.[1]).filter(Boolean);
   return kinds.length ? ` icon "${kinds.join(' ')}" ` : '';
@@ -58,8 +58,8 @@ function iconText(el) {
 
 const isShape = (el) => SHAPES.has(el.localName) && el.namespaceURI === SVG && !el.closest(UNDRAWN);
 
-// Does one have to know what is drawn, since it or something in it can be clicked or dragged? `clicks`: has an element
-// listeners.
+// Does the drawing matter, because it or something in it can be clicked or dragged? `clicks`: does an element have
+// listeners?
 function isDrawing(svg, clicks) {
   if (isIcon(svg)) return false;
   const all = svg.getElementsByTagName('*');

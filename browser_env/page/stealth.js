@@ -1,4 +1,4 @@
-// What a headless Chromium lacks of one with a window. Each part is added only where it is missing.
+// Adds what a headless Chromium lacks in comparison to one with a window, where it is missing.
 (() => {
   const getter = (owner, name, value) => {
     const known = Object.getOwnPropertyDescriptor(owner, name);
@@ -18,7 +18,7 @@
     Object.defineProperty(window, "chrome", { value: chrome, writable: true, enumerable: true, configurable: false });
   }
 
-  // A headless browser denies notifications unasked, yet answers a query with "prompt".
+  // A headless browser denies notifications without asking, yet answers a query with "prompt".
   if (window.isSecureContext && window.Notification) {
     getter(Notification, "permission", (known) => (known === "denied" ? "default" : known));
   }

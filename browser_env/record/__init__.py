@@ -1,1 +1,1 @@
-"""Episodes on disk: written, recorded from a person, replayed."""
+"""Episodes on disk: written, read, replayed, and recorded from what a person does in a window."""

@@ -1,7 +1,7 @@
-"""Turns facts about a person's input into actions: presses into clicks and drags, key strokes into one `fill`.
+"""Turns facts about a person's input into actions: presses into clicks and drags, keystrokes into one `fill`.
 
-Knows nothing about pages and browsers. The last action stays open: typing goes on, a click becomes a double click, or
-turns out to have been the way to a field or to a list.
+Knows nothing about pages and browsers. The last action stays open: typing continues, and a click becomes a double
+click, or turns out to have only opened a field or a list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Press, Scrol
 from selfsurf.browser_env.observation import Observation
 
 STILL = 6
-"""CSS pixels that the mouse may move between press and release of a click."""
+"""CSS pixels that the mouse may move during a click."""
 
 _BUTTONS = {0: "left", 1: "middle", 2: "right"}
 _FIELDS = ("line", "long", "value")
@@ -29,13 +29,13 @@ class Draft:
 
     action: Action
     before: Observation
-    """What was there when it began."""
+    """The observation before it."""
     since: int = -1
     """The tab's clock before it."""
     held: bool = False
-    """It may be no action of its own but the beginning of another, so it is not over yet."""
+    """It may turn out to be the beginning of another action, so it isn't complete yet."""
     doubtful: bool = False
-    """It names no element: it counts only if something came of it."""
+    """It has no target element, and counts only if it has an effect."""
     secret: str = ""
     """The value that a placeholder in the action stands for."""
     events: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class _Held:
-    """A mouse button that is down."""
+    """A pressed mouse button."""
 
     fact: dict[str, Any]
     before: Observation
@@ -55,7 +55,7 @@ class _Held:
 
 
 class Gestures:
-    """The state between two facts. `draft` is the action that is open."""
+    """The state between two facts. `draft` is the open action."""
 
     def __init__(self) -> None:
         self.draft: Draft | None = None
@@ -64,21 +64,21 @@ class Gestures:
         self._break: tuple[dict[str, Any], Observation, int] | None = None
         self._names: dict[str, str] = {}
 
-    def feed(self, fact: dict[str, Any], before: Observation, since: int = -1) -> list[Draft]:
-        """Take a fact in.
+    def add(self, fact: dict[str, Any], before: Observation, since: int = -1) -> list[Draft]:
+        """Process a fact.
 
         Args:
-            fact: as `browser_env.record.listen` tells it, or `{"kind": "tick"}` when nothing has happened for a moment.
-            before: what was there when it happened.
+            fact: as `browser_env.record.input_listener` reports it, or `{"kind": "tick"}` after a moment without one.
+            before: the observation at that moment.
             since: the tab's clock then.
 
         Returns:
-            The drafts that are over because of it, in order.
+            The drafts that it completes, in order.
         """
         over: list[Draft] = []
         if self._break is not None:
             late, self._break = self._break, None
-            if fact["kind"] != "input" or fact["inputType"] not in _BREAKS:  # the page took Enter for itself
+            if fact["kind"] != "input" or fact["inputType"] not in _BREAKS:  # the page handled Enter itself
                 over += self._key(*late)
         handlers = {
             "press": self._pressed, "release": self._released, "drop": self._released, "menu": self._menu,
@@ -90,20 +90,20 @@ class Gestures:
         return over if handler is None else over + handler(fact, before, since)
 
     def begin(self, draft: Draft) -> list[Draft]:
-        """Open an action; the one before, if there is one, is over."""
+        """Open an action, which completes the previous one, if any."""
         old, self.draft = self.draft, draft
         self._ready = None
         return [old] if old is not None else []
 
-    def end(self) -> list[Draft]:
-        """Close what is open, at the end."""
+    def finish(self) -> list[Draft]:
+        """Complete what is open, at the end."""
         late, self._break = self._break, None
         over = self._key(*late) if late is not None else []
         old, self.draft = self.draft, None
         return [*over, old] if old is not None else over
 
-    def left(self) -> list[Draft]:
-        """The page has gone: a press that did it was a click, although nobody saw its release."""
+    def page_left(self) -> list[Draft]:
+        """The page is gone: a press that caused it was a click, although its release was not reported."""
         held, self._press = self._press, None
         if held is None or held.fact["button"] != 0 or held.fact["control"] in ("select", *_FIELDS):
             return []
@@ -140,7 +140,7 @@ class Gestures:
     def _click(self, held: _Held, count: int) -> Draft:
         fact = held.fact
         more = {"button": _BUTTONS.get(fact["button"], "left"), "modifiers": tuple(fact["held"]), "count": count}
-        drawn = fact["control"] == "canvas"  # where it is hit is what matters
+        drawn = fact["control"] == "canvas"  # the position matters
         if fact["id"] is None or drawn:
             x, y = (round(value, 1) for value in fact["at"])
             return Draft(Click(x=x, y=y, **more), held.before, held.since, doubtful=not drawn)  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ class Gestures:
         return []
 
     def _input(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
-        if fact["id"] is None:  # an editor that takes its text through a field that nobody sees
+        if fact["id"] is None:  # an editor that reads its text from an invisible field
             if not fact["data"] or fact["secret"]:
                 return []
             last = self.draft.action if self.draft else None
@@ -226,7 +226,7 @@ class Gestures:
         return self._begin_ready(Scroll(id=fact["id"], dx=fact["dx"], dy=fact["dy"]), before, since)
 
     def _begin_ready(self, action: Action, before: Observation, since: int, *, held: bool = False) -> list[Draft]:
-        """Open an action of which only the result was told; what was there before it was told by an earlier fact."""
+        """Open an action of which only the result is reported; an earlier fact has the observation before it."""
         press, self._press = self._press, None
         if press is not None:
             before, since = press.before, press.since
@@ -238,7 +238,7 @@ class Gestures:
         return self.draft is not None and id is not None and getattr(self.draft.action, "id", None) == id
 
     def _secret_name(self, id: int, before: Observation) -> str:
-        """Return the name that stands for what is typed into a field: the field's own, in letters that names have."""
+        """Return the name for a secret typed into a field: the field's own, in characters that names may have."""
         name = next((element["name"] for element in before["elements"] if element["id"] == id), "")
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "password"
 

@@ -1,15 +1,14 @@
-"""Records what a person does in a browser's window as an episode: the same format, the same actions as an agent's.
+"""Records what a person does in a browser's window as an episode, in the same format and actions as an agent's.
 
-Facts about the input come from `browser_env.record.listen`, those about tabs and addresses from
-`browser_env.record.tabs_watch`; `browser_env.record.gestures` makes actions of them. An observation is kept fresh
-while nothing is done, and taken anew in the page at the very moment of an action, before the page reacts.
+Facts about input come from `browser_env.record.input_listener`, those about tabs and addresses from
+`browser_env.record.tab_watcher`; `browser_env.record.gestures` turns them into actions. The observation is kept up to
+date while nothing happens, and taken again in the page at the very moment of an action, before the page reacts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,28 +20,29 @@ from selfsurf.browser_env.actions import Action, CloseTab, Finish, FocusTab, New
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.gestures import Draft, Gestures
-from selfsurf.browser_env.record.listen import Listener
-from selfsurf.browser_env.record.tabs_watch import TabsWatch
+from selfsurf.browser_env.record.input_listener import InputListener
+from selfsurf.browser_env.record.tab_watcher import TabWatcher
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, redact_known
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.session.tab import Tab
 
 QUIET = 0.15
-"""Seconds without input after which the page is settled on and looked at."""
+"""Seconds without input after which the page is settled and observed."""
 
 WRITE_AFTER = 0.6
-"""Seconds after which a click can't become a double click any more, and is written."""
+"""Seconds after which a click can no longer become a double click, and is written."""
 
 SWITCHING = 1.0
-"""Seconds after a tab appeared in which the mouse may still move in the one before."""
+"""Seconds after a tab appeared during which the mouse may still move in the previous one."""
 
 EARLY = "input came before the page could be looked at: what is seen before it may be from just after it"
 
-LAST_WORDS = 2.0
-"""Seconds to wait at the end for what pages have still to tell."""
+LAST_EVENTS = 2.0
+"""Seconds to wait at the end for pages' last events."""
 
 Fact = tuple[Tab | None, dict[str, Any], int]
 
@@ -51,14 +51,14 @@ class Recorder:
     """Records one episode. `start`, then let the person act; `wait` until the end, then `finish`.
 
     Args:
-        env: an environment with a window (`headless=False`), not reset yet; with `dialogs="leave"` the person answers
-            dialogs, and `step_timeout` and `hang_timeout` have to leave time for that.
-        folder: where the episode goes; must not hold one yet.
-        meta: what else is known of it, as for `EpisodeWriter`.
-        shown: called with each step that is recorded: `step`, `action` (JSON text), `element` (role and name).
+        env: an environment with a window (`headless=False`) that has not been reset; with `dialogs="leave"` the person
+            answers dialogs, for which `step_timeout` and `hang_timeout` have to allow time.
+        folder: where to write the episode; must not contain one.
+        meta: additional metadata, as for `EpisodeWriter`.
+        shown: called with each recorded step: `step`, `action` (JSON text), `element` (role and name).
 
     Raises:
-        EpisodeError: the folder holds an episode.
+        EpisodeError: the folder contains an episode.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Recorder:
         self._meta = dict(meta or {})
         self._shown = shown or (lambda step: None)
         self._gestures = Gestures()
-        self._tabs = TabsWatch(self._heard)
-        self._listener = Listener(self._heard, self.core.settings.view.reach)
+        self._tabs = TabWatcher(self._on_fact)
+        self._listener = InputListener(self._on_fact, self.core.settings.view.reach)
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._over = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -89,12 +89,12 @@ class Recorder:
         self._dirty = False
         self._stray: list[str] = []
         self._last: tuple[str, tuple[str, ...]] = ("", ())
-        self._heard_at = self._tab_at = 0.0
+        self._reported_at = self._tab_at = 0.0
         self._info: dict[str, Any] = {}
         self.core.on_tab = self._new_tab
 
     def start(self, seed: int | None = None) -> Observation:
-        """Open the window, bring the task to its start and begin to record.
+        """Open the window, set the task up and start recording.
 
         Raises:
             EnvError: that failed.
@@ -102,7 +102,7 @@ class Recorder:
         return runtime().run(self._start(seed))
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the window was closed, the task has ended, or `stop` was called; False after `timeout` seconds."""
+        """Wait until the window is closed or the task has ended; return False after `timeout` seconds."""
 
         async def over() -> bool:
             with contextlib.suppress(TimeoutError):
@@ -115,8 +115,8 @@ class Recorder:
         """End the recording: write what is still open, close the episode and the window.
 
         Args:
-            outcome: what the person says of it, where no task has judged: `solved` adds a last step `finish`.
-            answer: what that step answers.
+            outcome: the person's verdict, if no task gives one: `solved` adds a last step `finish`.
+            answer: that step's answer.
 
         Returns:
             A summary: `episode`, `steps`, `outcome`, `reward`, `trainable`.
@@ -127,7 +127,7 @@ class Recorder:
         rng = np.random.default_rng(seed)
         self._latest, self._info = await self.core.reset(rng, seed)
         while not self._facts.empty():
-            self._facts.get_nowait()  # how the task was set up is not recorded
+            self._facts.get_nowait()  # the task's setup is not recorded
         for tab in self._session.tabs:
             await self._tabs.remember(tab)
         about = {"episode_id": self.folder.name, "env_id": "Browser-v0", "seed": seed, "goal": self._latest["goal"]}
@@ -146,7 +146,7 @@ class Recorder:
         await tab.tell(self._listener)
         await self._tabs.watch(tab)
 
-    def _heard(self, tab: Tab, fact: dict[str, Any]) -> None:
+    def _on_fact(self, tab: Tab, fact: dict[str, Any]) -> None:
         fact["at_time"] = time.monotonic()
         self._facts.put_nowait((tab, fact, tab.clock))
         if fact["kind"] not in ("here", "nav", "tab", "closed", "event", "scroll"):
@@ -160,8 +160,8 @@ class Recorder:
             self._over.set()
 
     async def _prepare(self, tab: Tab) -> None:
-        """Have the script in a new document at once: something may be done there before it is looked at."""
-        with contextlib.suppress(Exception):  # it has gone again
+        """Install the script in a new document at once: there may be input before it is observed."""
+        with contextlib.suppress(Exception):  # it is gone again
             await tab.call("idAt", path=[], firstId=self._session.next_id if self._session is not None else 1)
 
     def _open_tabs(self) -> list[Tab]:
@@ -178,7 +178,7 @@ class Recorder:
                 if tab is None:
                     break
                 if fact["kind"] != "here":
-                    self._heard_at = time.monotonic()
+                    self._reported_at = time.monotonic()
                 await self._take(tab, fact, since)
         finally:
             self._over.set()
@@ -194,7 +194,7 @@ class Recorder:
             (draft.events if draft is not None else self._stray).append(fact["event"])
             return
         if kind in ("nav", "tab", "closed"):
-            await self._browser(tab, fact)
+            await self._browser_fact(tab, fact)
             return
         if tab is not self._session.active:
             if tab not in self._session.tabs or (kind == "here" and fact["at_time"] - self._tab_at < SWITCHING):
@@ -206,27 +206,27 @@ class Recorder:
             return
         self._dirty = True
         before = await self._seen(tab, fact.pop("raw", None))
-        await self._write_all(self._gestures.feed(fact, before, since), before)
+        await self._write_all(self._gestures.add(fact, before, since), before)
 
     async def _seen(self, tab: Tab, raw: dict[str, Any] | None) -> Observation:
-        """Return what was there when something was done."""
+        """Return the observation at the moment of an action."""
         if raw is None:
             return self._latest
         try:
             seen = await self.core.witness(raw, tab)
         except Exception:
-            return self._latest  # the page went away while the frames in it were asked
+            return self._latest  # the page was replaced while its frames were being observed
         if "screenshot" in self._latest:
             seen["screenshot"] = self._latest["screenshot"]
         self._keep_events(seen)
         return seen
 
-    async def _browser(self, tab: Tab, fact: dict[str, Any]) -> None:
-        """Take in what happened to a tab as a whole."""
+    async def _browser_fact(self, tab: Tab, fact: dict[str, Any]) -> None:
+        """Process a fact about a tab as a whole."""
         if fact["kind"] == "nav":
             for action in await self._tabs.action_of(tab, fact):
                 await self._begin(action)
-            await self._write_all(self._gestures.left(), None)
+            await self._write_all(self._gestures.page_left(), None)
             self._dirty = True
         elif fact["kind"] == "tab":
             await self._session.attached()
@@ -239,18 +239,18 @@ class Recorder:
             await self._begin(CloseTab())
 
     async def _begin(self, action: Action) -> None:
-        """Open an action that is not about an element."""
+        """Open an action without a target element."""
         await self._write_all(self._gestures.begin(Draft(action, self._latest)), self._latest)
         draft = self._gestures.draft
         if draft is not None:
             await self._settle(draft)
 
     async def _idle(self) -> None:
-        """Nothing has happened for a moment: look at the page, and write what is over."""
+        """Nothing has happened for a moment: observe the page, and write what is complete."""
         if not self._open_tabs():
             self._over.set()
             return
-        await self._write_all(self._gestures.feed({"kind": "tick"}, self._latest), None)
+        await self._write_all(self._gestures.add({"kind": "tick"}, self._latest), None)
         draft = self._gestures.draft
         if draft is not None and draft.result is None:
             await self._settle(draft)
@@ -262,11 +262,11 @@ class Recorder:
 
     def _is_over(self, draft: Draft) -> bool:
         ended = draft.result is not None and (draft.result[2] or draft.result[3])
-        return ended or (not draft.held and time.monotonic() - self._heard_at > WRITE_AFTER)
+        return ended or (not draft.held and time.monotonic() - self._reported_at > WRITE_AFTER)
 
     async def _refresh(self) -> None:
-        """Look at the page again if it has changed."""
-        with contextlib.suppress(Exception):  # it is changing just now: the next look will see
+        """Observe the page again if it has changed."""
+        with contextlib.suppress(Exception):  # it is changing just now: the next attempt will succeed
             edition = await asyncio.wait_for(self._session.active.call("edition"), 5)
             if edition == self._edition and not self._dirty:
                 return
@@ -286,7 +286,7 @@ class Recorder:
         self._was_active, self._order = session.active, list(session.tabs)
         with contextlib.suppress(Exception):
             self._edition = await asyncio.wait_for(session.active.call("edition"), 5)
-            if len(session.active.page.frames) > 1:  # ids that frames of other origins have are not given again
+            if len(session.active.page.frames) > 1:  # ids in frames of other origins must not be reused
                 await session.active.call("idAt", path=[], firstId=session.next_id)
 
     def _keep_events(self, seen: Observation) -> None:
@@ -294,7 +294,7 @@ class Recorder:
         (draft.events if draft is not None else self._stray).extend(seen["events"])
 
     async def _settle(self, draft: Draft) -> None:
-        """Wait for what an action brings about, and have it judged."""
+        """Wait for an action's consequences, and have it scored."""
         self._learn(draft)
         self._dirty = False
         if not self._open_tabs():
@@ -311,7 +311,7 @@ class Recorder:
         await self._note_edition()
 
     def _learn(self, draft: Draft) -> None:
-        """Keep a secret that was typed out of everything that is written from now on."""
+        """Redact a typed secret in everything that is written from now on."""
         name = PLACEHOLDER.search(draft.action.to_json())
         if draft.secret and name is not None:
             self.core.vault.learn(name[1], draft.secret)
@@ -321,7 +321,7 @@ class Recorder:
             await self._write(draft, then)
 
     async def _write(self, draft: Draft, then: Observation | None) -> None:
-        """Write an action that is over. `then`: what was there when the next one began."""
+        """Write a completed action. `then`: the observation when the next one began."""
         if self._over.is_set() and self.outcome is not Outcome.RUNNING:
             return
         if draft.result is None:
@@ -339,9 +339,9 @@ class Recorder:
         self._last = (action, events)
         self._writer.step(before, draft.action, reward=reward, info=info, after=after, time=draft.begun)
         self.reward += reward
-        told = {"step": self.steps, "action": action, "element": _named(draft)}
+        summary = {"step": self.steps, "action": action, "element": _named(draft)}
         self.steps += 1
-        self._shown(redact_known(told))
+        self._shown(redact_known(summary))
         if terminated or truncated:
             self.outcome = Outcome(info["outcome"])
             self._over.set()
@@ -349,13 +349,13 @@ class Recorder:
     async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
         if not self._over.is_set():
             if self._preparing:
-                await asyncio.wait(self._preparing, timeout=LAST_WORDS)
-            await asyncio.gather(*(tab.caught_up(LAST_WORDS) for tab in self._open_tabs()))
+                await asyncio.wait(self._preparing, timeout=LAST_EVENTS)
+            await asyncio.gather(*(tab.caught_up(LAST_EVENTS) for tab in self._open_tabs()))
         self._facts.put_nowait((None, {"kind": "end"}, 0))
         if self._worker is not None:
             await self._worker
         if self.outcome is Outcome.RUNNING:
-            await self._write_all(self._gestures.end(), None)
+            await self._write_all(self._gestures.finish(), None)
         judged = self.outcome is not Outcome.RUNNING
         if not judged:
             self.outcome = said or Outcome.STOPPED
@@ -382,8 +382,8 @@ class Recorder:
 
 
 def _changed(before: Observation, after: Observation) -> bool:
-    """Is there anything to see of an action? Where the focus is does not count."""
-    outlines = [re.sub(r" focused\b", "", seen["dom"]) for seen in (before, after)]
+    """Did an action have a visible effect? The focus does not count."""
+    outlines = [without_focus(seen["dom"]) for seen in (before, after)]
     return outlines[0] != outlines[1] or before["url"] != after["url"] or len(before["tabs"]) != len(after["tabs"])
 
 

@@ -1,4 +1,4 @@
-"""Files: which may be uploaded or shown, and where downloads go."""
+"""Decides which files may be uploaded or shown, and where downloads go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 DOWNLOAD_BOUND = 2.0
-"""Seconds that a step waits for a download to end; a longer one is reported by a later step."""
+"""Seconds that a step waits for a download; a longer one is reported by a later step."""
 
 _NAME_LIMIT = 120
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -31,7 +31,7 @@ def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]
     """Return the real paths of files to upload. A relative path is looked up in the folders.
 
     Raises:
-        ActionError: one is not in any of the folders once links and `..` are resolved, or is not there.
+        ActionError: with links and `..` resolved, one is outside of all the folders, or does not exist.
     """
     roots = [Path(folder).expanduser().resolve() for folder in folders]
     if not roots:
@@ -41,7 +41,7 @@ def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]
 
 def _inside(file: str, roots: list[Path]) -> Path:
     try:
-        candidates = [(root / file).resolve() for root in roots]  # an absolute path stays what it is
+        candidates = [(root / file).resolve() for root in roots]  # an absolute path stays as it is
         inside = [path for path in candidates if any(path.is_relative_to(root) for root in roots)]
         there = [path for path in inside if path.is_file()]
     except (OSError, ValueError, RuntimeError):
@@ -54,7 +54,7 @@ def _inside(file: str, roots: list[Path]) -> Path:
 
 
 def shows_file(url: str, folders: Iterable[str | Path]) -> bool:
-    """May a `file:` address be shown, links and `..` resolved?"""
+    """May a `file:` URL be shown, with links and `..` resolved?"""
     try:
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost"):
@@ -66,7 +66,7 @@ def shows_file(url: str, folders: Iterable[str | Path]) -> bool:
 
 
 def file_name(suggested: str) -> str:
-    """Make a file name of what a page suggests: no folders, no control characters, not hidden, not too long."""
+    """Return a safe file name for a suggested one: no folders or control characters, not hidden, not too long."""
     name = suggested.replace("\\", "/").rsplit("/", 1)[-1]
     name = re.sub(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]', "_", name).strip().strip(".")
     if not name or _RESERVED.fullmatch(name):
@@ -83,16 +83,16 @@ def _listed(roots: list[Path]) -> str:
 
 
 class Downloads:
-    """The downloads of one episode: each ends up in the episode's folder or nowhere.
+    """The downloads of one episode, which go into the episode's folder.
 
     Args:
-        safety: where to and how much.
-        note: told about each download that ended, in words for `obs["events"]`.
+        safety: the folder and the size limit.
+        note: called with an event for `obs["events"]` for each download that ends.
     """
 
     def __init__(self, safety: Safety, note: Callable[[str], None]) -> None:
         self.files: list[Path] = []
-        """What is there, in the order of arrival."""
+        """Completed downloads, in order."""
         self._safety = safety
         self._note = note
         self._folder: Path | None = None
@@ -101,7 +101,7 @@ class Downloads:
         self._cancelling: set[asyncio.Future[None]] = set()
 
     def watch(self, tab: Tab) -> None:
-        """Keep an eye on the size of what a tab downloads."""
+        """Watch the size of a tab's downloads."""
         urls: dict[str, str] = {}
         tab.protocol.on("Page.downloadWillBegin", lambda event: urls.__setitem__(event["guid"], event["url"]))
         tab.protocol.on("Page.downloadProgress", lambda event: self._progress(event, urls))
@@ -117,7 +117,7 @@ class Downloads:
                 cancelling.add_done_callback(self._cancelling.discard)
 
     def start(self, download: Download) -> None:
-        """Take a download that a page has begun."""
+        """Accept a download that a page has started."""
         task = asyncio.ensure_future(self._take(download))
         self._pending[task] = download
         task.add_done_callback(lambda done: self._pending.pop(done, None))
@@ -144,7 +144,7 @@ class Downloads:
             await download.delete()
 
     def _free(self, name: str) -> Path:
-        """Return a path in the episode's folder that no file has yet."""
+        """Return an unused path in the episode's folder."""
         if self._folder is None:
             parent = self._safety.download_to
             if parent is not None:
@@ -160,12 +160,12 @@ class Downloads:
         return self._folder / free
 
     async def ended(self) -> None:
-        """Wait until nothing is under way, within a bound."""
+        """Wait for pending downloads, within a bound."""
         if self._pending:
             await asyncio.wait(set(self._pending), timeout=DOWNLOAD_BOUND)
 
     def forget(self) -> None:
-        """Begin anew, for another episode: a temporary folder is removed, one the user named stays."""
+        """Start over for another episode: a temporary folder is removed, the user's own stays."""
         for task in list(self._pending):
             task.cancel()
         self._pending.clear()

@@ -1,4 +1,4 @@
-"""Which hosts and addresses may be reached. Pure rules; `browser_env.safety.gate` holds connections to them."""
+"""Rules about which hosts and addresses may be reached; `browser_env.safety.proxy` enforces them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMERIC_HOST = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}", re.IGNORECASE)
 
 
 def clean_host(host: str) -> str:
-    """Bring a host into one spelling: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
+    """Normalize a host: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
     host = host.strip().strip("[]").rstrip(".").lower()
     literal = as_address(host)
     if literal is not None:
@@ -37,7 +37,7 @@ def clean_host(host: str) -> str:
 
 
 def as_address(host: str) -> Address | None:
-    """Read a host as an address in any form that browsers accept: `127.1`, `0x7f000001`, `017700000001`, IPv6."""
+    """Parse a host as an address in any form that browsers accept: `127.1`, `0x7f000001`, `017700000001`, IPv6."""
     host = host.strip("[]").rstrip(".")
     if _NUMERIC_HOST.fullmatch(host):
         try:
@@ -53,7 +53,7 @@ def as_address(host: str) -> Address | None:
 
 
 def is_private(address: Address) -> bool:
-    """Is this anything but an address of the public internet? IPv4 inside of IPv6 is looked at as IPv4."""
+    """Is this anything but an address of the public internet? IPv4 embedded in IPv6 is judged as IPv4."""
     address = (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
     inner = _embedded(address)
     if inner is not None:
@@ -77,7 +77,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_loopback_name(host: str) -> bool:
-    """Is this a name that browsers take for the machine itself, whatever DNS says?"""
+    """Is this a name that browsers resolve to the machine itself, whatever DNS says?"""
     return host == "localhost" or host.endswith(".localhost")
 
 
@@ -88,13 +88,13 @@ def is_loopback(host: str) -> bool:
 
 
 def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -> bool:
-    """Does a pattern of `Safety.allowed` or `Safety.blocked` mean this host?
+    """Does a pattern of `Safety.allowed` or `Safety.blocked` match this host?
 
     Args:
         pattern: `example.org`, `*.example.org` or `example.org:8000`.
-        host: as `clean_host` gives it.
-        port: the port that is connected to.
-        below: names under the pattern's are meant, too.
+        host: as `clean_host` returns it.
+        port: the port to connect to.
+        below: match subdomains as well.
     """
     name, wanted = pattern.strip(), None
     if found := re.fullmatch(r"([^:]+|\[.+\]):(\d+)", name):
@@ -113,8 +113,8 @@ class Rules:
     """The network part of a `Safety`, for one task.
 
     Args:
-        safety: what the user said.
-        own: hosts of the task itself: where it starts and its `sites`. They may be reached, private or not.
+        safety: the user's rules.
+        own: the task's own hosts: where it starts and its `sites`. They may be reached, private or not.
     """
 
     def __init__(self, safety: Safety, own: Iterable[str] = ()) -> None:
@@ -122,11 +122,11 @@ class Rules:
         self.own = {clean_host(host) for host in own}
 
     def is_own(self, host: str) -> bool:
-        """Does this host belong to the task? A task that starts on the machine itself owns all of its names."""
+        """Does this host belong to the task? A task that starts on this machine owns all of its names."""
         return host in self.own or (is_loopback(host) and any(map(is_loopback, self.own)))
 
     def refuses_name(self, host: str, port: int | None) -> str:
-        """Return why a host may not be reached, whatever its address; empty if it may. `host` is a clean one."""
+        """Return why a clean host may not be reached, whatever its address; empty if it may."""
         if any(matches(pattern, host, port, below=True) for pattern in self.safety.blocked):
             return BLOCKED
         if host in self.own or not self.safety.allowed or self._is_allowed(host, port):
@@ -142,7 +142,7 @@ class Rules:
 
     @property
     def direct(self) -> tuple[str, ...]:
-        """Own hosts that need no look at their address, since no name server can change it."""
+        """Own hosts whose address needs no check, since no name server can change it."""
         literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}
         if any(map(is_loopback, self.own)) and not self.safety.allowed:
             literal |= {"localhost", "127.0.0.1", "::1"}
@@ -150,7 +150,7 @@ class Rules:
 
 
 def host_and_port(url: str) -> tuple[str, int | None]:
-    """Return a URL's clean host and its port; the host is empty where an address has none."""
+    """Return a URL's clean host and its port; the host is empty if there is none."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

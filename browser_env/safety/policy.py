@@ -1,4 +1,4 @@
-"""What an environment may do, said by its user: `Safety`. How it is enforced is in the files beside this one."""
+"""What an environment may do, as set by its user: `Safety`. The other modules of this package enforce it."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish
 
 @dataclass(frozen=True)
 class Risk:
-    """Why an action should not happen by mistake."""
+    """Why an action needs care."""
 
     kind: RiskKind
     why: str
-    """One sentence for a person, naming what was recognised."""
+    """One sentence for a person, naming what was recognized."""
 
 
 Confirm = Callable[[Any, Element | None, Risk], bool]
-"""Asked before a risky action: the action, the element it is aimed at if that is known, and the risk."""
+"""Called before a risky action with the action, its target element if known, and the risk."""
 
 
 @dataclass(frozen=True)
 class Safety:
-    """Where an agent may go, what it may type, read and write, and what it must ask for.
+    """Where an agent may go, what it may type, read and write, and what needs confirmation.
 
-    By default any public site may be visited, private networks only as far as the task itself starts there, no file
-    may be uploaded, and risky actions are reported in `info["risk"]` without being held up.
+    By default any public site may be visited, private networks only if the task itself starts there, no file may be
+    uploaded, and risky actions are reported in `info["risk"]` but carried out.
     """
 
     allowed: tuple[str, ...] = ()
     """Hosts that may be reached, besides the task's own; empty for all. `"example.org"` is that host alone,
-    `"*.shop.test"` is shop.test and every name under it, `"10.0.0.5:8000"` is one port. Private addresses named here
+    `"*.shop.test"` is shop.test and all of its subdomains, `"10.0.0.5:8000"` is one port. Private addresses named here
     may be reached."""
     blocked: tuple[str, ...] = ()
-    """Hosts that may not be reached, with every name under them; stronger than `allowed` and than the task."""
+    """Hosts that may not be reached, with all of their subdomains; overrides `allowed` and the task."""
     allow_private: bool = False
     """May private, loopback, link-local and other non-public addresses be reached?"""
     allow_files: tuple[str | Path, ...] = ()
     """Folders that `file:` addresses may show."""
     secrets: Mapping[str, str | Secret | Callable[[], str]] = field(default_factory=dict, repr=False)
-    """Values by name. The agent writes `<secret:name>` in `fill` and `type`; what it sees never has the value."""
+    """Values by name. The agent writes `<secret:name>` in `fill` and `type`, and never sees the value."""
     upload_from: tuple[str | Path, ...] = ()
     """Folders that files may be uploaded from; none by default."""
     download_to: str | Path | None = None
-    """Folder that gets a folder of its own for each episode's downloads. None: a temporary one, which is emptied when
-    the episode is over."""
+    """Parent folder of the folders for each episode's downloads. None for temporary ones, which are deleted after the
+    episode."""
     max_download: int = 100_000_000
     """Bytes; a larger download is cancelled."""
     confirm: Confirm | None = None
-    """Asked before a risky action, in a thread of its own; False, an exception or no answer refuse it. None: risky
-    actions go ahead, and `info["risk"]` says so."""
+    """Called before a risky action, in a thread of its own; False, an exception or no answer rejects the action. None:
+    risky actions are carried out and reported in `info["risk"]`."""
     confirm_timeout: float = 300.0
-    """Seconds that `confirm` has to answer; they don't count as time of the step."""
+    """Seconds that `confirm` has to answer; they don't count towards the step's timeout."""
 
     def __post_init__(self) -> None:
         for name in ("allowed", "blocked", "allow_files", "upload_from"):
@@ -71,5 +71,5 @@ class Safety:
 
     @property
     def guards_network(self) -> bool:
-        """Is there any rule about where connections may go?"""
+        """Is there any rule about connections?"""
         return bool(self.allowed or self.blocked or not self.allow_private)

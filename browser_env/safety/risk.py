@@ -1,7 +1,7 @@
-"""Recognises actions that should not happen by mistake, before they happen. Pure: it looks at what it is given.
+"""Recognizes risky actions before they happen. Pure functions of the action, its target and the surroundings.
 
-An action is known by what is aimed at: the label of a button or link, the kind of a field, and, where these say
-nothing ("OK", Enter), by the dialog or form around it.
+The risk follows from the target: the label of a button or link, the kind of a field, and, where these say nothing
+("OK", Enter), from the dialog or form around it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, cast
 from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
-from selfsurf.browser_env.safety.words import (
+from selfsurf.browser_env.safety.risk_words import (
     FIRST,
     GO_AHEAD,
     HARMLESS,
@@ -36,14 +36,14 @@ _ACTIVATING = frozenset({"enter", "return", "space", " ", "numpadenter"})
 _GAP = re.compile(r"^(?:(?:yes|ja|oui|si|sim|ok|please|jetzt|now|and|confirm|continue) )+")
 
 LABEL_WORDS = 8
-"""A label with more words is a headline or a sentence, not a command."""
+"""A label with more words is a heading or a sentence, not a command."""
 
 _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 
 
 @cache
 def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
-    """Return what labels begin with, end with and have inside, and what dialogs say; made when first needed."""
+    """Return the patterns for how labels begin, how they end, what they contain, and what dialogs say."""
     return (
         [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) for kind, phrases in FIRST.items()],
         [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()],
@@ -53,20 +53,20 @@ def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
 
 
 @dataclass(frozen=True)
-class Around:
-    """What is around an element, as `browser_env.safety.surroundings` finds it on the page."""
+class Surroundings:
+    """What surrounds an element, as `page/surroundings.js` returns it."""
 
     type: str = ""
     """The element's own `type`."""
     autocomplete: str = ""
     href: str = ""
-    """Where a link leads; empty for one that only runs a script."""
+    """A link's address; empty for one that only runs a script."""
     submits: bool = False
     """Does clicking it submit a form?"""
     opens: bool = False
     """Does it only open a menu or a dialog?"""
     dialog: str = ""
-    """Text of the dialog that it is in."""
+    """Text of the dialog around it."""
     search: bool = False
     """Is its form a search?"""
     fields: tuple[str, ...] = ()
@@ -77,11 +77,11 @@ class Around:
     """Name or heading of its form."""
 
 
-NOTHING_AROUND = Around()
+NO_SURROUNDINGS = Surroundings()
 
 
 def might_be_risky(action: Any, element: Element | None) -> bool:
-    """Is it worth asking the page what is around the element? Cheap, and right to say no."""
+    """Is it worth asking the page for the element's surroundings? Cheap; False means that there is no risk."""
     match action:
         case Click():
             if element is None or element["role"] in _CHOICES or element["role"] in _FIELDS:
@@ -97,13 +97,13 @@ def might_be_risky(action: Any, element: Element | None) -> bool:
     return False
 
 
-def assess(action: Any, element: Element | None, around: Around = NOTHING_AROUND) -> Risk | None:
-    """Return what is risky about an action, or None.
+def assess(action: Any, element: Element | None, around: Surroundings = NO_SURROUNDINGS) -> Risk | None:
+    """Return the risk of an action, or None.
 
     Args:
         action: a typed action.
-        element: what it is aimed at, if that is known.
-        around: what is around that on the page.
+        element: its target, if known.
+        around: the target's surroundings on the page.
     """
     role, name = (element["role"], element["name"]) if element is not None else ("", "")
     match action:
@@ -123,7 +123,7 @@ def assess(action: Any, element: Element | None, around: Around = NOTHING_AROUND
 
 
 def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
-    """Return the kind of risk that a button's label speaks of, or None."""
+    """Return the kind of risk that a button's label indicates, or None."""
     text = normal(label)
     count = len(text.split())
     if not text or count > words or HARMLESS.search(text):
@@ -149,7 +149,7 @@ def _activates(action: Press) -> bool:
     return normal(action.key.rsplit("+", 1)[-1]) in _ACTIVATING or action.key == " "
 
 
-def _of_field(name: str, around: Around) -> Risk | None:
+def _of_field(name: str, around: Surroundings) -> Risk | None:
     hints = around.autocomplete.lower().split()
     label = normal(name)
     if any(hint.startswith("cc-") for hint in hints):
@@ -169,7 +169,7 @@ def _of_field(name: str, around: Around) -> Risk | None:
     return None
 
 
-def _of_button(role: str, name: str, around: Around) -> Risk | None:
+def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
     if role in _FIELDS or role in _CHOICES or around.opens:
         return None
     label = normal(name)
@@ -178,7 +178,7 @@ def _of_button(role: str, name: str, around: Around) -> Risk | None:
         if around.search and kind in ("send", "publish"):
             return None
         if role == "link" and around.href and kind != "delete":
-            return None  # it leads to another page, and that is where something could happen
+            return None  # it only leads to another page
         return Risk(kind, f"The {role or 'element'} {name!r} looks like one to {_SAYS[kind]}.")
     if NEVER_MIND.match(label):
         return None
@@ -192,8 +192,8 @@ def _of_button(role: str, name: str, around: Around) -> Risk | None:
     return _of_form(around, told=False) if around.submits else None
 
 
-def _of_form(around: Around, *, told: bool = True) -> Risk | None:
-    """Judge submitting a form. `told`: its submit button's label counts; it was not judged already."""
+def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
+    """Assess submitting a form. `told`: consider the submit button's label, which was not assessed before."""
     if around.search:
         return None
     if told and around.submit:

@@ -1,4 +1,4 @@
-"""Secrets: typed as their value, seen as their name. `Vault` fills placeholders in and takes values out again."""
+"""Secrets: typed as their values, seen as their names. `Vault` fills placeholders and redacts values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from urllib.parse import quote, quote_plus
 
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import parse_line
 from selfsurf.browser_env.safety.network import clean_host, matches
 
 PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 _LOOSE = 6
-"""From this length on a value is also found with blanks between its characters; shorter ones as whole words only."""
+"""From this length on, a value is also found with blanks between its characters; shorter ones only as whole words."""
 _CLIPPED = 4
-"""The least that must be left of a value that was cut off by `…` for it to be taken as one."""
+"""The shortest beginning of a value, cut off by `…`, that counts as the value."""
 _GAP = r"[\s\u200b\u00ad\u2060]*"
 
 
@@ -31,7 +32,7 @@ class Secret:
     """A secret value and where it may be typed."""
 
     value: str | Callable[[], str] = field(repr=False)
-    """The value, or what returns it; that is called each time it is typed, for codes that change."""
+    """The value, or a function that returns it; called each time it is typed, for codes that change."""
     domains: tuple[str, ...] = ()
     """Hosts whose pages and frames it may be typed into, written as in `Safety.allowed`; empty for all."""
 
@@ -41,15 +42,15 @@ class Secret:
 
     @classmethod
     def from_env(cls, variable: str, domains: tuple[str, ...] = ()) -> Secret:
-        """Take the value from an environment variable, at the time it is needed.
+        """Read the value from an environment variable whenever it is needed.
 
         Raises:
-            ValueError: when it is needed: the variable is not set.
+            ValueError: when the value is needed and the variable is not set.
         """
 
         def read() -> str:
             if not os.environ.get(variable):
-                raise ValueError(f"The environment variable {variable}, which a secret is to come from, is not set.")
+                raise ValueError(f"The environment variable {variable}, which should hold a secret, is not set.")
             return os.environ[variable]
 
         return cls(read, domains)
@@ -63,7 +64,7 @@ class Vault:
     """The secrets of one environment. Falsy when there are none.
 
     Raises:
-        ValueError: a name or a value can't be used.
+        ValueError: a name or a value is invalid.
     """
 
     def __init__(self, secrets: Mapping[str, str | Secret | Callable[[], str]]) -> None:
@@ -81,7 +82,7 @@ class Vault:
         return bool(self._secrets)
 
     def learn(self, name: str, value: str) -> None:
-        """Hide a value that came up later, too. One that is too short to be hidden is left alone."""
+        """Redact another value from now on. One that is too short is ignored."""
         if len(value.strip()) < 3:
             return
         self._secrets.setdefault(name, Secret(value))
@@ -107,11 +108,11 @@ class Vault:
         return [form for values in self._values.values() for value in values for form in _forms(value)]
 
     def fill(self, text: str, host: str) -> str:
-        """Replace placeholders by values.
+        """Replace placeholders with values.
 
         Args:
-            text: what the agent wants typed.
-            host: host of the page or frame that it goes into.
+            text: what the agent wants to type.
+            host: of the page or frame that it is typed into.
 
         Raises:
             ActionError: there is no such secret, or it is not for this host.
@@ -136,7 +137,7 @@ class Vault:
         return PLACEHOLDER.sub(value, text)
 
     def redact(self, value: Any) -> Any:
-        """Return plain data with every secret value in its texts replaced by `<secret:name>`."""
+        """Return plain data with every secret value in its strings replaced by `<secret:name>`."""
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -154,7 +155,7 @@ class Vault:
         return f"<secret:{self._groups[index]}>"
 
     def redact_observation(self, observation: Observation) -> Observation:
-        """Return an observation without secrets, also where one is split over the values of several fields."""
+        """Return an observation without secrets, including one that is split over several fields."""
         if self._pattern is None:
             return observation
         split = self._split_over(observation["elements"])
@@ -170,7 +171,7 @@ class Vault:
         return {**rest, **picture}  # type: ignore[typeddict-item,return-value]
 
     def _split_over(self, elements: Iterable[Element]) -> dict[int, str]:
-        """Find fields that hold a value together; return the mask of each by element id."""
+        """Find fields that hold a value jointly; return the mask of each by element id."""
         fields = [e for e in sorted(elements, key=lambda e: e["id"]) if e["value"] and e["value"].strip("\u2022")]
         masks: dict[int, str] = {}
         text = "".join(field["value"] for field in fields).lower()
@@ -191,31 +192,32 @@ class Vault:
 
 
 def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str]) -> str:
-    """Put other values into the outline's lines of some elements."""
-    old = {e["id"]: f"value={json.dumps(e['value'], ensure_ascii=False)}" for e in elements if e["id"] in values}
-    lines = dom.split("\n")
-    for number, line in enumerate(lines):
-        match = re.search(r"\[(\d+)\] ", line)
-        id = int(match[1]) if match else 0
-        if id in old:
-            lines[number] = line.replace(old[id], f'value="{values[id]}"')
-    return "\n".join(lines)
+    """Replace the values in some elements' lines of an outline, or of a delta, where a line follows `+ ` or `~ `."""
+    old = {element["id"]: element["value"] for element in elements if element["id"] in values}
+    rows = dom.split("\n")
+    for number, row in enumerate(rows):
+        mark = row[:2] if row.startswith(("+ ", "~ ")) else ""
+        line = parse_line(row.removeprefix(mark))
+        element = line.element
+        if line.id in old and element and element.value == old[line.id]:
+            rows[number] = mark + str(line._replace(text=str(element._replace(value=values[line.id]))))
+    return "\n".join(rows)
 
 
 def _base64_forms(value: str) -> list[str]:
-    """Return what a value looks like in base64 wherever it begins: without the characters that it shares."""
+    """Return a value's base64 forms for every offset, without the characters that it shares with its neighbours."""
     data = value.encode()
     forms = []
     for before in range(3):
         whole = base64.b64encode(bytes(before) + data).decode().rstrip("=")
-        first = -(-before * 8 // 6)  # characters that hold bits of what stands before
-        last = (before + len(data)) * 8 // 6  # the next one would hold bits of what follows
+        first = -(-before * 8 // 6)  # characters with bits of what precedes
+        last = (before + len(data)) * 8 // 6  # the next one has bits of what follows
         forms.append(whole[first:last])
     return forms
 
 
 def _forms(value: str) -> list[str]:
-    """Return regular expressions for a value: as it is, encoded for URLs, HTML, JSON and base64, and cut off."""
+    """Return regular expressions for a value: as it is, encoded for URLs, HTML, JSON and base64, and truncated."""
     encoded = _base64_forms(value)
     texts = [
         quote(value, safe=""), quote(value), quote_plus(value), html.escape(value), json.dumps(value)[1:-1],
@@ -233,18 +235,18 @@ def _forms(value: str) -> list[str]:
 
 
 def _literal(text: str) -> str:
-    """Escape a text for regular expressions, in a way that Python and JavaScript read alike."""
+    """Escape a text for regular expressions of both Python and JavaScript."""
     return "".join(
         char if (char.isalnum() and char.isascii()) or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
     )
 
 
 _known: dict[str, Vault] = {}
-"""Vaults of this process, one for each set of values. They stay: an episode may be written after its environment."""
+"""This process's vaults, one per set of values. They are kept, since an episode may outlast its environment."""
 
 
 def redact_known(record: Any) -> Any:
-    """Take the secrets of every environment of this process out of plain data."""
+    """Redact the secrets of all of this process's environments in plain data."""
     for vault in list(_known.values()):
         record = vault.redact(record)
     return record

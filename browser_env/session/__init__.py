@@ -1,1 +1,1 @@
-"""The browser and what belongs to one environment of it: contexts, tabs, profiles, the in-page script."""
+"""Browsers, contexts and tabs: how they are started, shared, watched and closed."""

@@ -1,4 +1,4 @@
-"""Which Chromium to run, and with which switches.
+"""Finds the Chromium to run, and lists its command-line switches.
 
 `python -m selfsurf.browser_env.session.browsers` prints the executable that would be used, or says what to install.
 """
@@ -27,10 +27,9 @@ _MAC_APPS = (
 _DEBIAN = Path("/usr/lib/chromium")
 
 DISABLED_FEATURES = (
-    # With it, the browser refuses an answer to a dialog that a page opens while its successor is on its way, and waits
-    # for the answer for ever.
+    # With it, the browser rejects the answer to a dialog opened during a navigation, and waits for it forever.
     "RenderDocument",
-    # Playwright's own list, which a list of ours replaces.
+    # Playwright's own list, which ours replaces.
     "AvoidUnnecessaryBeforeUnloadCheckSync",
     "DestroyProfileOnBrowserClose",
     "HttpsUpgrades",
@@ -48,7 +47,7 @@ DISABLED_FEATURES = (
     "msForceBrowserSignIn",
     "msEdgeUpdateLaunchServicesPreferredVersion",
 )
-"""Features of Chromium that are switched off."""
+"""Chromium features that are disabled."""
 
 SWITCHES = (
     # Frames are drawn when asked for, not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or 33.
@@ -66,7 +65,7 @@ SWITCHES = (
     "--no-first-run",
     "--disable-features=" + ",".join(DISABLED_FEATURES),
 )
-"""Command-line switches added to Playwright's own."""
+"""Command-line switches in addition to Playwright's."""
 
 
 def cache_home() -> Path:
@@ -77,12 +76,12 @@ def cache_home() -> Path:
 def find_browser(*, headless: bool = True, playwright_path: str | None = None) -> str:
     """Return the path of the Chromium to run.
 
-    Looked at in this order: the environment variable `SELFSURF_BROWSER`; Playwright's own build
+    Searched in this order: the environment variable `SELFSURF_BROWSER`; Playwright's own build
     (`playwright_path`, as Playwright reports it, or its cache folder); a system browser on the PATH; the
     project's cache folder.
 
     Raises:
-        BrowserNotFound: none is there, or `SELFSURF_BROWSER` names a file that is not.
+        BrowserNotFound: none was found, or `SELFSURF_BROWSER` names a file that doesn't exist.
     """
     wanted = os.environ.get("SELFSURF_BROWSER")
     if wanted:
@@ -92,7 +91,7 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
         return found
     candidates = [playwright_path] if playwright_path else []
     candidates += [str(path) for path in _playwright_builds(headless)]
-    # Debian's launchers on the PATH are shell scripts that don't exec: killing one would orphan its browser.
+    # Debian's launchers on the PATH are shell scripts that don't `exec`: killing one would orphan its browser.
     candidates += [str(_DEBIAN / name) for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)[:2]]
     candidates += [shutil.which(name) or "" for name in (SYSTEM_NAMES if headless else HEADFUL_NAMES)]
     candidates += list(_MAC_APPS) if sys.platform == "darwin" else []
@@ -110,7 +109,7 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
 
 
 def has_window() -> bool:
-    """Can a browser with a window run here? It takes a full Chromium and, on Linux, a display."""
+    """Can a browser with a window run here? It needs a full Chromium and, on Linux, a display."""
     try:
         require_window()
     except BrowserNotFound:

@@ -1,7 +1,7 @@
-"""Where a session's browser context comes from, and how it is given back.
+"""Where a session's browser context comes from, and how it is closed.
 
-Three kinds: a context of the browser that the process's environments share, a browser with a profile folder of its
-own, and a running browser that somebody else started.
+Three kinds: a context of the browser that the process's environments share, a browser of its own with a profile
+folder, and a running browser that somebody else started.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.session.har import new_recording, replay
 from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
-from selfsurf.browser_env.session.stealth import stealth_identity, stealth_script
+from selfsurf.browser_env.session.stealth import stealth_identity
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LATE_BOUND = 30.0
-"""Seconds that a context may take to close in a browser that answers; then the browser goes, with all its contexts."""
+"""Seconds for a context to close in a responsive browser; then the browser is closed with all its contexts."""
 
 _closing: set[asyncio.Task[None]] = set()
 
@@ -50,55 +51,55 @@ def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
 
 
 class ContextSource:
-    """Contexts of the browser that is shared by equal `spec`. One source an environment, one context at a time."""
+    """Contexts of the browser shared by all equal `spec`. One source per environment, one context at a time."""
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
         self.spec = spec
         self.options = options
         self.recording: Path | None = None
-        """File that the present context's traffic goes to."""
+        """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
 
     @property
     def shared_with_people(self) -> bool:
-        """Has the context tabs that are none of the environment's?"""
+        """Does the context have tabs that aren't the environment's?"""
         return self.options.use_default_context
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """Return a context made with these arguments of Playwright's `Browser.new_context`.
+        """Return a new context with these arguments of Playwright's `Browser.new_context`.
 
         Raises:
-            EnvError: there is no browser to have it of.
+            EnvError: there is no browser.
         """
         browser = await runtime().browser(self.spec)
         return await browser.new_context(**await self._complete(arguments))
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Set up what can't be an argument, before the first page. `note` takes events."""
+        """Set up what can't be passed as an argument, before the first page. `note` takes events."""
         if self.options.cookies:
             await context.add_cookies([dict(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
         if self.options.stealth:
-            await context.add_init_script(stealth_script())
+            await context.add_init_script(read_script("stealth"))
         if self.options.replay_har is not None:
             await replay(context, Path(self.options.replay_har), note)
 
     async def attach(self, tab: Tab, viewport: Viewport) -> None:
-        """Set up what belongs to a tab. `viewport` is its size."""
+        """Set up a new tab. `viewport` is its size."""
         if self._identity is not None:  # Playwright sets the user agent, but not the brands that go with it
             await tab.protocol.send("Emulation.setUserAgentOverride", self._identity)
         if self.shared_with_people:  # such a tab has the size of its window
             await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Give the context back, whose own `pages` these are."""
+        """Close the context. `pages` are those that the environment opened in it."""
         await context.close()
         self._drop_empty_recording()
 
     async def kill(self, context: BrowserContext) -> None:
-        """Get rid of a context that `close` failed on, by force."""
+        """Dispose of a context that could not be closed, by force."""
         browser = context.browser
         if browser is not None and browser.is_connected():
-            if await _answers(browser):  # others use it, too: only this context is slow to close
+            if await _answers(browser):  # others use it as well: only this context is slow to close
                 _closing.add(task := asyncio.ensure_future(self._close_late(context)))
                 task.add_done_callback(_closing.discard)
             else:
@@ -129,9 +130,9 @@ class ContextSource:
 
 
 class ProfileSource(ContextSource):
-    """A browser of its own on a profile folder, started anew for every session.
+    """A browser of its own with a profile folder, started again for every session.
 
-    Cookies that end with the browser are carried over, since the environment is one user who stays logged in.
+    Session cookies are carried over, since the environment is one user who stays logged in.
     """
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
@@ -145,7 +146,7 @@ class ProfileSource(ContextSource):
         """As `ContextSource.open`.
 
         Raises:
-            EnvError: the profile is in use, or the browser did not start.
+            EnvError: the profile is in use, or the browser failed to start.
         """
         await self._lock.acquire()
         context: BrowserContext | None = None
@@ -164,7 +165,7 @@ class ProfileSource(ContextSource):
         return context
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Close the browser; the folder is free for others then."""
+        """Close the browser, which releases the folder."""
         self._cookies = [cookie for cookie in await context.cookies() if cookie.get("expires", -1) == -1]
         await super().close(context, pages)
         self._lock.release()
@@ -180,7 +181,7 @@ class ProfileSource(ContextSource):
 
 
 class RemoteSource(ContextSource):
-    """A context in a running browser that is not ours: connected to for every session, left running."""
+    """A context in a running browser that isn't ours: connected to for every session, and left running."""
 
     _browser: Browser | None = None
 
@@ -202,7 +203,7 @@ class RemoteSource(ContextSource):
             raise
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Close the own context, or the own tabs in the default one, and disconnect."""
+        """Close our context, or our tabs in the default one, and disconnect."""
         if self.shared_with_people:
             await asyncio.gather(*(page.close() for page in pages))
         else:
@@ -210,7 +211,7 @@ class RemoteSource(ContextSource):
         await self._disconnect()
 
     async def kill(self, context: BrowserContext) -> None:
-        """Disconnect, upon which the browser drops the own context by itself."""
+        """Disconnect, which makes the browser drop our context."""
         await self._disconnect()
         self._drop_empty_recording()
 

@@ -1,9 +1,9 @@
-"""Makes a page depend on nothing but the episode's seed and the actions: clock, timers, animations, random numbers.
+"""Makes a page depend only on the episode's seed and the actions: clock, timers, animations, random numbers.
 
-A script that runs before the page's own takes their place, in every frame. Time stands still while nobody acts, and
-moves by a fixed amount with every step, as fast as the page can follow. Chromium's own virtual time
-(`Emulation.setVirtualTimePolicy`) was not chosen: it stops the frames that screenshots and input wait for, and holds
-for one process of a page at a time.
+A script that runs before the page's own replaces them in every frame. Time stands still while nobody acts, and advances
+by a fixed amount with every step, as fast as the page can follow. Chromium's virtual time
+(`Emulation.setVirtualTimePolicy`) is no alternative: it stops the frames that screenshots and input wait for, and
+applies to one process of a page at a time.
 
 Not covered: workers, videos and animated pictures, smooth scrolling, the order in which a network answers.
 """
@@ -14,12 +14,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from selfsurf.browser_env.session.page_script import document_was_replaced, read_script
 from selfsurf.browser_env.session.tab import Tab
-from selfsurf.browser_env.session.world import page_went_away
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -30,25 +28,20 @@ STEP_TIME = 100.0
 """Milliseconds of the page's time that settling takes; a `wait` adds its own."""
 
 CONTEXT = {"timezone_id": "UTC", "locale": "en-US"}
-"""Arguments of `Browser.new_context` that are fixed unless they are given."""
+"""Arguments of `Browser.new_context` that are fixed unless given."""
 
 FRAME_BOUND = 3.0
 """Seconds for the frames of another origin to follow."""
 
 STUCK = 0.5
-"""Seconds without progress after which a task's `setup` is taken to be waiting for the page's time."""
+"""Seconds without progress after which a task's `setup` is assumed to wait for the page's time."""
 
 _REST = "(() => window[Symbol.for('selfsurf.clock')]?.rest())()"
 _ADVANCE = "(end) => window[Symbol.for('selfsurf.clock')]?.advance(end)"
 
 
-@cache
-def _script() -> str:
-    return resources.files("selfsurf.browser_env").joinpath("page/determinism.js").read_text(encoding="utf8")
-
-
 class Clock:
-    """The time of an episode, shared by its tabs."""
+    """An episode's time, shared by its tabs."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -56,11 +49,11 @@ class Clock:
         """Milliseconds since the episode began."""
 
     async def install(self, context: BrowserContext) -> None:
-        """Put the clock into every document that the context will open."""
-        await context.add_init_script(f"({_script()})({self.seed})")
+        """Install the clock in every document that the context will open."""
+        await context.add_init_script(f"({read_script('determinism')})({self.seed})")
 
 
-class SteadyTab(Tab):
+class DeterministicTab(Tab):
     """A tab whose time is the episode's clock."""
 
     clock_of_episode: Clock
@@ -68,16 +61,16 @@ class SteadyTab(Tab):
     _settled = -1
 
     @classmethod
-    async def attach(cls, page: Page, clock: Clock) -> SteadyTab:
+    async def attach(cls, page: Page, clock: Clock) -> DeterministicTab:
         """Attach to a page."""
         tab = await cls.open(page)
-        assert isinstance(tab, SteadyTab)
+        assert isinstance(tab, DeterministicTab)
         tab.clock_of_episode = clock
         await tab._tell_new_documents()
         return tab
 
     async def _tell_new_documents(self) -> None:
-        """Let the documents to come begin at the time that it is."""
+        """Let future documents begin at the current time."""
         at = json.dumps(self.clock_of_episode.now)
         source = (
             f"window[Symbol.for('selfsurf.clock')] ? window[Symbol.for('selfsurf.clock')].begin({at})"
@@ -90,7 +83,7 @@ class SteadyTab(Tab):
             await self.protocol.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": old})
 
     async def advance(self, milliseconds: float) -> None:
-        """Let the page's time pass."""
+        """Advance the page's time."""
         clock = self.clock_of_episode
         clock.now += milliseconds
         await self._tell_new_documents()
@@ -101,10 +94,10 @@ class SteadyTab(Tab):
                 await asyncio.wait_for(frame.evaluate(_ADVANCE, clock.now), FRAME_BOUND)
 
     async def pass_step(self) -> bool:
-        """Let the time of a step pass, unless something that the step set going is still to arrive: then False."""
+        """Advance by the time of a step and return True; False while the step's loads and requests are pending."""
         await self._evaluate(_REST)
         if self.loading(self._settled) or self.fetching(self._settled):
-            return False  # time passes when it has arrived
+            return False  # time passes when they have arrived
         await self.advance(STEP_TIME)
         self._settled = self.clock
         return True
@@ -113,23 +106,28 @@ class SteadyTab(Tab):
         try:
             await self.protocol.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
         except Exception as error:
-            if not page_went_away(error):
-                raise  # a document that is replaced meanwhile needs nothing: the next one begins at the new time
+            if not document_was_replaced(error):
+                raise  # else the document was replaced, and the next one begins at the new time
 
 
 def context_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return arguments of `Browser.new_context` with what the result depends on fixed."""
+    """Return arguments of `Browser.new_context` that fix what pages depend on."""
     return {**CONTEXT, **(options or {})}
 
 
 async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) -> T:
-    """Run what sets a task up; when it waits for the page's time, and the page loads nothing, let time pass."""
+    """Run a task's setup; while it waits for the page's time, and nothing is loading, advance the time."""
     task = asyncio.ensure_future(work)
     try:
         while not task.done():
             await asyncio.wait([task], timeout=STUCK)
             page = tab()
-            if not task.done() and isinstance(page, SteadyTab) and not page.loading(-1) and not page.fetching(-1):
+            if (
+                not task.done()
+                and isinstance(page, DeterministicTab)
+                and not page.loading(-1)
+                and not page.fetching(-1)
+            ):
                 await page.advance(STEP_TIME)
         return task.result()
     finally:

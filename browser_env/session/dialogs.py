@@ -1,4 +1,4 @@
-"""How alerts, confirmations, prompts and questions whether to leave a page are answered, when nobody is there to."""
+"""How alerts, confirmations, prompts and `beforeunload` dialogs are answered when nobody is there to do it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DialogPolicy: TypeAlias = str | Mapping[str, str] | Callable[[str, str], str]
 
 
 def check_dialogs(policy: DialogPolicy) -> None:
-    """Check a policy when it is given, not when the first dialog comes.
+    """Check a policy when it is set, not when the first dialog opens.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the policy is invalid.
     """
     if callable(policy) or policy in ("accept", "dismiss", "leave"):
         return
@@ -36,9 +36,9 @@ def check_dialogs(policy: DialogPolicy) -> None:
 
 
 async def answer_dialog(dialog: Dialog, policy: DialogPolicy) -> str:
-    """Answer a dialog; return what was done, for the event: `accepted`, `dismissed` or `answered "..."`.
+    """Answer a dialog; return how, for the event: `accepted`, `dismissed` or `answered "..."`.
 
-    A function is called in a thread, since it may wait for a person. One that fails dismisses.
+    A function is called in a thread, since it may wait for a person. If it fails, the dialog is dismissed.
     """
     answer = await _answer(dialog.type, dialog.message, policy)
     if answer == "dismiss":

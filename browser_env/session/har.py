@@ -1,4 +1,4 @@
-"""Network traffic of an episode recorded to a file (HAR), and an episode answered from one."""
+"""HAR files: an episode's network traffic recorded to one, and an episode answered from one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def new_recording(path: Path) -> Path:
-    """Return a new, empty file beside those that are there: `path` itself, else with `-2`, `-3`, ... in its name.
+    """Create and return a new, empty file: `path` itself, or with `-2`, `-3`, ... in its name if it exists.
 
     Raises:
-        EnvError: the file can't be made.
+        EnvError: the file can't be created.
     """
     number, candidate = 1, path
     try:
@@ -43,11 +43,11 @@ def new_recording(path: Path) -> Path:
 async def replay(context: BrowserContext, path: Path, note: Callable[[str], None]) -> None:
     """Answer every request of a context from a recording.
 
-    A request that was made several times gets its answers in the recorded order, the last one from then on. Any
-    request or web socket that is not in the recording fails and is told to `note`.
+    A repeated request gets its answers in the recorded order, and the last one from then on. Any request or web
+    socket that is not in the recording fails and is reported to `note`.
 
     Raises:
-        EnvError: the file is no recording.
+        EnvError: the file is not a recording.
     """
     series = read_series(path)
 
@@ -67,7 +67,7 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
         note(f"not in the recording, failed: WebSocket {socket.url}")
         await socket.close(code=1011, reason="not in the recording")
 
-    # Of handlers that match, the one registered last is asked first.
+    # Handlers are tried in reverse order of registration.
     await context.route("**/*", missing)
     await context.route_from_har(path, not_found="fallback")
     if series:
@@ -89,12 +89,12 @@ Key = tuple[str, str, bytes]
 
 
 def read_series(path: Path) -> dict[Key, deque[Answer]]:
-    """Return the answers to requests that a HAR file (or a `.zip` of one) holds more than once, in their order.
+    """Return the answers, in order, to requests that a HAR file (or a `.zip` of one) contains more than once.
 
     Playwright's own replay gives the same answer every time, which is wrong for a page that changed.
 
     Raises:
-        EnvError: it is no HAR file.
+        EnvError: it is not a HAR file.
     """
     found: dict[Key, deque[Answer]] = defaultdict(deque)
     try:
@@ -102,16 +102,16 @@ def read_series(path: Path) -> dict[Key, deque[Answer]]:
         for entry in files.har["log"]["entries"]:
             request, response = entry["request"], entry["response"]
             if response["status"] <= 0 or response["status"] in _REDIRECTS:
-                continue  # redirects have to be followed by Playwright
+                continue  # Playwright has to follow redirects itself
             key = (request["method"], urldefrag(request["url"]).url, files.content(request.get("postData") or {}))
             found[key].append(Answer(response["status"], _headers(response), files.content(response["content"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise EnvError(f"{path} is no HAR recording ({type(error).__name__}: {error}).") from None
+        raise EnvError(f"{path} is not a HAR recording ({type(error).__name__}: {error}).") from None
     return {key: answers for key, answers in found.items() if len(answers) > 1}
 
 
 class _Files:
-    """A recording and the files that its bodies are in: its folder, or the archive that it is in itself."""
+    """A recording and the files with its bodies: beside it in its folder, or in the same archive."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
@@ -125,7 +125,7 @@ class _Files:
         self.har: dict[str, Any] = json.loads(text)
 
     def content(self, part: dict[str, Any]) -> bytes:
-        """Return the body that a part of an entry (`content` or `postData`) holds or refers to."""
+        """Return the body that a part of an entry (`content` or `postData`) contains or refers to."""
         name = part.get("_file")
         if name is None:
             text = part.get("text") or ""

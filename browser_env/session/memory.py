@@ -1,7 +1,7 @@
-"""Keeps pages from eating the machine's memory: a renderer above the limit is killed, which reads as a crash.
+"""Keeps pages from exhausting the machine's memory: a renderer above the limit is killed, which counts as a crash.
 
-Chromium limits a page's JavaScript heap, but not its buffers and its DOM. Works where /proc is (Linux); elsewhere
-the limit on the heap is all there is.
+Chromium limits a page's JavaScript heap, but not its buffers and its DOM. Needs /proc (Linux); elsewhere there is
+only the limit on the heap.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks; a page that only allocates gets through some hundred MB in that time."""
+"""Seconds between two checks; a page can allocate some hundred MB in that time."""
 
 
 def resident(pid: int) -> float:
-    """Return the resident memory of a process in MB, 0 when there is no such process."""
+    """Return the resident memory of a process in MB; 0 if there is no such process."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -45,8 +45,8 @@ def _is_renderer(pid: int) -> bool:
     return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-async def guard(browser: Browser, limit: float) -> None:
-    """Kill every renderer of the browser that is above `limit` MB, until the browser is gone."""
+async def kill_large_renderers(browser: Browser, limit: float) -> None:
+    """Kill every renderer that uses more than `limit` MB, for as long as the browser runs."""
     if not resident(os.getpid()):
         return
     with contextlib.suppress(Exception):  # the browser went away

@@ -1,4 +1,4 @@
-"""What a person would set up before browsing: whose browser, whose profile, from where, on which device."""
+"""The options of a browser session: which browser and profile, which locale and device, which network."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class SessionOptions:
     """How an environment's browser session is set up. Everything is optional.
 
     Pass it as `gymnasium.make("Browser-v0", session=SessionOptions(...))`. What is not here can be given as
-    `context=`, in Playwright's words; giving a thing in both places is an error.
+    `context=`, as Playwright's arguments; setting a thing in both places is an error.
 
     Raises:
-        ValueError: two options exclude each other, a file is not there, or the engine can't be used.
+        ValueError: two options exclude each other, a file is missing, or the engine is unsupported.
     """
 
     profile: StrPath | None = None
-    """Folder of a browser profile, made when it is not there. Cookies, storage and cache in it outlive the
-    environment, which has a browser process of its own; one environment at a time may use it."""
+    """Folder of a browser profile, created if missing. Its cookies, storage and cache outlive the environment, which
+    has a browser process of its own; one environment at a time may use it."""
     cdp_url: str | None = None
     """Address of a running Chromium (`--remote-debugging-port`), e.g. `http://127.0.0.1:9222`. Closing the
     environment closes neither that browser nor a tab that the environment did not open."""
     use_default_context: bool = False
-    """With `cdp_url`: work in the browser's own windows, with what its user is logged into."""
+    """With `cdp_url`: use the browser's own windows, with its user's logins."""
     storage_state: StrPath | Mapping[str, Any] | None = None
-    """Cookies, localStorage and IndexedDB to start every episode with: what `storage_state()` returned, or a JSON
-    file of it."""
+    """Cookies, localStorage and IndexedDB to start every episode with: what `storage_state()` returned, or a JSON file
+    with it."""
     cookies: Sequence[Mapping[str, Any]] = ()
     """Cookies as Playwright's `add_cookies` takes them: `name`, `value`, and `url` or `domain` and `path`."""
     locale: str | None = None
@@ -47,37 +47,36 @@ class SessionOptions:
     timezone: str | None = None
     """E.g. `Europe/Berlin`."""
     geolocation: tuple[float, float] | None = None
-    """Latitude and longitude in degrees. Pages see it with the permission `geolocation`."""
+    """Latitude and longitude in degrees. Pages need the permission `geolocation` to see it."""
     permissions: Sequence[str] = ()
     """Permissions granted to every page, e.g. `("geolocation", "clipboard-read")`."""
     proxy: str | Mapping[str, str] | None = None
     """E.g. `http://user:password@127.0.0.1:3128`, or Playwright's mapping (`server`, `bypass`, `username`,
-    `password`). Requests to loopback go through it, too."""
+    `password`). Requests to loopback go through it as well."""
     user_agent: str | None = None
     headers: Mapping[str, str] | None = None
     """HTTP headers sent with every request."""
     color_scheme: Literal["light", "dark", "no-preference"] | None = None
     reduced_motion: bool | None = None
     javascript: bool = True
-    """False: scripts of pages don't run. The environment's own looking and acting goes on."""
+    """False: pages' scripts don't run. Observing and acting still work."""
     offline: bool = False
     ignore_tls_errors: bool = False
     http_credentials: tuple[str, str] | None = None
     """User and password for HTTP authentication."""
     device: str | None = None
-    """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (of Chromium
-    they remain: engine and TLS are those of Chromium). A `viewport` given to the environment comes first."""
+    """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (engine and
+    TLS remain those of Chromium). A `viewport` given to the environment takes precedence."""
     device_scale_factor: float | None = None
-    """Device pixels a CSS pixel. The observation's screenshot stays at CSS pixel size."""
+    """Device pixels per CSS pixel. The observation's screenshot keeps the size in CSS pixels."""
     stealth: bool = False
-    """Take off the marks of automation and headlessness that pages usually ask for; see docs/sessions.md."""
+    """Hide the signs of automation and headless mode that pages usually check; see docs/sessions.md."""
     record_har: StrPath | None = None
-    """Write each episode's network traffic to this file (`.har`, or `.zip`). Nothing is overwritten: the second
-    episode of `shop.har` is `shop-2.har`. A file is complete when the next episode began or the environment was
-    closed."""
+    """Write each episode's network traffic to this file (`.har` or `.zip`). Nothing is overwritten: the second episode
+    goes to `shop-2.har`. A file is complete when the next episode has begun or the environment is closed."""
     replay_har: StrPath | None = None
-    """Answer requests from this file and none from the network. A request that it does not hold fails, which
-    `obs["events"]` tells."""
+    """Answer requests from this file only, never from the network. A request that it doesn't contain fails, which
+    `obs["events"]` reports."""
     engine: str = "chromium"
 
     def __post_init__(self) -> None:
@@ -88,7 +87,7 @@ class SessionOptions:
                 raise ValueError(f"SessionOptions: {one} and {other} exclude each other: {why}.")
         if self.use_default_context:
             if not self.cdp_url:
-                raise ValueError("SessionOptions: use_default_context needs cdp_url, the browser whose context it is.")
+                raise ValueError("SessionOptions: use_default_context needs cdp_url, the address of that browser.")
             given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
             extra = sorted(set(given) - {"cdp_url", "use_default_context"})
             if extra:
@@ -112,7 +111,7 @@ class SessionOptions:
 
     @property
     def one_context_an_episode(self) -> bool:
-        """Must every episode have a context of its own, even of a task that restarts its page by itself?"""
+        """Does every episode need a context of its own, even if its task restarts the page by itself?"""
         return self.record_har is not None or self.replay_har is not None
 
     def context_arguments(
@@ -121,22 +120,22 @@ class SessionOptions:
         """Return the arguments for Playwright's `Browser.new_context`: the device's, these options', `context`.
 
         Args:
-            context: further arguments, as given by the user.
+            context: additional arguments given by the user.
             device: Playwright's description of `device`.
 
         Raises:
-            ValueError: `context` says something that these options say as well.
+            ValueError: `context` sets something that these options set as well.
         """
         mine: dict[str, Any] = {name: value for name, value in (device or {}).items() if name not in _NOT_OF_CONTEXT}
         mine.update({name: value for name, value in self._own_arguments().items() if value is not None})
         context = dict(context or {})
         if self.use_default_context and context:
-            raise ValueError("context= can't be used with use_default_context: that context is there already.")
+            raise ValueError("context= can't be used with use_default_context: that context exists already.")
         if self.profile and "storage_state" in context:
             raise ValueError("context= has storage_state, but a profile has its own storage.")
         twice = sorted(set(mine) & set(context))
         if twice:
-            raise ValueError(f"Both session= and context= say {', '.join(twice)}; say it in one of them.")
+            raise ValueError(f"Both session= and context= set {', '.join(twice)}; set it in one of them.")
         return {**mine, **context}
 
     def _own_arguments(self) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class SessionOptions:
             "http_credentials": self.http_credentials
             and {"username": self.http_credentials[0], "password": self.http_credentials[1]},
             "device_scale_factor": self.device_scale_factor,
-            # What a service worker answers is neither recorded nor replayed.
+            # Service workers' responses are neither recorded nor replayed.
             "service_workers": "block" if self.one_context_an_episode else None,
         }
 
@@ -170,15 +169,15 @@ _NOT_OF_CONTEXT = ("viewport", "default_browser_type")
 _EXCLUDED = (
     ("profile", "cdp_url", "a running browser has its profile already"),
     ("profile", "storage_state", "a profile has its own storage"),
-    ("stealth", "cdp_url", "it takes switches that a browser must be started with"),
-    ("stealth", "device", "a Chromium that passes for a device is no ordinary desktop browser"),
-    ("record_har", "replay_har", "one makes the file, the other reads it"),
+    ("stealth", "cdp_url", "it needs switches that a browser is started with"),
+    ("stealth", "device", "a Chromium that emulates a device is not an ordinary desktop browser"),
+    ("record_har", "replay_har", "one writes the file, the other reads it"),
 )
 
 
 def _must_exist(name: str, path: StrPath) -> None:
     if not Path(path).is_file():
-        raise ValueError(f"SessionOptions: {name}={str(path)!r} is not there.")
+        raise ValueError(f"SessionOptions: {name}={str(path)!r} does not exist.")
 
 
 def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:

@@ -16,14 +16,14 @@ from selfsurf.browser_env.errors import EnvError
 _NAME = ".browser-env.lock"
 
 _ORPHAN_BOUND = 3.0
-"""Seconds that a browser whose environment was killed has to end by itself."""
+"""Seconds for a browser whose environment was killed to exit by itself."""
 
 
 class ProfileLock:
-    """The claim of one environment on a profile folder. The kernel takes it back when the process dies.
+    """One environment's lock on a profile folder. The kernel releases it when the process dies.
 
-    Chromium has a lock of its own (`SingletonLock`), which headless builds ignore: two of them would share a
-    profile and damage it.
+    Chromium has a lock of its own (`SingletonLock`), which headless builds ignore: two of them would share a profile
+    and damage it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,10 +31,10 @@ class ProfileLock:
         self._file: int | None = None
 
     async def acquire(self) -> None:
-        """Claim the folder, making it if needed, and end a browser that a killed process left in it.
+        """Lock the folder, creating it if needed, and end a browser that a killed process left behind.
 
         Raises:
-            EnvError: another environment or browser uses it, or it can't be written.
+            EnvError: another environment or browser uses it, or it isn't writable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -56,13 +56,13 @@ class ProfileLock:
         self._file = file
 
     def note_browser(self, pid: int) -> None:
-        """Remember which browser works in the folder, for whoever finds it orphaned."""
+        """Write down which browser uses the folder, so that it can be found when orphaned."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(pid).encode(), 0)
 
     def release(self) -> None:
-        """Give the folder back. Releasing twice is fine."""
+        """Release the folder. Releasing twice is fine."""
         file, self._file = self._file, None
         if file is not None:
             os.ftruncate(file, 0)
@@ -104,7 +104,7 @@ class ProfileLock:
 
 
 def kill(pid: int) -> None:
-    """End a process at once, if it is there."""
+    """Kill a process, if it exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

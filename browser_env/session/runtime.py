@@ -1,7 +1,7 @@
-"""One background event loop and one browser a process, shared by every environment in it.
+"""One background event loop and one browser per process, shared by all of its environments.
 
-Knows nothing about pages: it starts browsers, hands out contexts and stops everything at the end. Safe to use
-from several threads, from inside a running asyncio loop, and after a fork (the child starts its own).
+Knows nothing about pages: it starts browsers, creates contexts and stops everything at exit. Safe to use from several
+threads, inside a running asyncio loop, and after a fork (the child starts its own).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
-from selfsurf.browser_env.session.memory import guard
+from selfsurf.browser_env.session.memory import kill_large_renderers
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -39,11 +40,11 @@ class BrowserSpec:
 
     headless: bool = True
     executable: str | None = None
-    """Path of the browser; None looks for one (`browser_env.session.browsers.find_browser`)."""
+    """Path of the browser; None to search for one (`browser_env.session.browsers.find_browser`)."""
     switches: tuple[str, ...] = ()
-    """Further command-line switches."""
+    """Additional command-line switches."""
     page_memory: float = 2048
-    """MB that a page's process may use; above it, the page is ended as crashed."""
+    """MB that a page's process may use; beyond that it is killed, which counts as a crash."""
 
 
 @dataclass
@@ -101,10 +102,10 @@ class Runtime:
             return self._playwright
 
     async def _living_driver(self) -> Playwright:
-        """Return the driver; when its process has died, another one."""
+        """Return the driver, or a new one if its process has died."""
         driver = await self.playwright()
         try:
-            await (await driver.request.new_context()).dispose()  # nothing asks less of it
+            await (await driver.request.new_context()).dispose()  # the cheapest request there is
         except Exception:
             async with self._playwright_lock or asyncio.Lock():
                 if self._playwright is driver:
@@ -112,16 +113,16 @@ class Runtime:
         return await self.playwright()
 
     async def browser(self, spec: BrowserSpec) -> Browser:
-        """Return the running browser for `spec`, starting or restarting it when there is none. Call it on the loop."""
+        """Return the running browser for `spec`, starting or restarting it if needed. Call it on the loop."""
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
                 slot.browser = await self._launch(spec)
-                slot.guard = asyncio.ensure_future(guard(slot.browser, spec.page_memory))
+                slot.guard = asyncio.ensure_future(kill_large_renderers(slot.browser, spec.page_memory))
             return slot.browser
 
     async def executable(self, spec: BrowserSpec) -> str:
-        """Return the path of the browser that `spec` means. Call it on the loop."""
+        """Return the path of the browser for `spec`. Call it on the loop."""
         driver = await self.playwright()
         return spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
 
@@ -139,11 +140,11 @@ class Runtime:
         )
 
     async def connect(self, url: str, *, keep_defaults: bool) -> Browser:
-        """Connect to a running browser; closing what is returned only disconnects. Call it on the loop.
+        """Connect to a running browser; closing the returned object only disconnects. Call it on the loop.
 
         Args:
             url: its DevTools address.
-            keep_defaults: leave downloads, focus and media settings of its own windows as they are.
+            keep_defaults: keep the download, focus and media settings of its own windows.
 
         Raises:
             EnvError: no browser answers there.
@@ -158,7 +159,7 @@ class Runtime:
         except Error as error:
             raise EnvError(
                 f"No browser answers at {url}; start one with --remote-debugging-port, or give the address that it "
-                f"printed ({_first_line(error)})."
+                f"printed ({first_line(error)})."
             ) from error
 
     async def _launch(self, spec: BrowserSpec) -> Browser:
@@ -170,7 +171,7 @@ class Runtime:
         path = await self.executable(spec)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
         failure: Exception | None = None
-        # Root can't have Chromium's sandbox at all; elsewhere it may be missing (containers without user namespaces).
+        # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
         for sandbox in (False,) if root else (True, False):
             try:
                 return await start(
@@ -178,7 +179,7 @@ class Runtime:
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
                     args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
-                    # Playwright lifts Chromium's limit on navigations without end (200 in 10 s); pages may be hostile.
+                    # Playwright lifts Chromium's limit of 200 navigations in 10 s; pages may be hostile.
                     ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
                     handle_sigterm=False,
@@ -187,10 +188,10 @@ class Runtime:
                 )
             except Error as error:
                 failure = error
-        raise EnvError(f"The browser {path} did not start: {_first_line(failure)}") from failure
+        raise EnvError(f"The browser {path} did not start: {first_line(failure)}") from failure
 
     async def discard(self, spec: BrowserSpec) -> None:
-        """Close the browser for `spec`, whatever state it is in; the next use starts another."""
+        """Close the browser for `spec`, whatever its state; the next use starts another."""
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             browser, slot.browser = slot.browser, None
@@ -218,16 +219,12 @@ class Runtime:
         self._thread.join(timeout=5)
 
 
-def _first_line(error: object) -> str:
-    return str(error).strip().splitlines()[0]
-
-
 _runtime: Runtime | None = None
 _guard = threading.Lock()
 
 
 def runtime() -> Runtime:
-    """Return this process's runtime, starting it on first use (and anew after a fork)."""
+    """Return this process's runtime, started on first use (and again after a fork)."""
     global _runtime
     with _guard:
         if _runtime is None or _runtime.pid != os.getpid() or not _runtime._thread.is_alive():
@@ -236,7 +233,7 @@ def runtime() -> Runtime:
 
 
 def shutdown() -> None:
-    """Close every browser of this process. Environments made before can't be used any more."""
+    """Close every browser of this process. Existing environments can no longer be used."""
     global _runtime
     with _guard:
         old, _runtime = _runtime, None

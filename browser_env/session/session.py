@@ -1,4 +1,4 @@
-"""A browser context with its tabs: one session an environment, alone with its cookies and storage."""
+"""A browser context with its tabs: one session per environment, with its own cookies and storage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.safety.border import Border, served
+from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.contexts import ContextSource
-from selfsurf.browser_env.session.determinism import Clock, SteadyTab, context_options
+from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, context_options
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
@@ -29,17 +30,17 @@ POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
 
 CLOSE_BOUND = 2.0
-"""Seconds for a tab to close by itself; one that hangs is closed without being asked."""
+"""Seconds for a tab to close by itself; one that hangs is closed by force."""
 
 MAX_TABS = 20
-"""Tabs of a session; what a page opens beyond them is closed at once."""
+"""Tabs of a session; any that a page opens beyond these are closed at once."""
 
 MAX_EVENTS = 50
-"""Events kept a step; a page that makes more is reported as such."""
+"""Events kept per step; if there are more, the last event says so."""
 
 
 class Session:
-    """Tabs of one context, the active one, and the events that happened since they were last taken."""
+    """The tabs of one context, the active one, and the events since they were last taken."""
 
     def __init__(
         self,
@@ -47,37 +48,37 @@ class Session:
         source: ContextSource,
         viewport: Viewport,
         dialogs: DialogPolicy,
-        border: Border | None = None,
+        access: AccessGuard | None = None,
     ) -> None:
         self.context = context
         self.source = source
         self.viewport = viewport
         self.scripted = True
-        """Do scripts of pages run?"""
+        """Do pages' scripts run?"""
         self.tabs: list[Tab] = []
         self.active: Tab
         self.next_id = 1
-        """First element id that no document of this episode has used yet."""
+        """First element id that no document of this episode has used."""
         self.closed = False
-        self.border = border or Border(Safety())
-        """What the session may reach, and what it was kept from reaching."""
-        self.downloads = Downloads(self.border.safety, self._note)
+        self.access = access or AccessGuard(Safety())
+        """What the session may reach, and what was blocked."""
+        self.downloads = Downloads(self.access.safety, self._note)
         self.stayed = False
-        """Has a page asked whether to leave it, and was that dismissed? Whoever navigates resets it first."""
+        """Was a page's question whether to leave it dismissed? Reset before each navigation."""
         self._decided = asyncio.Event()
-        """Set when a tab has closed, or a page that asked whether to leave it stays."""
+        """Set when a tab has closed, or when the page stays after all."""
         self.clock: Clock | None = None
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         self._dialogs = dialogs
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
         self._coming = 0
-        """Pages that are to become tabs and are not yet."""
+        """Pages that are about to become tabs."""
         self._appeared = asyncio.Event()
         self._refused: dict[str, int] = {}
-        """HTTP status of documents that came with an error, by URL."""
+        """HTTP status of documents that were answered with an error, by URL."""
         self._expected = 0
-        """Windows that pages have asked for and that are not there yet."""
+        """Windows that pages have requested and that haven't opened yet."""
 
     @classmethod
     async def open(
@@ -101,29 +102,29 @@ class Session:
             viewport: size of the page in CSS pixels.
             dialogs: how dialogs are answered (`browser_env.session.dialogs`).
             sites: origins served from folders (`Task.sites`).
-            options: further arguments of Playwright's `Browser.new_context`.
-            clock: the episode's own clock, where pages must not depend on the real one.
-            source: where the context comes from; by default the browser that is shared by equal `spec`.
+            options: additional arguments for Playwright's `Browser.new_context`.
+            clock: the episode's own clock, if pages must not depend on the real one.
+            source: where the context comes from; by default the browser shared by all equal `spec`.
             safety: what may be reached, and where downloads go.
-            start_url: where the task starts; it may be reached, wherever it is.
+            start_url: where the task starts; it may always be reached.
             on_tab: awaited with every tab that is opened, before it is used.
 
         Raises:
-            ValueError: `safety` has network rules, and the context belongs to somebody who is not held to any.
+            ValueError: `safety` restricts hosts, which can't be enforced in a browser's default context.
         """
         if clock is not None:
             options = context_options(options)
         source = source or ContextSource(spec, SessionOptions())
-        border = Border(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
-        source.spec = border.spec(source.spec)
+        access = AccessGuard(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
-        arguments = await border.raise_({"viewport": size, "accept_downloads": True, **(options or {})})
+        arguments = await access.proxied({"viewport": size, "accept_downloads": True, **(options or {})})
         try:
             context = await source.open(arguments)
         except BaseException:
-            await border.close()
+            await access.close()
             raise
-        session = cls(context, source, viewport, dialogs, border)
+        session = cls(context, source, viewport, dialogs, access)
         session.clock = clock
         session.on_tab = on_tab
         session.scripted = (options or {}).get("java_script_enabled", True)
@@ -131,9 +132,9 @@ class Session:
             await source.prepare(context, session._note)
             if clock is not None:
                 await clock.install(context)
-            for origin, folder in served(sites or {}, border).items():
+            for origin, folder in served(sites or {}, access).items():
                 await context.route(f"{origin}/**", _serve(folder))
-            await border.watch(context, session._note)
+            await access.report_to(context, session._note)
             before = [] if source.shared_with_people else context.pages
             session.active = await session._attach(await context.new_page())
             for page in before:  # the blank tab that a browser starts with
@@ -147,11 +148,11 @@ class Session:
     async def _attach(self, page: Page) -> Tab:
         page.on("dialog", self._dialog)
         page.on("download", self._download)
-        page.on("pageerror", lambda error: self._note(f"page error: {_line(str(error))}"))
+        page.on("pageerror", lambda error: self._note(f"page error: {one_line(str(error))}"))
         page.on("response", self._answered)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
-        tab = await (Tab.open(page) if self.clock is None else SteadyTab.attach(page, self.clock))
+        tab = await (Tab.open(page) if self.clock is None else DeterministicTab.attach(page, self.clock))
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
@@ -163,9 +164,9 @@ class Session:
         return tab
 
     def _elsewhere(self, event: dict[str, Any]) -> None:
-        """A link is opened in another tab, by a click with the middle button or with a key held."""
+        """A link opens in another tab, after a click with the middle button or a modifier key."""
         if event.get("disposition") in ("newTab", "newWindow"):
-            self._expected = max(self._expected, 1)  # windowOpen may tell of the same one
+            self._expected = max(self._expected, 1)  # windowOpen may report the same one
 
     def _expect(self) -> None:
         self._expected += 1
@@ -189,11 +190,11 @@ class Session:
             finally:
                 self._coming -= 1
             self.active = tab
-            with contextlib.suppress(Exception):  # a slow page is settled on like any other, from here
+            with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
                 await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
             self._note(f"new tab: {page.url}")
         except Exception:
-            return  # a popup that was closed again before it could be looked at
+            return  # a popup that was closed again before it could be used
         finally:
             self._expected = max(0, self._expected - 1)
 
@@ -206,7 +207,7 @@ class Session:
             await page.close()
 
     async def _is_ours(self, page: Page) -> bool:
-        """Did a tab of this session, or the session itself, open this page? Its user may have opened it, too."""
+        """Did this session, or one of its tabs, open this page? The browser's user may have opened it instead."""
         return self._expected > 0 or await page.opener() in [tab.page for tab in self.tabs]
 
     def _tab_closed(self, page: Page) -> None:
@@ -232,7 +233,7 @@ class Session:
             for tab in self.tabs:
                 if tab.page is dialog.page:
                     tab.stay()
-        self._note(f"{dialog.type} dialog {done}: {_line(dialog.message)}".rstrip(": "))
+        self._note(f"{dialog.type} dialog {done}: {one_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
         self._note(f"download: {download.suggested_filename}")
@@ -256,17 +257,17 @@ class Session:
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
-        self.border.flush()
+        self.access.report_unclaimed()
         events, self._events = tuple(self._events), []
         return events
 
     @property
     def opening(self) -> bool:
-        """Is there a tab that has been asked for and is not there yet?"""
+        """Is there a tab that has been requested and hasn't opened yet?"""
         return bool(self._attaching or self._expected)
 
     async def attached(self) -> None:
-        """Wait until tabs that are being opened are there, within a bound: a popup may have been blocked."""
+        """Wait for tabs that are being opened, within a bound: a popup may have been blocked."""
         end = asyncio.get_running_loop().time() + POPUP_BOUND
         while self.opening and (left := end - asyncio.get_running_loop().time()) > 0:
             if self._attaching:
@@ -283,12 +284,12 @@ class Session:
         """Open a tab and make it active.
 
         Raises:
-            ActionError: there are as many as there may be.
+            ActionError: the limit has been reached.
         """
         if len(self.tabs) >= MAX_TABS:
             raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
         self._expect()
-        page = await self.context.new_page()  # announced through the "page" event, which attaches to it
+        page = await self.context.new_page()  # the "page" event announces it, whose handler attaches to it
         await asyncio.sleep(0)
         await self.attached()
         self.active = next(tab for tab in self.tabs if tab.page is page)
@@ -296,7 +297,7 @@ class Session:
             await page.goto(url, wait_until="commit")
 
     async def close_tab(self) -> None:
-        """Close the active tab, unless its page asks to stay; when it was the last, a blank one takes its place."""
+        """Close the active tab, unless its page asks to stay; a blank tab replaces the last one."""
         tab = self.active
         self.stayed = False
         self._decided.clear()
@@ -315,7 +316,7 @@ class Session:
             self.active = self.tabs[-1]
 
     async def has_closed(self, tab: Tab) -> bool:
-        """Has a tab closed, or is it closing? Then another one is active now, a blank one if it was the last."""
+        """Has a tab closed, or is it closing? Then another one is active now; a blank tab replaces the last one."""
         if not tab.page.is_closed():
             self._decided.clear()
             with contextlib.suppress(TimeoutError):
@@ -332,16 +333,16 @@ class Session:
         await self.active.page.bring_to_front()
 
     async def close(self, *, broken: bool = False) -> None:
-        """Close the context. A context that does not close in time takes its browser with it.
+        """Close the context. If it doesn't close in time, its browser is closed.
 
         Args:
-            broken: the session is known to hang; it is given less time.
+            broken: the session is known to hang and gets less time.
         """
         if self.closed:
             return
         self.closed = True
         self.downloads.forget()
-        await self.border.close()
+        await self.access.close()
         try:
             pages = [tab.page for tab in self.tabs]
             await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
@@ -363,8 +364,3 @@ def _serve(folder: Path) -> Any:
         await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
 
     return handler
-
-
-def _line(text: str, limit: int = 200) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

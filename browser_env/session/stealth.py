@@ -1,6 +1,6 @@
-"""Takes off the marks by which pages usually tell an automated headless browser from a person's.
+"""Hides the signs by which pages usually tell an automated headless browser from a person's.
 
-It is no disguise that holds against everyone: what it does not do is listed in docs/sessions.md.
+It won't withstand every check: docs/sessions.md lists what it doesn't do.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import asyncio
 import platform
 import re
 import sys
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from selfsurf.browser_env.errors import EnvError
@@ -21,12 +19,6 @@ STEALTH_SWITCHES = ("--disable-blink-features=AutomationControlled", "--accept-l
 _versions: dict[str, str] = {}
 
 
-@cache
-def stealth_script() -> str:
-    """Return the script that runs in every document before its own scripts."""
-    return resources.files("selfsurf.browser_env").joinpath("page", "stealth.js").read_text(encoding="utf8")
-
-
 async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:
     """Return how a browser would present itself with a window, as arguments of `Emulation.setUserAgentOverride`.
 
@@ -35,7 +27,7 @@ async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:
         locale: language of its user, e.g. `de-DE`.
 
     Raises:
-        EnvError: the browser does not tell its version.
+        EnvError: the browser doesn't print its version.
     """
     if executable not in _versions:
         process = await asyncio.create_subprocess_exec(
@@ -44,7 +36,7 @@ async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:
         printed, _ = await process.communicate()
         found = re.search(rb"\d+(\.\d+){3}", printed)
         if found is None:
-            raise EnvError(f"{executable} --version does not tell a version.")
+            raise EnvError(f"{executable} --version prints no version.")
         _versions[executable] = found[0].decode()
     full = _versions[executable]
     major = full.split(".")[0]

@@ -1,4 +1,4 @@
-"""One page: its protocol session, the in-page script in its frames, and what is still going on in it."""
+"""One page: its protocol session, the in-page script in its frames, and its pending loads and requests."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.world import World, give_hints, page_went_away
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, install_listener_probe
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
-    from selfsurf.browser_env.record.listen import Listener
+    from selfsurf.browser_env.record.input_listener import InputListener
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
-"""Request types that settling waits for; pictures, media and open-ended streams are not worth it."""
+"""Request types that settling waits for; images, media and streams are not worth it."""
 
 _LOST_PICTURE = 0.5
-"""Seconds after a navigation in which a screenshot asked for before it may still come."""
+"""Seconds after a navigation in which a screenshot requested before it may still arrive."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a frame of another origin is: number `index` among the frames that `parent` can't look into."""
+class ForeignFrame:
+    """A frame of another origin: number `index` among the frames whose documents `parent` can't access."""
 
-    world: World
-    parent: World
+    world: PageScript
+    parent: PageScript
     index: int
-    outer: Place | None
-    """The place of the parent, when that is such a frame itself."""
+    outer: ForeignFrame | None
+    """The parent, if it is such a frame itself."""
 
     async def offset(self, x: float | None = None, y: float | None = None) -> tuple[float, float, bool]:
-        """Return where the frame's document begins in the top frame, and whether its point x, y is on top there.
+        """Return the document's offset in the top frame, and whether its point x, y is on top there.
 
         Raises:
             EnvError: the frame is gone.
@@ -50,26 +50,26 @@ class Place:
 
 
 class Tab:
-    """A page with everything needed to look at it and act in it. Made by `Tab.open`."""
+    """A page with everything needed to observe it and act in it. Made by `Tab.open`."""
 
     def __init__(self, page: Page, protocol: CDPSession, frame: dict[str, Any]) -> None:
         self.page = page
         self.protocol = protocol
         self.crashed = False
         self.scripted = True
-        """Do scripts of the page run? Without them no callback of ours does either."""
+        """Do the page's scripts run? If not, our in-page callbacks don't run either."""
         self.clock = 0
-        """Counts the loads and requests that have begun; what began later than a reading of it has a higher number."""
+        """Counts the loads and requests begun so far; anything that begins later gets a higher number."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
-        self._listener: Listener | None = None
+        self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
-        """Names the main frame's document: another load has another name."""
+        """Identifies the main frame's document: another load has another id."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str]] = {}
         self._unanswered: set[str] = set()
-        self._worlds: dict[str, World] = {}
+        self._worlds: dict[str, PageScript] = {}
         self._remote: dict[Frame, tuple[str, CDPSession]] = {}
 
     @classmethod
@@ -86,27 +86,27 @@ class Tab:
         protocol.on("Page.frameStartedLoading", self._begin)
         for event in ("frameStoppedLoading", "frameDetached", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
-        # Asked of the page itself, whose answers to the script come in the same order: Playwright tells of a request
-        # that is routed only once it was held up, and settling may be over by then.
+        # From the page's own session, where events and answers arrive in order: Playwright reports a routed request
+        # only after it was intercepted, and settling may be over by then.
         protocol.on("Network.requestWillBeSent", self._sent)
         protocol.on("Network.responseReceived", lambda event: self._unanswered.discard(event["requestId"]))
         protocol.on("Network.loadingFinished", self._answered)
         protocol.on("Network.loadingFailed", self._answered)
         protocol.on("Page.frameNavigated", self._navigated)
 
-    def _world(self, protocol: CDPSession, frame_id: str) -> World:
+    def _world(self, protocol: CDPSession, frame_id: str) -> PageScript:
         extra = self._listener.script if self._listener is not None else ""
-        return World(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
+        return PageScript(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
 
-    async def tell(self, listener: Listener) -> None:
-        """Have a person's input told to `listener`. To be called before the tab is looked at for the first time."""
+    async def tell(self, listener: InputListener) -> None:
+        """Report a person's input to `listener`. Call it before the tab is first observed."""
         self._listener = listener
         self.main.extra = listener.script
         await listener.listen(self, self.protocol)
 
     def _begin(self, event: dict[str, Any]) -> None:
         if event.get("disposition", "currentTab") != "currentTab":
-            return  # it goes on in another tab
+            return  # it continues in another tab
         self.clock += 1
         self._loads[event["frameId"]] = self.clock
 
@@ -115,7 +115,7 @@ class Tab:
         self.changed.set()
 
     def stay(self) -> None:
-        """Forget navigations under way: the page asked whether to leave it, and the answer was no."""
+        """Forget pending navigations: the page asked whether to leave it, and the answer was no."""
         self._loads.clear()
         self.changed.set()
 
@@ -132,7 +132,7 @@ class Tab:
         self.changed.set()
 
     def _navigated(self, event: dict[str, Any]) -> None:
-        """Another document is there: nobody tells how the requests of the one before end."""
+        """There is another document: the requests of the previous one are no longer reported."""
         frame = event["frame"]
         if frame["id"] == self.main.frame_id:
             self.document = frame["loaderId"]
@@ -144,26 +144,26 @@ class Tab:
         self.changed.set()
 
     def loading(self, since: int) -> bool:
-        """Is a navigation or a load under way in any frame that began after the clock showed `since`?"""
+        """Is a navigation or load pending in any frame that began after the clock showed `since`?"""
         return any(began > since for began in self._loads.values())
 
     def fetching(self, since: int) -> bool:
-        """Is a watched request under way that began after the clock showed `since`?"""
+        """Is a watched request pending that began after the clock showed `since`?"""
         return any(began > since for began, _ in self._requests.values())
 
     def unanswered(self) -> bool:
-        """Is a navigation under way whose server has not begun to answer? Chromium holds our calls back meanwhile."""
+        """Is a navigation pending whose server hasn't begun to answer? Chromium delays our calls meanwhile."""
         return not self._unanswered.isdisjoint(self._requests)
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the in-page script in the main frame (`World.call`)."""
+        """Call a method of the in-page script in the main frame (`PageScript.call`)."""
         return await self.main.call(method, **arguments)
 
     async def caught_up(self, seconds: float) -> None:
-        """Wait until all that the page has told is heard, and the browser knows which document it has shown.
+        """Wait until all events sent so far have arrived, and the browser knows which document the page shows.
 
-        What a page tells comes in order, so it has come when an answer to a later question has. A page with an open
-        dialog does not answer: it is waited for so long at most.
+        Events arrive in order, so they are here once a later call is answered. A page with an open dialog doesn't
+        answer, hence the bound.
         """
         sessions = [self.protocol, *(protocol for _, protocol in self._remote.values())]
         with contextlib.suppress(TimeoutError):
@@ -182,7 +182,7 @@ class Tab:
                 except TimeoutError:
                     continue
                 except Exception as error:
-                    if attempt == 3 or not page_went_away(error):
+                    if attempt == 3 or not document_was_replaced(error):
                         raise
                     asked = {one for one in asked if not one.done()}
                     await self._next_change(0.1 * (attempt + 1))
@@ -198,8 +198,8 @@ class Tab:
         """Return the first answer.
 
         Raises:
-            TimeoutError: none came soon after the page went to another document than `document`: Chromium forgets
-                pictures of a page that is replaced just then.
+            TimeoutError: none came soon after the page left `document`: Chromium drops screenshots of a page that is
+                being replaced.
         """
         while True:
             done, _ = await asyncio.wait(asked, timeout=_LOST_PICTURE, return_when=asyncio.FIRST_COMPLETED)
@@ -209,35 +209,35 @@ class Tab:
                 raise TimeoutError
 
     async def _next_change(self, seconds: float) -> None:
-        """While one document takes another's place, wait for a load to end, for so long at most."""
+        """While a document is being replaced, wait for a load to end, up to so many seconds."""
         self.changed.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
 
-    async def enter(self, parent: World, index: int, outer: Place | None) -> Place | None:
-        """Return the place of a frame that `parent` can't look into; None when it is gone.
+    async def enter(self, parent: PageScript, index: int, outer: ForeignFrame | None) -> ForeignFrame | None:
+        """Return a frame whose document `parent` can't access; None if it is gone.
 
         Raises:
-            EnvError: no session could be had for it.
+            EnvError: no session could be opened for it.
         """
         frame_id = await parent.frame_of(index)
         if frame_id is None:
             return None
         if frame_id not in self._worlds:
             self._worlds[frame_id] = self._world(await self._session_of(frame_id, parent), frame_id)
-        return Place(self._worlds[frame_id], parent, index, outer)
+        return ForeignFrame(self._worlds[frame_id], parent, index, outer)
 
-    async def _session_of(self, frame_id: str, parent: World) -> CDPSession:
-        """Return the session of the target that a frame lives in: its parent's, or one of its own process."""
+    async def _session_of(self, frame_id: str, parent: PageScript) -> CDPSession:
+        """Return the session of a frame's target: its parent's, or that of its own process."""
         try:
             await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": "selfsurf"})
             return parent.protocol
         except Exception as error:
-            if not page_went_away(error):
+            if not document_was_replaced(error):
                 raise
         for frame in self.page.frames[1:]:
             if frame not in self._remote:
-                with contextlib.suppress(Exception):  # it shares its parent's process, or has gone
+                with contextlib.suppress(Exception):  # it shares its parent's process, or is gone
                     protocol = await self.page.context.new_cdp_session(frame)
                     self._remote[frame] = ((await _enable(protocol))["id"], protocol)
                     self._watch(protocol)
@@ -248,24 +248,24 @@ class Tab:
                 return session
         raise EnvError("A frame of another process could not be reached.")
 
-    def drop(self, place: Place) -> None:
-        """Forget a frame that could not be looked at; it may have moved to another process."""
+    def drop(self, place: ForeignFrame) -> None:
+        """Forget a frame that could not be observed; it may have moved to another process."""
         self._worlds.pop(place.world.frame_id, None)
         place.parent.frames.pop(place.index, None)
         for frame in [frame for frame in self._remote if frame.is_detached()]:
             del self._remote[frame]
 
     async def rest_mouse(self) -> None:
-        """Take the mouse off the page, so that nothing is hovered over because of an episode that is past."""
+        """Move the mouse off the page, so that nothing is hovered because of an earlier episode."""
         await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
 
 
 async def _enable(protocol: CDPSession) -> dict[str, Any]:
-    """Switch a target's events on, and return what the protocol says of its frame."""
+    """Enable a target's events, and return the protocol's description of its frame."""
     await protocol.send("Page.enable")
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        give_hints(protocol),
+        install_listener_probe(protocol),
     )
     return dict(tree["frameTree"]["frame"])

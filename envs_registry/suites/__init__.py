@@ -29,7 +29,7 @@ _TASK_FIELDS = ("id", "split", "groups", "options")
 
 
 class SuiteError(ValueError):
-    """There is no such suite, or what stands in its file is none."""
+    """There is no such suite, or its file is invalid."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SuiteTask:
     options: dict[str, Any] = field(default_factory=dict)
     """Passed to the task."""
     folder: str = ""
-    """What a relative `file.py` is relative to: where the suite's file is."""
+    """Base of a relative `file.py`: the folder of the suite's file."""
 
     def __post_init__(self) -> None:
         groups = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
@@ -63,11 +63,11 @@ class SuiteTask:
         task = load_task(self.id, self.folder, **self.options)
         for origin, folder in task.sites.items():
             if not Path(folder).is_dir():
-                raise ValueError(f"{self.id} is to serve {origin} from {folder}, which is no folder.")
+                raise ValueError(f"{self.id} serves {origin} from {folder}, which is not a folder.")
         return task
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of a user's own task: its source file and the pages that it serves; empty for others."""
+        """Return the SHA-256 of a user's own task, over its source file and its pages; empty for other tasks."""
         if ":" not in self.id:
             return ""
         task = self.make()
@@ -80,19 +80,19 @@ class SuiteTask:
 
 @dataclass(frozen=True)
 class Suite:
-    """A set of tasks to be run together.
+    """A set of tasks to run together.
 
     Raises:
-        SuiteError: it has no tasks, or one of them twice, or no seeds.
+        SuiteError: it has no tasks or no seeds, or one of them twice.
     """
 
     name: str
     tasks: tuple[SuiteTask, ...]
-    """An id alone may stand for a task."""
+    """A task may be given by its id alone."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """A number alone stands for that many, from 0 on."""
+    """A number stands for that many seeds, from 0 on."""
     max_steps: int | None = None
-    """None: every task's own limit."""
+    """None for every task's own limit."""
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -111,12 +111,12 @@ class Suite:
     def only(
         self, *, splits: Sequence[str] = (), groups: Sequence[str] = (), ids: Sequence[str] = (), **task_options: Any
     ) -> Suite:
-        """Return the part of it that is of these splits, of any of these groups and among these ids.
+        """Return the suite with only the tasks of these splits, of any of these groups, and with these ids.
 
         Args:
-            splits: such as `"test"`; none: all.
-            groups: such as `"webgum"`; none: all.
-            ids: ids, or their part between `/` and `-v`; none: all.
+            splits: such as `"test"`; empty for all.
+            groups: such as `"webgum"`; empty for all.
+            ids: ids, or their part between `/` and `-v`; empty for all.
             task_options: added to every task's options.
 
         Raises:
@@ -133,7 +133,7 @@ class Suite:
             and (not ids or set(ids) & _names(task))
         )
         if not kept:
-            raise SuiteError(f"No task of the suite {self.name} is all of that.")
+            raise SuiteError(f"No task of the suite {self.name} matches all of these.")
         return replace(self, tasks=kept)
 
     def about(self) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def load_suite(name: str | Path) -> Suite:
     """Load a suite by its name, or from a TOML or Python file (which defines `SUITE`).
 
     Raises:
-        SuiteError: there is none, or its file is wrong.
+        SuiteError: there is no such suite, or its file is invalid.
     """
     path = Path(name)
     if path.suffix not in (".toml", ".py"):
@@ -169,7 +169,7 @@ def load_suite(name: str | Path) -> Suite:
     except OSError as error:
         raise SuiteError(f"{path} can't be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise SuiteError(f"{path} is no TOML: {error}.") from None
+        raise SuiteError(f"{path} is not valid TOML: {error}.") from None
 
 
 def _run(path: Path) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _fields(data: Any, known: tuple[str, ...], needed: tuple[str, ...], where: s
     lacking = [name for name in needed if name not in data]
     if wrong or lacking:
         raise SuiteError(
-            f"{where}: " + (f"{', '.join(lacking)} is missing." if lacking else f"{wrong[0]} is none of {known}.")
+            f"{where}: " + (f"{', '.join(lacking)} is missing." if lacking else f"{wrong[0]} is not one of {known}.")
         )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from selfsurf.browser_env.session.page_script import install_listener_probe, script_source
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
-from selfsurf.browser_env.session.world import give_hints, page_script
 from selfsurf.tasks.miniwob import MiniWobTask
 
 PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0}
@@ -36,7 +36,7 @@ class RawPage:
         page = await context.new_page()
         protocol = await context.new_cdp_session(page)
         await protocol.send("Page.enable")
-        await give_hints(protocol)
+        await install_listener_probe(protocol)
         return cls(context, page, protocol)
 
     async def install(self) -> None:
@@ -46,7 +46,7 @@ class RawPage:
             "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "raw"}
         )
         answer = await self._protocol.send(
-            "Runtime.evaluate", {"expression": page_script(), "contextId": world["executionContextId"]}
+            "Runtime.evaluate", {"expression": script_source(), "contextId": world["executionContextId"]}
         )
         self._script = answer["result"]["objectId"]
 

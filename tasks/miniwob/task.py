@@ -1,4 +1,4 @@
-"""A MiniWoB++ task: loads its page once, starts every episode in the page, reads the page's own score."""
+"""The MiniWoB++ tasks: load a page once, start every episode within the page, read the page's own score."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.task import EpisodeState, Score, Task
-from selfsurf.tasks.miniwob.names import FLIGHTS, NAMES
+
+FLIGHTS = ("flight.AA", "flight.Alaska", "flight.Alaska-auto")
+"""The three tasks on airlines' pages (FlightWoB), in addition to the 125 that the `miniwob` package registers."""
+
+UNSOLVED = ("count-sides", "drag-cube")
+"""Tasks without an oracle."""
+
+NAMES = tuple(sorted({*oracles.ORACLES, *UNSOLVED} - {*FLIGHTS}))
+"""The 125 tasks that the `miniwob` package registers."""
 
 ORIGIN = "http://miniwob.test"
-"""The pages are served under this address from the `miniwob` package's folder, without a server."""
+"""The origin under which the `miniwob` package's pages are served, without a server."""
 
 LONGEST_LIMIT = 2**31 - 1
-"""Milliseconds of the longest timer that a browser has, 25 days: a page's own limit is lifted by this. The pages' own
-default is 10,000, which a language model can't keep."""
+"""A browser's longest timer in milliseconds, 25 days, which replaces a page's own limit. The pages' default is 10,000,
+too short for a language model."""
 
 LIFTED_SCALE = 1_000_000
-"""Milliseconds over which the time-scaled reward falls to 0 where the limit is lifted, as BrowserGym has it."""
+"""Milliseconds over which the time-scaled reward falls to 0 if the limit is lifted, as in BrowserGym."""
 
 FLIGHT_VIEWPORT = (375, 667)
-"""Size of an airline's page, which is made for phones."""
+"""Size of the airlines' pages, which are made for phones."""
 
 MORE_STEPS = {
     "book-flight": 12,
@@ -41,7 +49,7 @@ MORE_STEPS = {
     "social-media-some": 12,
     "stock-market": 40,
 }
-"""Step limits of the tasks that can't be done in the usual 10."""
+"""Step limits of the tasks that need more than the usual 10 steps."""
 
 RELOADED = frozenset(
     {
@@ -54,11 +62,11 @@ RELOADED = frozenset(
         "stock-market",
     }
 )
-"""Tasks that keep something over a restart in the page, the month of a date picker or the last price of a stock: these
-are loaded anew for every episode."""
+"""Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock), so they are
+reloaded for every episode."""
 
-# Starts an episode without a navigation; follows the protocol of MiniWoB++'s core.js. Fields are reset as a load resets
-# them: a text area that was typed into would not show the text that the next episode gives it.
+# Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load:
+# a text area that was typed into would not show the text that the next episode sets.
 _START = """async ([seed, mode, limit, scale]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
@@ -72,9 +80,9 @@ _START = """async ([seed, mode, limit, scale]) => {
   Math.seedrandom(seed);
   core.setDataMode?.(mode);
   core.EPISODE_MAX_TIME = limit;
-  core.startEpisode = () => {};  // or the end of an episode is covered by a black START
+  core.startEpisode = () => {};  // or a black START covers the end of an episode
   core.startEpisodeReal();
-  core.EPISODE_MAX_TIME = scale;  // the timer has been set: from here on it is what a reward is scaled by
+  core.EPISODE_MAX_TIME = scale;  // the timer is set: from here on this scales the reward
   core.hideDisplay();
   const end = performance.now() + 10000;
   while (!WOB_TASK_READY && performance.now() < end) await new Promise((done) => setTimeout(done, 1));
@@ -82,13 +90,13 @@ _START = """async ([seed, mode, limit, scale]) => {
   return [typeof goal === 'string' ? goal : goal.utterance, WOB_TASK_READY];
 }"""
 
-# An agent may be on another page, by its own doing.
+# The agent may have navigated to another page.
 _SCORE = """() => typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the page of the task']
   : [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_GLOBAL, WOB_REWARD_REASON]"""
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the suite's 125 tasks, e.g. `"click-test"`; `FLIGHTS` stand beside them."""
+    """Return the names of the suite's 125 tasks, e.g. `"click-test"`, without `FLIGHTS`."""
     return NAMES
 
 
@@ -110,12 +118,12 @@ class MiniWobTask(Task):
 
     Args:
         name: such as `"click-test"`.
-        data_mode: which data the five tasks that have a split draw from.
-        time_limit: milliseconds that the page gives an episode, by which it scales its reward, too; None lifts the
-            limit, and the reward is scaled by 1,000 s.
+        data_mode: the data split, for the five tasks that have one.
+        time_limit: the page's limit for an episode in milliseconds, which also scales its reward; None lifts the limit
+            and scales the reward by 1,000 s.
 
     Raises:
-        ValueError: there is no such task, or a limit that can't be kept.
+        ValueError: there is no such task, or the limit is out of range.
     """
 
     viewport = (332, 214)
@@ -143,7 +151,7 @@ class MiniWobTask(Task):
         self._notes: oracles.Notes = {}
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
-        """Load the page unless it is there, and start an episode in it."""
+        """Load the page unless it is loaded, and start an episode in it."""
         if page.url != self.start_url or self.name in RELOADED:
             await page.goto(self.start_url, wait_until="load")
         self._notes = {}
@@ -155,7 +163,7 @@ class MiniWobTask(Task):
         return str(goal)
 
     async def score(self, page: Any, episode: EpisodeState) -> Score:
-        """Read the page's verdict: reward is its raw reward, not scaled by time, and 0 where that is negative."""
+        """Read the page's verdict. The reward is its raw reward, not scaled by time, and 0 if that is negative."""
         done, raw, scaled, reason = await page.evaluate(_SCORE)
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}
         return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
@@ -166,5 +174,5 @@ class MiniWobTask(Task):
         return self._oracle is not None
 
     def oracle(self, obs: Observation) -> Action | None:
-        """Return the next action of an expert, which remembers what it saw in the episode; None if there is none."""
+        """Return the next action of the task's expert, which remembers the episode; None if there is no expert."""
         return self._oracle(obs, self._notes) if self._oracle else None

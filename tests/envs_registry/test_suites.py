@@ -33,14 +33,14 @@ def test_a_python_file_is_a_suite_with_its_own_tasks(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tasks = [", "is no TOML"),
+        ("tasks = [", "is not valid TOML"),
         ("tasks = []", "has no tasks"),
         ("seeds = 5", "tasks is missing"),
         ('tasks = ["a", "a"]', "has a twice"),
         ('tasks = ["a"]\nseeds = [1, 1]', "has a seed twice"),
         ('tasks = ["a"]\nseeds = "five"', "seeds is a number"),
         ('tasks = ["a"]\nseeds = 0', "has no seeds"),
-        ('tasks = [{ id = "a", spilt = "x" }]', "task 1: spilt is none of"),
+        ('tasks = [{ id = "a", spilt = "x" }]', "task 1: spilt is not one of"),
         ("tasks = [3]", "task 1: expected a table"),
         ('tasks = "a"', "tasks is a list"),
         ('tasks = ["a"]\nmax_steps = 0', "max_steps"),
@@ -59,5 +59,5 @@ def test_what_is_not_there_is_said_to_be_missing(tmp_path):
         load_suite(tmp_path / "none.toml")
     with pytest.raises(ValueError, match="is not the id of a task"):
         SuiteTask("MiniWoB/click-test").make()
-    with pytest.raises(SuiteError, match="No task of the suite x is all of that"):
+    with pytest.raises(SuiteError, match="No task of the suite x matches all of these"):
         Suite("x", (SuiteTask("a", "train", ("g",)), SuiteTask("b", "test"))).only(splits=["test"], groups=["g"])

@@ -371,7 +371,7 @@ def test_a_run_is_not_gone_on_with_when_its_tasks_have_changed(own, tmp_path):
     (tmp_path / "tasks.py").write_text(TASKS.replace("return 1.0", "return 0.0"))
     refused = bench(suite, "--agent", "oracle", "--out", tmp_path / "run", code=2)
     assert "another run; not the same: tasks." in refused.stderr
-    assert "which is no folder" in bench(own("Nowhere"), "--out", tmp_path / "other", code=2).stderr
+    assert "which is not a folder" in bench(own("Nowhere"), "--out", tmp_path / "other", code=2).stderr
 
 
 def test_a_folder_that_can_not_be_written_stops_the_run(own, tmp_path):

@@ -1,7 +1,7 @@
-"""Experts for MiniWoB++ tasks: from what the agent sees to its best next action, and one sentence why.
+"""Experts for MiniWoB++ tasks: from an observation to the best next action, with a one-sentence reason.
 
-An oracle looks at what an agent sees, and at what it has seen in the episode: no page, no hidden state. It answers in
-every state that it can meet, also in those that another agent's mistakes lead to.
+An oracle uses the agent's observation and what was observed earlier in the episode: no page, no hidden state. It
+answers in every state, including those that another agent's mistakes lead to.
 """
 
 from selfsurf.tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles

@@ -19,7 +19,7 @@ from selfsurf.tasks.miniwob.oracles.base import (
 
 @noting_oracle("ascending-numbers")
 def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
-    """Click the numbers from 1 on; after the first click they are covered, and where they were must be remembered."""
+    """Click the numbers in order from 1; the first click covers them, so their places must be remembered."""
     where: dict[int, tuple[float, float]] = notes.setdefault("numbers", {})
     shown = elements(obs, "generic")
     where.update({int(e["name"]): _middle(e) for e in shown if e["name"].isdigit()})
@@ -79,7 +79,7 @@ def _fits(number: int, condition: str) -> bool:
 
 @noting_oracle("guess-number")
 def guess_number(obs: Observation, notes: Notes) -> Action | None:
-    """Halve what is left of 0 to 9 by the answers so far."""
+    """Bisect 0 to 9 by the answers so far."""
     low, high = notes.get("low", 0), notes.get("high", 9)
     if answer := re.search(r"is (lower|higher) than (-?\d+)", obs["page_text"]):
         bound = int(answer.group(2))
@@ -120,7 +120,7 @@ def simple_algebra(obs: Observation) -> Action | None:
 
 @oracle("simple-arithmetic")
 def simple_arithmetic(obs: Observation) -> Action | None:
-    """Calculate, fill the result in, submit."""
+    """Calculate, fill in the result, submit."""
     match = re.search(r"^(\d+) ([+x-]) (\d+) =", obs["page_text"], re.MULTILINE)
     if match is None:
         return None
@@ -131,7 +131,7 @@ def simple_arithmetic(obs: Observation) -> Action | None:
 
 @oracle("visual-addition")
 def visual_addition(obs: Observation) -> Action | None:
-    """Add the numbers of blocks up, fill the sum in, submit."""
+    """Add up the numbers of blocks, fill in the sum, submit."""
     counts = [int(number or 1) for number in re.findall(r"(?:(\d+) )?#[0-9a-f]{6} box", obs["dom"])]
     if not counts:
         return None

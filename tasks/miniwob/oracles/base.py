@@ -1,4 +1,4 @@
-"""What the oracles share: the registry, and looking at an observation."""
+"""Shared by the oracles: the registry, and functions to search an observation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 from selfsurf.browser_env.actions import Action, Click, Fill
 from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 
 Notes: TypeAlias = dict[str, Any]
-"""What an oracle has read in this episode, by a name of its choice. Only facts that it saw (the number on a card that
-is covered again), never which step it is at: an agent may have acted in between."""
+"""What an oracle has read in this episode, by a name of its choice. Only facts (the number on a card that is covered
+again), never the progress of a plan: an agent may have acted in between."""
 
 Oracle = Callable[[Observation], Action | None]
 NotingOracle = Callable[[Observation, Notes], Action | None]
@@ -42,9 +43,9 @@ def noting_oracle(*names: str) -> Callable[[NotingOracle], NotingOracle]:
 
 
 def elements(obs: Observation, role: str = "", name: str | None = None) -> list[Element]:
-    """Return the elements of a role and name, in the page's order (which their ids follow).
+    """Return the elements with a role and name, in the page's order (which their ids follow).
 
-    A name matches exactly; only where none does, its case is overlooked.
+    A name matches exactly or, if none does, regardless of case.
     """
     found = sorted((e for e in obs["elements"] if role in ("", e["role"])), key=lambda e: e["id"])
     if name is None:
@@ -53,19 +54,30 @@ def elements(obs: Observation, role: str = "", name: str | None = None) -> list[
 
 
 def same(a: str, b: str) -> bool:
-    """Are two labels the same, whatever their case and blanks?"""
+    """Are two labels the same, apart from case and blanks?"""
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
 
 
+def outline(obs: Observation) -> list[OutlineLine]:
+    """Return the outline's lines, without the goal, which MiniWoB++ repeats above the page."""
+    return [line for line in parse_outline(obs["dom"]) if line.text != obs["goal"]]
+
+
 def line_near(obs: Observation, element: Element, offset: int) -> str:
-    """Return the outline's line so many lines after an element's own, or before it; empty where there is none."""
-    lines = [line.strip() for line in obs["dom"].splitlines()]
-    own = next((i for i, line in enumerate(lines) if line.startswith(f"[{element['id']}] ")), None)
-    return lines[own + offset] if own is not None and 0 <= own + offset < len(lines) else ""
+    """Return the outline's line at an offset from an element's own; empty if there is none."""
+    lines = parse_outline(obs["dom"])
+    own = next((i for i, line in enumerate(lines) if line.id == element["id"]), None)
+    return str(lines[own + offset]).strip() if own is not None and 0 <= own + offset < len(lines) else ""
+
+
+def text_lines(obs: Observation, pattern: str) -> list[re.Match[str]]:
+    """Return the matches of a pattern with whole lines of text."""
+    texts = (line.text for line in parse_outline(obs["dom"]) if line.id is None)
+    return [match for text in texts if (match := re.fullmatch(pattern, text))]
 
 
 def last_done(obs: Observation) -> dict[str, Any]:
-    """Return the action before, as a dict, if it worked; an empty one otherwise."""
+    """Return the last action as a dict; an empty one if it failed."""
     return json.loads(obs["last_action"]) if obs["last_action"] and not obs["last_error"] else {}
 
 
@@ -80,19 +92,19 @@ def was_clicked(obs: Observation, element: Element) -> bool:
 
 
 def click(found: list[Element], reason: str) -> Action | None:
-    """Click the first of the elements; None when there is none."""
+    """Click the first of the elements; None if there is none."""
     return Click(id=found[0]["id"], reason=reason) if found else None
 
 
 def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str) -> Action | None:
-    """Fill one field with a text unless it holds it, then press Submit."""
+    """Fill one field with a text unless it has it, then press Submit."""
     if field and field[0]["value"] != text:
         return Fill(id=field[0]["id"], text=text, reason=why)
     return click(elements(obs, "button", "Submit"), f'The field holds "{text}" as it should, so Submit comes next.')
 
 
 def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:
-    """Fill the text fields in order, each unless it holds its text, then press the button, or what serves as one."""
+    """Fill the text fields in order, each unless it has its text, then press the button."""
     for field, text in zip(elements(obs, "textbox"), texts, strict=False):
         shown = "•" * len(text) if field["value"].startswith("•") else text
         if field["value"] != shown:

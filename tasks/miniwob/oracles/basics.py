@@ -53,7 +53,7 @@ def click_tab(obs: Observation) -> Action | None:
 
 @oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
 def click_tab_2(obs: Observation) -> Action | None:
-    """Look for the link on the open tab, else open the next tab to the right, from the last back to the first."""
+    """Look for the link on the open tab, or else open the next tab, after the last one the first."""
     name = quoted(obs["goal"])[0]
     target = [e for e in elements(obs, "generic") if e["name"] == name and "covered" not in e["states"]]
     if target:
@@ -92,7 +92,7 @@ def click_checkboxes(obs: Observation) -> Action | None:
 
 @oracle("enter-text", "enter-text-dynamic")
 def enter_text(obs: Observation) -> Action | None:
-    """Fill the text in, then submit."""
+    """Fill in the text, then submit."""
     return fill_then_press(obs, quoted(obs["goal"])[:1], "Submit")
 
 
@@ -104,7 +104,7 @@ def enter_password(obs: Observation) -> Action | None:
 
 @oracle("login-user")
 def login_user(obs: Observation) -> Action | None:
-    """Fill user name and password in, then log in."""
+    """Fill in user name and password, then log in."""
     return fill_then_press(obs, quoted(obs["goal"])[:2], "Login")
 
 
@@ -147,7 +147,7 @@ def click_widget(obs: Observation) -> Action | None:
 
 @oracle("click-button-sequence")
 def click_button_sequence(obs: Observation) -> Action | None:
-    """Click ONE, then TWO; the focus tells which was clicked last."""
+    """Click ONE, then TWO; the focus shows which was clicked last."""
     one = elements(obs, "button", "ONE")
     if one and "focused" in one[0]["states"]:
         return click(elements(obs, "button", "TWO"), "ONE is clicked, so TWO comes next.")

@@ -6,11 +6,10 @@ import re
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Scroll
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted
 from selfsurf.tasks.miniwob.oracles.buying import best, offers
 from selfsurf.tasks.miniwob.oracles.dates import choose_day
 from selfsurf.tasks.miniwob.oracles.dragging import drag_onto
-from selfsurf.tasks.miniwob.oracles.outline import outline
 
 
 @oracle("book-flight", "book-flight-nodelay")
@@ -36,7 +35,7 @@ def book_flight(obs: Observation) -> Action | None:
 
 
 def _is_airport(shown: str, airport: str) -> bool:
-    """Is this an airport as the list of suggestions spells it, of the city or with the code that is given?"""
+    """Does this suggestion name an airport of the given city, or with the given code?"""
     return shown.startswith(f"{airport} (") or shown.endswith(f"({airport})")
 
 
@@ -52,12 +51,12 @@ def _choose_airport(obs: Observation, field: Element, airport: str) -> Action:
 
 
 HALF_HOURS = {"mins": 1 / 30, "hour": 2, "hours": 2}
-"""How many half hours a unit of time has."""
+"""Half hours per unit of time."""
 
 
 @oracle("daily-calendar")
 def daily_calendar(obs: Observation) -> Action | None:
-    """Drag over as many free half hours as the event takes, name it, create it."""
+    """Drag over enough free half hours for the event, name it, create it."""
     goal = re.fullmatch(r'Create a ([\d.]+) (\w+) event named ".+", between (\w+) and (\w+)\.', obs["goal"])
     if goal is None:
         return None
@@ -81,7 +80,7 @@ def daily_calendar(obs: Observation) -> Action | None:
 
 
 def _describe(obs: Observation, field: Element, length: int, first: int, end: int) -> Action | None:
-    """Fill in the form of a new event, if that is where it should be."""
+    """Fill in the form of a new event, if that is in the right place."""
     name = quoted(obs["goal"])[0]
     times = [
         half_hour(time) for time in re.findall(r"\b(\d+(?::30)?[ap]m) to (\d+(?::30)?[ap]m)\b", obs["page_text"])[0]

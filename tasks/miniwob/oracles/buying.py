@@ -7,13 +7,21 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle, oracle
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import (
+    Notes,
+    click,
+    elements,
+    last_done,
+    noting_oracle,
+    oracle,
+    outline,
+    text_lines,
+)
 
 MOVE = 1.5
 """Dollars by which a stock's price changes at most, ten times a second."""
 SOON = 25.0
-"""Milliseconds after which a stock's price is looked at again when it may be the moment to buy."""
+"""Milliseconds until the next look at a stock's price when it may be the moment to buy."""
 
 
 class Offer(NamedTuple):
@@ -31,7 +39,7 @@ class Offer(NamedTuple):
 
 def offers(obs: Observation) -> list[Offer]:
     """Return the offers that the page lists: each has its duration above its button."""
-    durations = re.findall(r"^ *(\d+)h (\d+)m$", obs["dom"], re.MULTILINE)
+    durations = [match.groups() for match in text_lines(obs, r"(\d+)h (\d+)m")]
     buttons = [e for e in elements(obs, "button") if e["name"].startswith("Book ")]
     return [
         Offer(button, int(button["name"].split("$")[1]), int(hours) * 60 + int(minutes))
@@ -53,7 +61,7 @@ def best(obs: Observation, wish: str) -> Action | None:
 
 @oracle("buy-ticket")
 def buy_ticket(obs: Observation) -> Action | None:
-    """Buy the ticket that is best in the way that the goal names."""
+    """Buy the ticket that is best by the goal's criterion."""
     match = re.search(r"cheapest|most expensive|shortest|longest", obs["goal"])
     return best(obs, match[0]) if match else None
 
@@ -117,7 +125,7 @@ def order_food(obs: Observation) -> Action | None:
 
 @noting_oracle("stock-market")
 def stock_market(obs: Observation, notes: Notes) -> Action | None:
-    """Buy when the price is so low that it stays low until the click, or has just changed to a price that will do."""
+    """Buy when the price is low enough to stay low until the click, or has just changed to an acceptable one."""
     limit = float(re.findall(r"\$([\d.]+)\.", obs["goal"])[0])
     shown = re.search(r"Stock price: \$(\d+\.\d\d)", obs["page_text"])
     if not shown:

@@ -1,4 +1,4 @@
-"""Colours, which an empty box tells among its states: by name, or as `#rrggbb`."""
+"""Colours, which an empty box has among its states: by name, or as `#rrggbb`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def click_shades(obs: Observation) -> Action | None:
 
 
 def _shade(box: Element) -> tuple[str, str]:
-    """Return the colour of a box, and the channel of which it has most; empty where it has none."""
+    """Return a box's colour and its dominant channel; empty if it has none."""
     for state in box["states"]:
         if re.fullmatch(r"#[0-9a-f]{6}", state):
             parts = [int(state[at : at + 2], 16) for at in (1, 3, 5)]

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from selfsurf.browser_env.actions import Action, Press
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, text_lines
 
 
 @oracle("enter-date")
 def enter_date(obs: Observation) -> Action | None:
-    """Fill the date in as year, month and day, then submit."""
+    """Fill in the date as year, month and day, then submit."""
     given = re.findall(r"\d\d/\d\d/\d{4}", obs["goal"])[0]
     date = datetime.strptime(given, "%m/%d/%Y").strftime("%Y-%m-%d")
     return fill_then_submit(obs, elements(obs, "date"), date, f"A date field takes {given} as {date}.")
@@ -20,7 +20,7 @@ def enter_date(obs: Observation) -> Action | None:
 
 @oracle("enter-time")
 def enter_time(obs: Observation) -> Action | None:
-    """Fill the time in by the 24-hour clock, then submit."""
+    """Fill in the time by the 24-hour clock, then submit."""
     given = " ".join(re.findall(r"\d+:\d\d\s[AP]M", obs["goal"])[0].split())
     time = datetime.strptime(given, "%I:%M %p").strftime("%H:%M")
     return fill_then_submit(obs, elements(obs, "time"), time, f"A time field takes {given} as {time}.")
@@ -41,13 +41,13 @@ def choose_date(obs: Observation) -> Action | None:
 def choose_day(obs: Observation, field: list[Element], given: str) -> Action | None:
     """Choose a day, such as 12/31/2016, from the calendar that opens at a field."""
     date = datetime.strptime(given, "%m/%d/%Y")
-    shown = re.search(r"^ *([A-Z][a-z]+ \d{4})$", obs["dom"], re.MULTILINE)
+    shown = text_lines(obs, r"[A-Z][a-z]+ \d{4}")
     if not shown and "focused" in field[0]["states"]:
         reason = f"The date must become {given}; where the field has the focus already, this key opens its calendar."
         return Press(id=field[0]["id"], key="Control+Home", reason=reason)
     if not shown:
         return click(field, f"The date must become {given}, and a click on the field opens its calendar.")
-    title = shown.group(1)
+    title = shown[0][0]
     ahead = months_between(datetime.strptime(title, "%B %Y"), date)
     if ahead == 0:
         return click(

@@ -22,7 +22,7 @@ def drag_onto(source: Element, target: Element, reason: str) -> Action:
 
 
 def by_place(obs: Observation) -> list[Element]:
-    """Return the items of the list as they stand, row by row: one that was dragged has its old id in a new place."""
+    """Return the list's items in their present order, row by row: a dragged one keeps its id in a new place."""
     return sorted(elements(obs, "listitem"), key=lambda item: (round(item["bbox"][1]), item["bbox"][0]))
 
 
@@ -60,14 +60,14 @@ def drag_items_grid(obs: Observation) -> Action | None:
 
 
 def named_item(obs: Observation, items: list[Element]) -> tuple[int, str]:
-    """Return at which place the item is that the goal names (-1 if nowhere), and where it is to go."""
+    """Return the place of the item that the goal names (-1 if nowhere), and the place where it should go."""
     match = re.match(r"Drag (\S+) (?:to the )?(.+)\.$", obs["goal"])
     name, where = match.groups() if match else ("", "")
     return next((place for place, item in enumerate(items) if item["name"] == name), -1), where
 
 
 def drag_to_place(items: list[Element], at: int, target: int) -> Action | None:
-    """Drag an item over the middle of the one that stands at its place to be, which then makes room for it."""
+    """Drag an item over the middle of the one at its target place, which then makes room for it."""
     if at < 0 or not 0 <= target < len(items) or at == target:
         return None
     reason = (
@@ -84,7 +84,7 @@ def drag_to_place(items: list[Element], at: int, target: int) -> Action | None:
 
 @oracle("drag-sort-numbers")
 def drag_sort_numbers(obs: Observation) -> Action | None:
-    """Bring the first number that is out of place to its place, from the smallest on, then submit."""
+    """Move the first number that is out of place, from the smallest on, then submit."""
     items = by_place(obs)
     numbers = [int(item["name"]) for item in items]
     for place, number in enumerate(sorted(numbers)):

@@ -10,7 +10,7 @@ from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_don
 from selfsurf.tasks.miniwob.oracles.selection import marked_text
 
 KEYS = {"bold": "Control+b", "italics": "Control+i", "underlined": "Control+u"}
-"""What an editor's styles are switched on with."""
+"""The buttons for an editor's styles."""
 
 SWATCHES = {
     "red": "#e60000",
@@ -25,7 +25,7 @@ SWATCHES = {
 
 @noting_oracle("text-editor")
 def text_editor(obs: Observation, notes: Notes) -> Action | None:
-    """Mark the word or the whole text, give it its style or colour, then submit.
+    """Select the word or the whole text, give it its style or colour, then submit.
 
     What style a text has does not show in the elements: after any other action than these, the text is put in anew.
     """

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, noting_oracle
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, noting_oracle, outline
 
 _DELETE = re.compile(r"\b(deleted?|trash|remove|rid|throw|recycling|out of my inbox|don't want)\b", re.IGNORECASE)
 _SENDER = (r"\b(?:from|by) {}\b", r"{} e-?mail", r"{}'?s\b", r"{} (?:sent|wrote)\b")
-"""By what a goal tells who has sent the email that another one is to get, the surest first."""
+"""Phrases by which a goal names the sender of the email to forward, the most reliable first."""
 _REVERSED = re.compile(
     r"Find yesterday's emails from|Forward .+'s email from yesterday to|"
     r"Forward all messages from|Send .+ the message from"
@@ -59,7 +58,7 @@ def sender_of(row: Row, goal: str) -> str:
 
 
 def mentioned(goal: str, names: set[str]) -> list[str]:
-    """Return those of the names that the goal has, in its order; the longest where several begin alike."""
+    """Return the names that occur in the goal, in its order; the longest of several with the same beginning."""
     if not names:
         return []
     one_of = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
@@ -67,7 +66,7 @@ def mentioned(goal: str, names: set[str]) -> list[str]:
 
 
 def wish(goal: str, names: set[str]) -> Wish | None:
-    """Read the goal, in anybody's words.
+    """Interpret the goal, however it is worded.
 
     Args:
         goal: what the user says.
@@ -104,7 +103,7 @@ def wish(goal: str, names: set[str]) -> Wish | None:
     "email-inbox-star-reply",
 )
 def email_inbox(obs: Observation, notes: Notes) -> Action | None:
-    """Find the email in the list; trash and star are there, for an answer or to forward it has to be opened."""
+    """Find the email in the list, which has trash and star; to reply or forward, it has to be opened."""
     goal = obs["goal"]
     said = [line.text for line in outline(obs) if line.id is None]
     listed = rows(obs) if any(line.startswith("heading") for line in said) else []
@@ -141,7 +140,7 @@ def _verb(wanted: Wish) -> str:
 
 
 def _leave(obs: Observation, why: str) -> Action:
-    """Go back from where the mail in question is not; icons are there once their pictures are."""
+    """Go back from any page without the email; icons are there once their images have loaded."""
     back = [e for e in elements(obs) if e["name"] in ("close-email", "close-reply", "close-forward", "search-cancel")]
     return click(back, why) or Wait(ms=200, reason=f"{why} The icon that leads there is not drawn yet.")
 
@@ -155,7 +154,7 @@ def _in_email(obs: Observation, wanted: Wish, sender: str) -> Action:
 
 
 def _in_form(obs: Observation, wanted: Wish, to: str) -> Action:
-    """Fill the form for an answer, which names the one who gets it, or for forwarding, which has a field for that."""
+    """Fill in the form for a reply, which names its recipient, or for forwarding, which has a field for it."""
     right = to == wanted.sender if wanted.action == "reply" else not to
     if wanted.action not in ("reply", "forward") or not right:
         return _leave(obs, f"The goal asks to {_verb(wanted)}, for which this is the wrong form.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Type
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, line_near, oracle
 
 _CODES = {
     "New York": "NYC", "Los Angeles": "LAX", "Las Vegas": "LAS", "San Diego": "SAN", "San Francisco": "SFO",
@@ -18,7 +18,7 @@ _MAIN_AIRPORTS = {
     "Portland": "Portland, OR", "New York": "New York, NY (All",
     "Washington DC": "Washington, DC (All",
 }  # fmt: skip
-"""Which of several suggestions is meant; else the one that begins with the city's name."""
+"""The right one of several suggestions; otherwise it is the one that begins with the city's name."""
 
 
 def wanted(obs: Observation) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def wanted(obs: Observation) -> dict[str, Any]:
 
 
 def field(obs: Observation, name: str) -> Element | None:
-    """Return the text field whose name begins so."""
+    """Return the text field whose name begins with this."""
     return next((e for e in elements(obs, "textbox") if e["name"].startswith(name)), None)
 
 
 def pick_day(obs: Observation, day: int) -> Action | None:
-    """Click the day in the calendar that is open, in its first month, which is the one that every flight is in."""
+    """Click the day in the first month of the open calendar, the month of all flights."""
     return click(elements(obs, "link", str(day)), f"The day is March {day}, 2017.")
 
 
@@ -110,11 +110,12 @@ def choose_city(obs: Observation, name: str, city: str) -> Action | None:
 
 def other_options(obs: Observation, goal: dict[str, Any]) -> Action | None:
     """Set passengers and cabin where the goal names them; None when that is done."""
-    count = re.search(r'generic "-".*\n\s*(\d+)\n', obs["dom"])
+    fewer = elements(obs, "generic", "-")
+    count = line_near(obs, fewer[0], 1) if fewer else ""
     passengers = goal.get("Passengers", 1)
-    if count and int(count.group(1)) != passengers:
-        sign = "+" if int(count.group(1)) < passengers else "-"
-        return click(elements(obs, name=sign), f"{passengers} must travel, and it is {count.group(1)} now.")
+    if count.isdigit() and int(count) != passengers:
+        sign = "+" if int(count) < passengers else "-"
+        return click(elements(obs, name=sign), f"{passengers} must travel, and it is {count} now.")
     cabin = goal.get("Seat type", "Coach")
     radios = elements(obs, "radio", cabin)
     if not radios and cabin != "Coach":

@@ -62,7 +62,7 @@ def form_sequence(obs: Observation, notes: Notes) -> Action | None:
 
 @noting_oracle("use-autocomplete", "use-autocomplete-nodelay")
 def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
-    """Fill the beginning in, choose a suggestion with the right end, then submit."""
+    """Fill in the beginning, choose a suggestion with the right ending, then submit."""
     beginning, end = (*quoted(obs["goal"]), "")[:2]
     suggested = {item["name"]: item for item in elements(obs, "listitem")}
     fitting = [name for name in suggested if name.startswith(beginning) and name.endswith(end)]
@@ -102,7 +102,7 @@ def terminal(obs: Observation) -> Action | None:
 
 
 def to_delete(files: list[str], extension: str) -> str:
-    """Return a file with the extension. The page takes `py.py` and the like amiss, so these come last."""
+    """Return a file with the extension. The page mishandles `py.py` and the like, so these come last."""
     if not extension:
         return next((name for name in files if "." not in name), "")
     fitting = [name for name in files if name.endswith(f".{extension}")]

@@ -1,4 +1,4 @@
-"""Games and drawing by boxes."""
+"""Games, and drawing with boxes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _won(board: str, mark: str) -> bool:
 
 @cache
 def _chance(board: str) -> float:
-    """Return how likely X is to win when O is next, and plays at random half of the time, else wins or blocks."""
+    """Return X's probability of winning when O is next, who plays at random half of the time, else wins or blocks."""
     if _won(board, "X"):
         return 1.0
     free = [at for at, mark in enumerate(board) if mark == "."]
@@ -88,7 +88,7 @@ def _chance(board: str) -> float:
 
 
 def _answered(board: str) -> float:
-    """Return how likely X is to win when X is next."""
+    """Return X's probability of winning when X is next."""
     if _won(board, "O"):
         return 0.0
     return max((_chance(_put(board, at, "X")) for at, mark in enumerate(board) if mark == "."), default=0.0)
@@ -96,12 +96,12 @@ def _answered(board: str) -> float:
 
 WORDS = ("HOT", "WARM", "COLD", "ICE COLD")
 DISTANCES = (5, 10, 40)
-"""How many pixels away from the spot each word ends and the next begins."""
+"""The distances in pixels from the spot at which one word gives way to the next."""
 
 
 @noting_oracle("hot-cold")
 def hot_cold(obs: Observation, notes: Notes) -> Action | None:
-    """Feel for the spot with the mouse, each time where the answer tells most; click where it is hot."""
+    """Search for the spot with the mouse, each time where the answer says most; click where it is hot."""
     area = elements(obs, "generic")[:1]
     if not area:
         return None
@@ -122,7 +122,7 @@ def hot_cold(obs: Observation, notes: Notes) -> Action | None:
 def most_telling(
     box: tuple[float, float, float, float], answers: dict[tuple[float, float], int]
 ) -> tuple[float, float]:
-    """Return the point whose answer divides best the places where the spot can still be."""
+    """Return the point whose answer best divides the spot's remaining places."""
     spots = _grid(box, 3)
     possible = spots
     for at, word in answers.items():

@@ -1,4 +1,4 @@
-"""Forms behind something that has to be dealt with first: a popup, an agreement to scroll through."""
+"""Forms behind something to be dealt with first: a popup, an agreement to scroll through."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press
 
 @oracle("login-user-popup")
 def login_user_popup(obs: Observation) -> Action | None:
-    """Send a popup away, which would leave the page, then fill user name and password in and log in."""
+    """Dismiss a popup that would leave the page, then fill in user name and password and log in."""
     if cancel := elements(obs, "button", "Cancel"):
         return click(cancel, "A popup asks whether to leave the page, which is not wanted, so it is cancelled.")
     return fill_then_press(obs, quoted(obs["goal"])[:2], "OK")

@@ -12,9 +12,9 @@ from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
 from selfsurf.tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
 
 _SHIFT = 2
-"""Pixels that the pages draw a point to the right of the click and below it, since their drawing begins there."""
+"""Pixels by which the pages draw a point to the right of the click and below it: their drawing's offset."""
 _LEFT, _TOP, _RIGHT, _BOTTOM = 6, 56, 148, 174
-"""Where in the view the drawing's points may lie."""
+"""The part of the view in which the drawing's points may lie."""
 
 Point = tuple[float, float]
 
@@ -42,7 +42,7 @@ def angle(end: Point, vertex: Point, other: Point) -> float:
 
 
 def pixels_along(vertex: Point, directions: Iterable[float]) -> list[Point]:
-    """Return the whole pixels of the drawing next to the rays from the vertex, from 8 pixels on, the farthest first."""
+    """Return the drawing's pixels next to the rays from the vertex, at least 8 pixels away, the farthest first."""
     found: list[Point] = []
     for direction in directions:
         for far in range(180, 7, -1):

@@ -1,4 +1,4 @@
-"""Menus, accordions, trees and lists: what is asked for is below something that must be opened first."""
+"""Menus, accordions, trees and lists, whose items are below something that must be opened first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ICONS = {
     "zoomin": "Zoom In",
     "zoomout": "Zoom Out",
 }
-"""What a media player's icons stand for."""
+"""The meanings of a media player's icons."""
 
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 def click_collapsible_2(obs: Observation) -> Action | None:
-    """Look for the link in the open section, else open the next section, from the last back to the first."""
+    """Look for the link in the open section, or else open the next section, after the last one the first."""
     name = quoted(obs["goal"])[0]
     target = [e for e in elements(obs, "generic") if e["name"] == name]
     if target:
@@ -36,7 +36,7 @@ def click_collapsible_2(obs: Observation) -> Action | None:
 
 @oracle("click-menu")
 def click_menu(obs: Observation) -> Action | None:
-    """Open the submenus on the way by the mouse, since a click would select them; click the last item."""
+    """Open the submenus on the way by hovering, since a click would select them; click the last item."""
     *way, last = obs["goal"].removeprefix("Select ").split(">")
     target = elements(obs, "menuitem", last)
     if target:
@@ -56,7 +56,7 @@ def _open_submenu(obs: Observation, item: Element, wanted: str) -> Action:
 
 @oracle("click-menu-2")
 def click_menu_2(obs: Observation) -> Action | None:
-    """Open the menu, and the submenu Playback where the item is in there; click the item."""
+    """Open the menu, and the submenu Playback if the item is in there; click the item."""
     named = quoted(obs["goal"])[1:]
     icon = re.search(r'with the icon "([\w-]+)" icon', obs["dom"])
     name = named[0] if named else ICONS[icon.group(1)] if icon else ""

@@ -6,8 +6,7 @@ import re
 
 from selfsurf.browser_env.actions import Action, Click, Fill
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, outline, quoted
 
 PAGE = 3
 """Results on a page of the search engine."""
@@ -15,7 +14,7 @@ PAGE = 3
 
 @oracle("search-engine")
 def search_engine(obs: Observation) -> Action | None:
-    """Search, go to the page of the numbered result, click it; it bears the name that was searched for."""
+    """Search, go to the page of the numbered result, which has the name that was searched for, and click it."""
     name = quoted(obs["goal"])[0]
     number = re.search(r"(\d+)(?:st|nd|rd|th)", obs["goal"])
     index = int(number[1]) - 1 if number else 0
@@ -40,7 +39,7 @@ def search_engine(obs: Observation) -> Action | None:
 
 @noting_oracle("phone-book")
 def phone_book(obs: Observation, notes: Notes) -> Action | None:
-    """Turn the pages until the person is there, then click what is asked for."""
+    """Turn the pages until the person appears, then click what the goal asks for."""
     match = re.fullmatch(r"Find (.+) in the contact book and click on their (\w+).*", obs["goal"])
     person, what = match.groups() if match else ("", "")
     lines = outline(obs)
@@ -61,7 +60,7 @@ def phone_book(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("multi-layouts", "multi-orderings")
 def search_movies(obs: Observation) -> Action | None:
-    """Fill genre, director and year in, in the order in which their labels stand, then submit."""
+    """Fill in genre, director and year, in the order of their labels, then submit."""
     match = re.fullmatch(r"Search for (.+) movies directed by (.+) from year (\d+)\.", obs["goal"])
     genre, director, year = match.groups() if match else ("", "", "")
     wanted = {"genre": genre, "director": director, "year": year, "date": year}

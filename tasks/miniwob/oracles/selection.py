@@ -1,28 +1,27 @@
-"""Texts to be marked or scrolled."""
+"""Texts to select or scroll."""
 
 from __future__ import annotations
 
 import json
-import re
 
 from selfsurf.browser_env.actions import Action, Click, Scroll
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle, text_lines
 from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
-"""Pixels that are more than any text of these tasks is high."""
+"""More pixels than the height of any text in these tasks."""
 
 
 def marked_text(obs: Observation) -> str:
-    """Return the text that is marked in the page; empty where none is."""
-    line = re.search(r'^marked text: (".*")$', obs["dom"], re.MULTILINE)
-    return str(json.loads(line.group(1))) if line else ""
+    """Return the text that is selected in the page; empty if there is none."""
+    lines = text_lines(obs, 'marked text: (".*")')
+    return str(json.loads(lines[0][1])) if lines else ""
 
 
 @oracle("highlight-text", "highlight-text-2")
 def highlight_text(obs: Observation) -> Action | None:
-    """Mark a whole paragraph by a triple click, then submit."""
+    """Select a whole paragraph by a triple click, then submit."""
     number = ordinal(obs["goal"])
     texts = [line for line in obs["page_text"].splitlines()[1:] if line != "Submit"]
     text = "".join(texts[number - 1 : number])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selfsurf.browser_env.actions import Action, Drag
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline
 
 _LOOK = re.compile(
     r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"
@@ -19,7 +19,7 @@ _SLOT = 20
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as it is seen, with its id where it can be acted on."""
+    """A shape as it is displayed, with its id if it can be acted on."""
 
     color: str
     kind: str
@@ -28,19 +28,19 @@ class Shape:
     width: float
     height: float
     x: float
-    """Of the middle, as `y`."""
+    """Of the centre, like `y`."""
     y: float
     id: int | None = None
     text: str = ""
 
     @property
     def large(self) -> bool:
-        """Is it of the larger of the two sizes that the grids of shapes have?"""
+        """Is it of the larger of the two sizes in the grids of shapes?"""
         return self.height > 15
 
     @property
     def says(self) -> str:
-        """What one calls it, such as `large red circle` or `small blue "K"`."""
+        """Its description, such as `large red circle` or `small blue "K"`."""
         what = f'"{self.text}"' if self.kind == "text" else self.kind
         return f"{'large' if self.large else 'small'} {self.color} {what}"
 
@@ -58,7 +58,7 @@ def read_shape(look: str, element: Element | None = None) -> Shape | None:
 
 def drawn_shapes(obs: Observation) -> list[Shape]:
     """Return the shapes that are only drawn, in the page's order."""
-    return [shape for line in obs["dom"].split("\n") if (shape := read_shape(line.strip()))]
+    return [shape for line in outline(obs) if (shape := read_shape(line.text))]
 
 
 def live_shapes(obs: Observation) -> list[Shape]:
@@ -121,7 +121,7 @@ def identify_shape(obs: Observation) -> Action | None:
 
 @oracle("drag-circle", "drag-single-shape")
 def drag_in_direction(obs: Observation) -> Action | None:
-    """Drag the only shape to that edge of the drawing, where it never begins, then submit."""
+    """Drag the only shape to that edge of the drawing, where it never starts, then submit."""
     match = re.search(r" (left|right|up|down) then", obs["goal"])
     direction = match.group(1) if match else ""
     for shape in live_shapes(obs):
@@ -138,7 +138,7 @@ def drag_in_direction(obs: Observation) -> Action | None:
 
 @oracle("drag-shapes")
 def drag_shapes(obs: Observation) -> Action | None:
-    """Drag every shape of the kind into the box and what else is in there out of it, then submit."""
+    """Drag every shape of the kind into the box and everything else out of it, then submit."""
     match = re.match(r"Drag all (\w+)s into the black box", obs["goal"])
     kind = match.group(1) if match else ""
     for box in drawn_shapes(obs):
@@ -174,20 +174,20 @@ def drag_shapes_2(obs: Observation) -> Action | None:
 
 
 def within(shape: Shape, box: Shape) -> bool:
-    """Are the shape's top left corner and its middle in the box?"""
+    """Are the shape's top left corner and its centre in the box?"""
     left, top = box.x - box.width / 2, box.y - box.height / 2
     xs, ys = (shape.x - shape.width / 2, shape.x), (shape.y - shape.height / 2, shape.y)
     return all(left < x < left + box.width for x in xs) and all(top < y < top + box.height for y in ys)
 
 
 def touches(shape: Shape, box: Shape) -> bool:
-    """Is any of the shape in the box?"""
+    """Is any part of the shape in the box?"""
     across, down = (shape.width + box.width) / 2, (shape.height + box.height) / 2
     return abs(shape.x - box.x) < across and abs(shape.y - box.y) < down
 
 
 def to_slot(shape: Shape, box: Shape, number: int, reason: str) -> Action:
-    """Drag the shape to a place of its own in the box, so that no shape comes to lie on another."""
+    """Drag the shape to a place of its own in the box, so that no shape covers another."""
     row = max(int((box.width - 4) // _SLOT), 1)
     x = box.x - box.width / 2 + 13 + _SLOT * (number % row)
     y = box.y - box.height / 2 + 13 + _SLOT * (number // row)

@@ -1,4 +1,4 @@
-"""Sliders, whose value stands beside them as text."""
+"""Sliders, whose value is shown beside them as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, line_near, noting_oracle
 
 FINE = 3
-"""Pixels within which dragging is not exact enough; there an arrow key, which moves by one, is better."""
+"""Pixels within which dragging is too inexact; an arrow key, which moves by one, is better."""
 
 
 @noting_oracle("use-slider")
@@ -29,7 +29,7 @@ def use_slider_2(obs: Observation, notes: Notes) -> Action | None:
 
 
 def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | None:
-    """Return the next step that brings the sliders to their values; None when they have them.
+    """Return the next action towards the sliders' values; None if they have them.
 
     Two places of a handle and their values give the scale, which the sliders of a page share: by it handles are
     dragged. Where only one is known, the key End or Home shows another.
@@ -57,7 +57,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
 
 
 def scale_of(seen: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return by how many pixels to the right and down a handle moves when its value rises by one, if that is known."""
+    """Return how many pixels to the right and down a handle moves when its value increases by one, if known."""
     low, high = min(seen), max(seen)
     if low == high:
         return None

@@ -1,4 +1,4 @@
-"""Posts of people, with a row of icons below each."""
+"""People's posts, with a row of icons below each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted, same
-from selfsurf.tasks.miniwob.oracles.outline import outline
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted, same
 
 
 class Post(NamedTuple):
-    """A post: who wrote it, and what can be clicked in it: icons and the entries of its menu if that is open."""
+    """A post: its author and its clickable elements, the icons and the entries of its menu if that is open."""
 
     user: str
     parts: list[Element]
@@ -39,7 +38,7 @@ def part(post: Post, name: str) -> Element | None:
 
 @oracle("social-media")
 def social_media(obs: Observation) -> Action | None:
-    """Click the button of the user's post; what is no icon is in the menu behind the dots."""
+    """Click the button of the user's post; those that aren't icons are in the menu behind the dots."""
     user = re.findall(r"@[^ ,]+", obs["goal"])[0]
     name = quoted(obs["goal"])[0]
     for post in posts(obs):

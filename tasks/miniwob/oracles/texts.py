@@ -15,18 +15,19 @@ from selfsurf.tasks.miniwob.oracles.base import (
     noting_oracle,
     oracle,
     quoted,
+    text_lines,
 )
 
 
 def ordinal(goal: str) -> int:
-    """Return the first number such as 1st or 12th in a goal; 1 where there is none."""
+    """Return the first number such as 1st or 12th in a goal; 1 if there is none."""
     match = re.search(r"\b(\d+)(st|nd|rd|th)\b", goal)
     return int(match.group(1)) if match else 1
 
 
 @oracle("enter-text-2")
 def enter_text_2(obs: Observation) -> Action | None:
-    """Fill the text in, in capitals or in small letters as the goal says, then submit."""
+    """Fill in the text, in upper or lower case as the goal says, then submit."""
     given, upper = quoted(obs["goal"])[0], "upper case" in obs["goal"]
     text = given.upper() if upper else given.lower()
     why = f'The goal wants "{given}" in all {"upper" if upper else "lower"} case letters, that is "{text}".'
@@ -43,7 +44,7 @@ def text_transform(obs: Observation) -> Action | None:
 
 @noting_oracle("copy-paste", "copy-paste-2")
 def copy_paste(obs: Observation, notes: Notes) -> Action | None:
-    """Fill what the text area held at first into the text field, then submit."""
+    """Fill the text area's initial text into the text field, then submit."""
     fields = elements(obs, "textbox")
     number = ordinal(obs["goal"])
     text = notes.setdefault("texts", [e["value"] for e in fields if e["tag"] == "textarea"])[number - 1]
@@ -53,7 +54,7 @@ def copy_paste(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("find-word")
 def find_word(obs: Observation) -> Action | None:
-    """Fill the word with the number in, without punctuation, then submit."""
+    """Fill in the word with the number, without punctuation, then submit."""
     field = elements(obs, "textbox")
     number = ordinal(obs["goal"])
     words = line_near(obs, field[0], -1).split() if field else []
@@ -63,7 +64,7 @@ def find_word(obs: Observation) -> Action | None:
 
 @noting_oracle("scroll-text")
 def scroll_text(obs: Observation, notes: Notes) -> Action | None:
-    """Fill the last word that the text area had at first in, without punctuation, then submit."""
+    """Fill in the last word of the text area's initial text, without punctuation, then submit."""
     fields = elements(obs, "textbox")
     words = notes.setdefault("text", next(e["value"] for e in fields if e["tag"] == "textarea")).split()
     word = words[-1].strip(".,") if words else ""
@@ -72,14 +73,14 @@ def scroll_text(obs: Observation, notes: Notes) -> Action | None:
 
 
 def _table(obs: Observation) -> dict[str, str]:
-    """Return a table of two columns: the second one's values by the first one's."""
-    cells = re.findall(r"^ *cell: (.*)$", obs["dom"], re.MULTILINE)
+    """Return a table of two columns: the second column's values by the first one's."""
+    cells = [match[1] for match in text_lines(obs, "cell: (.*)")]
     return dict(zip(cells[::2], cells[1::2], strict=False))
 
 
 @oracle("read-table")
 def read_table(obs: Observation) -> Action | None:
-    """Fill the value from the table in, then submit."""
+    """Fill in the value from the table, then submit."""
     match = re.match(r"Enter the value of (.*) into the text field", obs["goal"])
     key = match.group(1) if match else ""
     value = _table(obs).get(key, "")
@@ -88,7 +89,7 @@ def read_table(obs: Observation) -> Action | None:
 
 @oracle("read-table-2")
 def read_table_2(obs: Observation) -> Action | None:
-    """Fill the value that the table has for each field's label in, then submit."""
+    """Fill in the table's value for each field's label, then submit."""
     table = _table(obs)
     for field in elements(obs, "textbox"):
         label = line_near(obs, field, -1).rstrip(":")

@@ -29,7 +29,7 @@ COLORS = {
     "gold": "FFD700",
     "orange": "FFA500",
 }
-"""Names of colours as the web defines them, as red, green and blue in hexadecimal."""
+"""The web's colour names, as red, green and blue in hexadecimal."""
 
 
 @oracle("use-spinner")
@@ -42,7 +42,7 @@ def use_spinner(obs: Observation) -> Action | None:
 
 @oracle("use-colorwheel")
 def use_colorwheel(obs: Observation) -> Action | None:
-    """Fill the colour's number in, then submit."""
+    """Fill in the colour's number, then submit."""
     match = re.match(r"Select (\w+) with the color picker", obs["goal"])
     name = match.group(1) if match else ""
     code = COLORS.get(name, "")
@@ -51,7 +51,7 @@ def use_colorwheel(obs: Observation) -> Action | None:
 
 @oracle("use-colorwheel-2")
 def use_colorwheel_2(obs: Observation) -> Action | None:
-    """Fill the number of the colour that the box in the goal's line has in, then submit."""
+    """Fill in the number of the colour of the box in the goal's line, then submit."""
     match = re.search(r"\((#?\w+) box\)", obs["dom"])
     color = match.group(1) if match else ""
     code = COLORS.get(color, color.lstrip("#").upper())

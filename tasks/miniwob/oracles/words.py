@@ -1,4 +1,4 @@
-"""Words and what they mean."""
+"""Words and their meanings."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ SYNONYMS = [
     car cars automobile automobiles vehicle vehicles
     """.strip().splitlines()
 ]
-"""Words of like meaning, by line."""
+"""Words of similar meaning, by line."""
 
 
 def alike(a: str, b: str) -> bool:
-    """Do two words mean much the same?"""
+    """Are two words similar in meaning?"""
     return a == b or any(a in group and b in group for group in SYNONYMS)
 
 

@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.browser_env.safety import Safety, gate
+from selfsurf.browser_env.safety import Safety, proxy
 from selfsurf.browser_env.safety.network import Rules, clean_host, is_private, matches
 
 PUBLIC = "data:text/html,<title>outside</title><button>Go</button>"
@@ -59,7 +59,7 @@ def test_wrong_settings_are_refused_clearly():
     with pytest.raises(ValueError, match="takes hosts such as"):
         Safety(blocked=("http://example.org/",))
     with pytest.raises(ValueError, match="neither http:// nor socks5://"):
-        gate.Gate(Rules(Safety()), {"server": "https://proxy.test:1"})
+        proxy.FilteringProxy(Rules(Safety()), {"server": "https://proxy.test:1"})
 
 
 def test_an_own_page_on_loopback_works_and_with_it_the_whole_machine(visit, server):
@@ -276,13 +276,13 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
     async def lookup(host):
         return [ipaddress.ip_address(a) for a in answers[host]]
 
-    monkeypatch.setattr(gate, "lookup", lookup)
+    monkeypatch.setattr(proxy, "lookup", lookup)
 
     async def ask(rules, host):
-        one = gate.Gate(rules)
+        one = proxy.FilteringProxy(rules)
         try:
             return [str(a) for a in await one._addresses(host, 80)]
-        except gate.Refused as refusal:
+        except proxy.Refused as refusal:
             return str(refusal)
 
     assert asyncio.run(ask(Rules(Safety()), "rebind.test")) == "private network"
@@ -292,12 +292,12 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
     assert asyncio.run(ask(Rules(Safety(), ["rebind.test"]), "rebind.test")) == ["127.0.0.1"]
 
     async def rebind():
-        one = gate.Gate(Rules(Safety(), ["late.test"]))
+        one = proxy.FilteringProxy(Rules(Safety(), ["late.test"]))
         answers["late.test"] = ["8.8.8.8"]
         await one._addresses("late.test", 80)
         answers["late.test"] = ["127.0.0.1"]
         one._names.clear()
-        with pytest.raises(gate.Refused, match="had a public address before"):
+        with pytest.raises(proxy.Refused, match="had a public address before"):
             await one._addresses("late.test", 80)
 
     asyncio.run(rebind())
@@ -337,9 +337,11 @@ def test_a_socks_proxy_of_the_users_own_is_gone_through(server):
     server.pages["/"] = "through"
 
     async def chain():
-        outer = await gate.Gate.open(Rules(Safety(allow_private=True)))
-        inner = await gate.Gate.open(Rules(Safety(blocked=("evil.localhost",)), ["127.0.0.1"]), outer.proxy)
-        client = gate._Upstream(inner.proxy)
+        outer = await proxy.FilteringProxy.open(Rules(Safety(allow_private=True)))
+        inner = await proxy.FilteringProxy.open(
+            Rules(Safety(blocked=("evil.localhost",)), ["127.0.0.1"]), outer.settings
+        )
+        client = proxy._Upstream(inner.settings)
         reader, writer = await client.connect("good.localhost", server.port)
         writer.write(b"GET / HTTP/1.1\r\nhost: good.localhost:1\r\nconnection: close\r\n\r\n")
         answer = await reader.read()
@@ -415,6 +417,6 @@ def test_pages_cannot_open_files_or_scripts_elsewhere(visit, server):
 
 def test_without_rules_there_is_no_gate_and_nothing_is_intercepted(visit):
     env, _ = visit("<p>x", allow_private=True)
-    border = env.unwrapped.core.session.border
-    assert border.gate is None
-    assert not border.folders
+    access = env.unwrapped.core.session.access
+    assert access.proxy is None
+    assert not access.folders

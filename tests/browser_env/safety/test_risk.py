@@ -3,10 +3,10 @@
 import pytest
 
 from selfsurf.browser_env.actions import Click, Fill, Hover, Press, Scroll, Select, Type
-from selfsurf.browser_env.safety.risk import Around, assess, might_be_risky
+from selfsurf.browser_env.safety.risk import Surroundings, assess, might_be_risky
 
 BUTTONS = {
-    "purchase": """Buy now | Place order | Place your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase
+    "purchase": """Buy now | ForeignFrame order | ForeignFrame your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase
         | Complete purchase | Submit order | Book now | Donate | Subscribe | Order now | Order | Confirm booking | Upgrade plan | Start free trial
         | Jetzt kaufen | Zahlungspflichtig bestellen | Kostenpflichtig buchen | Bestellung abschicken | Jetzt bezahlen | Mit PayPal bezahlen
         | Acheter | Payer 12,00 € | Passer la commande | Valider et payer | Commander maintenant | Confirmer l'achat
@@ -44,92 +44,92 @@ HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order 
     | Annuleren | In winkelwagen | Bestellingen | Wis zoekopdracht | Filter verwijderen | Sorteren op datum | Order number 4711 | Delivery address | Buy me a coffee is a website
     | Delete key binding | Payment history | Send feedback settings | Pay per view explained"""  # fmt: skip
 
-PASSWORD_FORM = Around(submits=True, fields=("text", "password"), submit="Sign in")
-CARD_FORM = Around(submits=True, fields=("name", "cc-number", "cc-exp", "cc-csc"), submit="Continue")
-SEARCH = Around(submits=True, search=True, fields=("search",), submit="Send")
-DELETING = Around(dialog="Delete this project? This cannot be undone. Cancel OK")
-FILTERING = Around(dialog="Delete this filter? Cancel OK")
+PASSWORD_FORM = Surroundings(submits=True, fields=("text", "password"), submit="Sign in")
+CARD_FORM = Surroundings(submits=True, fields=("name", "cc-number", "cc-exp", "cc-csc"), submit="Continue")
+SEARCH = Surroundings(submits=True, search=True, fields=("search",), submit="Send")
+DELETING = Surroundings(dialog="Delete this project? This cannot be undone. Cancel OK")
+FILTERING = Surroundings(dialog="Delete this filter? Cancel OK")
 
 OTHERS = [
     # What is typed where.
-    ("payment", Fill(id=1, text="4111"), "textbox", "Card number", Around()),
-    ("payment", Fill(id=1, text="4111"), "textbox", "", Around(autocomplete="cc-number")),
-    ("payment", Fill(id=1, text="12/30"), "textbox", "MM / YY", Around(autocomplete="billing cc-exp")),
-    ("payment", Type(id=1, text="123"), "textbox", "CVC", Around(type="password")),
-    ("payment", Fill(id=1, text="DE89"), "textbox", "IBAN", Around()),
-    ("payment", Fill(id=1, text="4111"), "textbox", "Kartennummer", Around()),
-    ("payment", Fill(id=1, text="4111"), "textbox", "Numéro de carte", Around()),
-    ("payment", Fill(id=1, text="4111"), "textbox", "Número de tarjeta", Around()),
-    ("payment", Select(id=1, options=("12",)), "combobox", "Month", Around(autocomplete="cc-exp-month")),
-    ("credentials", Fill(id=1, text="x"), "textbox", "Password", Around(type="password")),
-    ("credentials", Fill(id=1, text="x"), "textbox", "Geheim", Around(type="password")),
-    ("credentials", Fill(id=1, text="x"), "textbox", "Code", Around(autocomplete="one-time-code")),
-    ("credentials", Type(id=1, text="x"), "textbox", "Passwort", Around()),
-    ("credentials", Fill(id=1, text="x"), "textbox", "Contraseña", Around()),
-    ("credentials", Fill(id=1, text="x"), "textbox", "Mot de passe", Around()),
-    (None, Fill(id=1, text="x"), "textbox", "Email", Around(autocomplete="username")),
-    (None, Fill(id=1, text="x"), "textbox", "Message", Around()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Card number", Surroundings()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "", Surroundings(autocomplete="cc-number")),
+    ("payment", Fill(id=1, text="12/30"), "textbox", "MM / YY", Surroundings(autocomplete="billing cc-exp")),
+    ("payment", Type(id=1, text="123"), "textbox", "CVC", Surroundings(type="password")),
+    ("payment", Fill(id=1, text="DE89"), "textbox", "IBAN", Surroundings()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Kartennummer", Surroundings()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Numéro de carte", Surroundings()),
+    ("payment", Fill(id=1, text="4111"), "textbox", "Número de tarjeta", Surroundings()),
+    ("payment", Select(id=1, options=("12",)), "combobox", "Month", Surroundings(autocomplete="cc-exp-month")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Password", Surroundings(type="password")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Geheim", Surroundings(type="password")),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Code", Surroundings(autocomplete="one-time-code")),
+    ("credentials", Type(id=1, text="x"), "textbox", "Passwort", Surroundings()),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Contraseña", Surroundings()),
+    ("credentials", Fill(id=1, text="x"), "textbox", "Mot de passe", Surroundings()),
+    (None, Fill(id=1, text="x"), "textbox", "Email", Surroundings(autocomplete="username")),
+    (None, Fill(id=1, text="x"), "textbox", "Message", Surroundings()),
     (None, Fill(id=1, text="delete everything"), "searchbox", "Search", SEARCH),
-    (None, Fill(id=1, text="x"), "searchbox", "Password", Around(search=True)),
-    (None, Fill(id=1, text="x"), "textbox", "Gift card message", Around()),
-    (None, Fill(id=1, text="x"), "textbox", "Password hint", Around()),
-    (None, Fill(id=1, text="x"), "textbox", "Order number", Around()),
-    (None, Select(id=1, options=("Delete",)), "combobox", "Sort by", Around()),
+    (None, Fill(id=1, text="x"), "searchbox", "Password", Surroundings(search=True)),
+    (None, Fill(id=1, text="x"), "textbox", "Gift card message", Surroundings()),
+    (None, Fill(id=1, text="x"), "textbox", "Password hint", Surroundings()),
+    (None, Fill(id=1, text="x"), "textbox", "Order number", Surroundings()),
+    (None, Select(id=1, options=("Delete",)), "combobox", "Sort by", Surroundings()),
     # Buttons that say nothing, in a dialog or form that does.
     ("delete", Click(id=1), "button", "OK", DELETING),
     ("delete", Click(id=1), "button", "Yes", DELETING),
-    ("delete", Click(id=1), "button", "Ja", Around(dialog="Möchten Sie das Konto wirklich löschen? Ja Nein")),
-    ("delete", Click(id=1), "button", "Confirmer", Around(dialog="Supprimer ce fichier ? Confirmer Annuler")),
-    ("purchase", Click(id=1), "button", "Confirm", Around(dialog="You are about to buy 3 tickets. Confirm")),
-    ("purchase", Click(id=1), "button", "Aceptar", Around(dialog="Va a comprar este artículo. Aceptar")),
-    ("publish", Click(id=1), "button", "Continue", Around(dialog="Publish to 3,000 followers?")),
+    ("delete", Click(id=1), "button", "Ja", Surroundings(dialog="Möchten Sie das Konto wirklich löschen? Ja Nein")),
+    ("delete", Click(id=1), "button", "Confirmer", Surroundings(dialog="Supprimer ce fichier ? Confirmer Annuler")),
+    ("purchase", Click(id=1), "button", "Confirm", Surroundings(dialog="You are about to buy 3 tickets. Confirm")),
+    ("purchase", Click(id=1), "button", "Aceptar", Surroundings(dialog="Va a comprar este artículo. Aceptar")),
+    ("publish", Click(id=1), "button", "Continue", Surroundings(dialog="Publish to 3,000 followers?")),
     ("purchase", Click(id=1), "button", "Continue", CARD_FORM),
     ("credentials", Click(id=1), "button", "Continue", PASSWORD_FORM),
     ("credentials", Click(id=1), "button", "Sign in", PASSWORD_FORM),
     (None, Click(id=1), "button", "Cancel", DELETING),
     (None, Click(id=1), "button", "No", DELETING),
     (None, Click(id=1), "button", "OK", FILTERING),
-    (None, Click(id=1), "button", "OK", Around(dialog="Your changes were saved. OK")),
-    (None, Click(id=1), "button", "Accept", Around(dialog="We use cookies to improve your experience.")),
+    (None, Click(id=1), "button", "OK", Surroundings(dialog="Your changes were saved. OK")),
+    (None, Click(id=1), "button", "Accept", Surroundings(dialog="We use cookies to improve your experience.")),
     (None, Click(id=1), "button", "Back", CARD_FORM),
     (None, Click(id=1), "button", "Send", SEARCH),
-    (None, Click(id=1), "link", "Sign in", Around(href="/login")),
-    (None, Click(id=1), "button", "Delete", Around(opens=True)),
+    (None, Click(id=1), "link", "Sign in", Surroundings(href="/login")),
+    (None, Click(id=1), "button", "Delete", Surroundings(opens=True)),
     # Enter and blanks.
-    ("send", Press(key="Enter", id=1), "textbox", "Message", Around(fields=("text",), submit="Send")),
+    ("send", Press(key="Enter", id=1), "textbox", "Message", Surroundings(fields=("text",), submit="Send")),
     ("credentials", Press(key="Enter"), "textbox", "Email", PASSWORD_FORM),
     ("purchase", Press(key="Enter", id=1), "textbox", "Name", CARD_FORM),
-    ("purchase", Press(key="Return", id=1), "textbox", "Name", Around(submit="Jetzt kaufen")),
-    ("delete", Press(key="Enter", id=1), "button", "Delete account", Around()),
-    ("delete", Press(key="Space", id=1), "button", "Löschen", Around()),
-    ("send", Type(id=1, text="hello\n"), "textbox", "Message", Around(submit="Send")),
+    ("purchase", Press(key="Return", id=1), "textbox", "Name", Surroundings(submit="Jetzt kaufen")),
+    ("delete", Press(key="Enter", id=1), "button", "Delete account", Surroundings()),
+    ("delete", Press(key="Space", id=1), "button", "Löschen", Surroundings()),
+    ("send", Type(id=1, text="hello\n"), "textbox", "Message", Surroundings(submit="Send")),
     (None, Press(key="Enter", id=1), "searchbox", "Search", SEARCH),
-    (None, Press(key="Enter", id=1), "textbox", "Filter", Around(submit="Apply")),
-    (None, Press(key="Delete", id=1), "textbox", "Message", Around(submit="Send")),
-    (None, Press(key="Space", id=1), "textbox", "Message", Around(submit="Send")),
-    (None, Type(id=1, text="hello"), "textbox", "Message", Around(submit="Send")),
+    (None, Press(key="Enter", id=1), "textbox", "Filter", Surroundings(submit="Apply")),
+    (None, Press(key="Delete", id=1), "textbox", "Message", Surroundings(submit="Send")),
+    (None, Press(key="Space", id=1), "textbox", "Message", Surroundings(submit="Send")),
+    (None, Type(id=1, text="hello"), "textbox", "Message", Surroundings(submit="Send")),
     # Links lead somewhere; tabs and choices choose.
-    (None, Click(id=1), "link", "Donate", Around(href="/donate")),
-    (None, Click(id=1), "link", "Subscribe", Around(href="/plans")),
-    ("delete", Click(id=1), "link", "Delete", Around(href="/items/3/delete")),
-    ("purchase", Click(id=1), "link", "Buy now", Around(href="")),
-    (None, Click(id=1), "link", "How to delete your account", Around(href="/help")),
-    (None, Click(id=1), "link", "So können Sie Ihr Konto löschen", Around(href="/hilfe")),
-    (None, Click(id=1), "tab", "Send", Around()),
-    (None, Click(id=1), "radio", "Pay with card", Around()),
-    (None, Click(id=1), "checkbox", "Delete after reading", Around()),
-    (None, Click(id=1), "textbox", "Delete reason", Around()),
-    ("delete", Click(id=1), "menuitem", "Delete row permanently", Around()),
-    ("send", Click(id=1), "generic", "Send", Around()),
+    (None, Click(id=1), "link", "Donate", Surroundings(href="/donate")),
+    (None, Click(id=1), "link", "Subscribe", Surroundings(href="/plans")),
+    ("delete", Click(id=1), "link", "Delete", Surroundings(href="/items/3/delete")),
+    ("purchase", Click(id=1), "link", "Buy now", Surroundings(href="")),
+    (None, Click(id=1), "link", "How to delete your account", Surroundings(href="/help")),
+    (None, Click(id=1), "link", "So können Sie Ihr Konto löschen", Surroundings(href="/hilfe")),
+    (None, Click(id=1), "tab", "Send", Surroundings()),
+    (None, Click(id=1), "radio", "Pay with card", Surroundings()),
+    (None, Click(id=1), "checkbox", "Delete after reading", Surroundings()),
+    (None, Click(id=1), "textbox", "Delete reason", Surroundings()),
+    ("delete", Click(id=1), "menuitem", "Delete row permanently", Surroundings()),
+    ("send", Click(id=1), "generic", "Send", Surroundings()),
     # Nothing but a look.
-    (None, Hover(id=1), "button", "Delete account", Around()),
-    (None, Scroll(dy=100), "button", "Delete account", Around()),
+    (None, Hover(id=1), "button", "Delete account", Surroundings()),
+    (None, Scroll(dy=100), "button", "Delete account", Surroundings()),
 ]  # fmt: skip
 
 
 # Labels of well-known products, collected after the words had been fixed: precision 0.95 and recall 0.62 then.
 # Words for what was missed were added since, so the figure is no longer one of unseen labels.
-LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | Place your order and pay
+LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | ForeignFrame your order and pay
     | Buy now with 1-Click | Pre-order now | Rent for $3.99 | Reserve | Complete booking | Request to book | Confirm payment | Send payment | Pay in 4
     | Add funds | Permanently delete | Delete 12 selected | Remove member | Delete channel | Revoke token | Rotate secret | Regenerate client secret
     | Send invites | Share publicly | Publish to web | Send for signature | Sign and submit | Submit bid | Sell 10 shares | Buy 10 shares
@@ -165,9 +165,9 @@ def element(role, name):
 def corpus():
     for kind, names in BUTTONS.items():
         for name in names.split("|"):
-            yield kind, Click(id=1), "button", name.strip(), Around()
+            yield kind, Click(id=1), "button", name.strip(), Surroundings()
     for name in HARMLESS_BUTTONS.split("|"):
-        yield None, Click(id=1), "button", name.strip(), Around()
+        yield None, Click(id=1), "button", name.strip(), Surroundings()
     yield from OTHERS
 
 

@@ -7,7 +7,7 @@ import pytest
 from selfsurf import browser_env
 from selfsurf.browser_env import Safety, Secret
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.browser_env.safety.paint import PAINT
+from selfsurf.browser_env.safety.masking import MASK_COLOUR
 from selfsurf.browser_env.safety.secrets import Vault
 
 VALUE = "hunter2/ä&x y"
@@ -59,7 +59,7 @@ def test_values_may_come_from_elsewhere_and_change(monkeypatch):
     monkeypatch.setenv("BANK", "from-the-env")
     assert Vault({"bank": Secret.from_env("BANK")}).fill("<secret:bank>", "") == "from-the-env"
     monkeypatch.delenv("BANK")
-    with pytest.raises(ValueError, match="BANK, which a secret is to come from, is not set"):
+    with pytest.raises(ValueError, match="BANK, which should hold a secret, is not set"):
         Vault({"bank": Secret.from_env("BANK")})
 
 
@@ -106,7 +106,7 @@ def test_it_is_typed_but_never_seen(private, by_name, way):
     typed = browser_env.session.runtime.runtime().run(env.unwrapped.core.session.active.page.evaluate("window.typed"))
     assert typed == VALUE
     # Painted: every field and text that shows it; not painted: the text that does not.
-    painted = np.all(obs["screenshot"] == PAINT, axis=2)
+    painted = np.all(obs["screenshot"] == MASK_COLOUR, axis=2)
     for name in ("secret", "other", "a", "b"):
         x, y, width, height = (round(v) for v in by_name(obs, name)["bbox"])
         assert painted[y + 1 : y + height - 1, x + 1 : x + width - 1].all(), name
@@ -125,7 +125,7 @@ def test_text_is_painted_in_frames_too(open_page):
         inner=inner,
     )
     assert "unter" not in everything(obs)
-    painted = np.all(obs["screenshot"] == PAINT, axis=2)
+    painted = np.all(obs["screenshot"] == MASK_COLOUR, axis=2)
     assert painted[105:118, 55:150].all()
     assert painted[305:318, 55:150].all()
     assert not painted[:95].any()

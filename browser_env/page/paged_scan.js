@@ -1,4 +1,4 @@
-// Scrolls through a page's main scroll container. A script of its own: evaluates to an object with methods.
+// Scrolls through a page's main scroll container. A script of its own, which evaluates to an object with methods.
 () => {
   const root = document.scrollingElement || document.documentElement;
   const scroller = choose();
@@ -30,7 +30,7 @@
     return found;
   }
 
-  // What is visible of a container: x, y, width, height in the top frame's viewport.
+  // The visible part of a container: x, y, width, height in the top frame's viewport.
   function areaOf(el) {
     const win = el.ownerDocument.defaultView;
     let left, top, width, height;
@@ -50,7 +50,7 @@
     return [left, top, Math.max(0, right - left), Math.max(0, bottom - top)];
   }
 
-  // How much of the container's top, or bottom, is covered by what does not scroll with it.
+  // How much of the container's top, or bottom, is covered by content that doesn't scroll with it.
   function pinned(atTop) {
     const doc = scroller.ownerDocument;
     const box = isViewport ? {left: 0, top: 0, width: doc.defaultView.innerWidth, height: doc.defaultView.innerHeight} : scroller.getBoundingClientRect();

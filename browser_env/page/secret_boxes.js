@@ -1,5 +1,5 @@
-// Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in a world of its own, which
-// the page's scripts can't look into, so the patterns are safe with it.
+// Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in an isolated world, so the
+// page's scripts can't see the patterns.
 
 (patterns) => {
   const pattern = new RegExp(patterns.join('|'), 'gi');

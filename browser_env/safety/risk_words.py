@@ -1,4 +1,4 @@
-"""The words by which risky actions are known, in several languages. Data alone; `browser_env.safety.risk` uses it.
+"""Words that indicate risky actions, in several languages. Only data; `browser_env.safety.risk` uses it.
 
 Texts are compared in lower case, without accents and with blanks for punctuation (`normal`). In English and the
 Romance languages the verb comes first ("delete account"), in German and Dutch it may come last ("Konto löschen").
@@ -64,7 +64,7 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"verwijder(?:en)?(?: .*)?$", r"prullenbak legen", r"annuleer (?:bestelling|abonnement|boeking)", r"usun(?: .*)?$", r"удалить(?: .*)?$",
     ),
     "send": (
-        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|complaint|form|ticket)", r"schedule send", r"sign and (?:submit|send)", r"forward (?:email|message)", r"reply all",
+        r"send(?: .*)?$", r"submit " + _MY + r"(?:message|application|request|claim|report|refusal|form|ticket)", r"schedule send", r"sign and (?:submit|send)", r"forward (?:email|message)", r"reply all",
         r"(?:jetzt |nachricht )?(?:senden|absenden|abschicken|verschicken|versenden)$", r"envoyer(?: .*)?$", r"expedier(?: .*)?$",
         r"enviar(?: .*)?$", r"mandar(?: .*)?$", r"reenviar (?:mensaje|correo)", r"encaminhar (?:mensagem|e mail|email)", r"invia(?: .*)?$", r"spedisci(?: .*)?$", r"inoltra (?:messaggio|e mail|email)",
         r"verstuur(?: .*)?$", r"verzend(?:en)?(?: .*)?$", r"versturen$", r"wyslij(?: .*)?$", r"отправить(?: .*)?$",
@@ -75,7 +75,7 @@ FIRST: dict[RiskKind, tuple[str, ...]] = {
         r"(?:cambiar|restablecer) " + _MY + r"contrasena", r"(?:alterar|redefinir|mudar) " + _MY + r"senha", r"(?:cambia|modifica|reimposta) " + _MY + r"password", r"wachtwoord (?:wijzigen|opslaan)",
     ),
 }  # fmt: skip
-"""What a label begins with."""
+"""Beginnings of labels."""
 
 LAST: dict[RiskKind, tuple[str, ...]] = {
     "transfer": (r"uberweisen", r"auszahlen", r"overmaken", r"overboeken"),
@@ -84,13 +84,13 @@ LAST: dict[RiskKind, tuple[str, ...]] = {
     "delete": (r"loschen", r"kundigen", r"(?:mitgliedschaft|abo|vertrag) beenden", r"deaktivieren", r"stornieren", r"verwijderen", r"opzeggen", r"deactiveren", r"annuleren"),
     "send": (r"senden", r"absenden", r"abschicken", r"verschicken", r"versenden", r"verzenden", r"versturen", r"sturen"),
 }  # fmt: skip
-"""What a short label of at least two words ends with."""
+"""Endings of short labels of at least two words."""
 
 INSIDE: dict[RiskKind, str] = {
     "delete": "削除|删除|刪除|삭제", "purchase": "購入|注文する|注文を確定|支払|购买|購買|支付|付款|结算并付款|구매|결제", "send": "送信|发送|發送|보내기",
     "publish": "公開する|投稿する|发布|發佈|게시", "transfer": "振込|送金|转账|轉帳|송금",
 }  # fmt: skip
-"""Verbs of languages without blanks between words; anywhere in a label."""
+"""Verbs of languages without blanks between words, anywhere in a label."""
 
 SAID: dict[RiskKind, str] = {
     "transfer": r"transfer \D{0,20}\d|transfer (?:money|funds)|uberweis\w+|virement|transferencia|bonifico|overboek\w+",
@@ -99,7 +99,7 @@ SAID: dict[RiskKind, str] = {
     "publish": r"publish|veroffentlich\w+|publier|publicar|pubblicare|publiceren|go live",
     "send": r"send (?:this|the|your|message|email|to)|senden|envoyer|enviar|inviare|verzenden|versturen",
 }
-"""What a dialog says about what its "OK" will do; anywhere in it."""
+"""What a dialog says about the effect of its "OK", anywhere in its text."""
 
 HARMLESS = re.compile(
     r"\b(?:filtr?[eos]*|filtres?|filtri|filters?|tags?|etiquetas?|etiquettes?|schlagwort|labels?|search(?:es)?|such\w*|recherche|busqueda|ricerca|pesquisa|zoek\w*|selection|auswahl"
@@ -108,19 +108,19 @@ HARMLESS = re.compile(
     r"|to (?:back|front|cart)|code|link|cookies? (?:settings|preferences)|settings|options?|einstellungen|history\b(?= page)|method|methods"
     r"|attention|later|as draft|key\b(?= binding)|key$(?<=delete key)|points?$|row$|column$|zeile$|spalte$|token$(?<=search token)|messages?$(?<=sent messages)|an idea)\b"
 )
-"""What a label may be about that makes it harmless, whatever its verb."""
+"""Words that make a label harmless, whatever its verb."""
 
 NEVER_MIND = re.compile(
     r"(?:cancel|no|nope|close|back|go back|keep|never ?mind|not now|dismiss|skip|later|abbrechen|nein|schliessen|zuruck|behalten|annuler|non|fermer|retour|garder"
     r"|cancelar|cerrar|volver|mantener|annulla|chiudi|indietro|nao|fechar|voltar|manter|annuleren|annuleer|nee|sluiten|terug|behouden|x|×)(?:\b.*)?$"
 )
-"""Answers that let nothing happen."""
+"""Answers without consequences."""
 
 GO_AHEAD = re.compile(
     r"(?:ok|okay|yes|yep|sure|confirm|continue|submit|proceed|accept|agree|done|finish|apply|next|save|go|i understand.*|i am sure|remove|approve|bestatigen|ja|weiter|fortfahren|ubernehmen|fertig|entfernen"
     r"|oui|confirmer|valider|continuer|soumettre|accepter|terminer|retirer|si|confirmar|continuar|aceptar|acepto|quitar|listo|conferma|continua|procedi|accetta|rimuovi|sim|aceitar|prosseguir|remover|concluir|bevestigen|bevestig|doorgaan|akkoord|toepassen|tak|да|подтвердить|はい|确定|确认|是)(?: .{0,24})?$"
 )
-"""Labels that say nothing of themselves: their dialog or form says what they do."""
+"""Labels that say nothing by themselves: their dialog or form says what they do."""
 
 LOG_IN = re.compile(
     r"(?:sign in|log ?in|log on|sign up|register|create (?:an )?account|join|anmelden|einloggen|registrieren|se connecter|connexion|s identifier|s inscrire|iniciar sesion|acceder|entrar|registrarse"

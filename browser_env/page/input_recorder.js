@@ -1,28 +1,28 @@
-// Recording, second half: turns events (listen.js) into facts with ids of elements, and takes an observation at the very
-// moment of the event: no handler of the page has run yet.
+// Recording, second half: turns events (input_listener.js) into facts with element ids, and takes an observation at the
+// very moment of the event, before any handler of the page has run.
 
 function record({event, report, reach}) {
   const top = window.top === window;
   const secrets = new WeakSet();
   let shown = (el) => ids.has(el);
   let edited = null;  // the field that is being written to
-  let chosen = false;  // a key was pressed on a checkbox or radio: the click that follows is its doing
-  let key = null;  // a key that is an action only if the page takes it
-  let turning = null;  // where a scroller was when the wheel began to turn
+  let chosen = false;  // a key was pressed on a checkbox or radio, which causes the click that follows
+  let key = null;  // a key that is an action only if the page handles it
+  let turning = null;  // a scroller's position when the wheel began to turn
 
   const send = (kind, fact) => globalThis[report](JSON.stringify({kind, ...fact}));
 
-  // In a frame of another origin there are the ids of its last observation.
+  // In a frame of another origin, the ids are those of its last observation.
   function look() {
     if (!top) return null;
     const raw = pass({firstId: nextId, stamp: false, origin: null, screen: null, reach});
-    for (const el of suspects) asked.delete(el);  // the next look from outside has to find them again
+    for (const el of suspects) asked.delete(el);  // the next regular pass has to find them again
     const all = new Set(raw.elements.map((one) => one[0]));
     shown = (el) => all.has(ids.get(el));
     return raw;
   }
 
-  // The element of the observation that is meant by what was hit.
+  // The element of the observation that a hit element belongs to.
   function meant(el) {
     for (let node = el; node; node = parentAcross(node)) {
       if (shown(node)) return node;
@@ -31,7 +31,7 @@ function record({event, report, reach}) {
     return null;
   }
 
-  const inner = (el, x, y) => {  // closed shadow roots hide what was hit
+  const inner = (el, x, y) => {  // closed shadow roots hide the hit element
     for (let root; (root = rootOf(el));) {
       const next = x === undefined ? root.activeElement : root.elementFromPoint(x, y);
       if (!next || next === el) break;
@@ -94,8 +94,8 @@ function record({event, report, reach}) {
   const ARROWS = new Set(['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight']);
   const ALONE = new Set('Enter Escape Space Home End PageUp PageDown Backspace Delete'.split(' '));
 
-  // What a pressed key is: '' nothing, 'act' an action, 'taken' one if the page takes it, 'ready' the page before a value
-  // changes, 'break' an action unless a line break comes of it.
+  // What a key press is: '' nothing, 'act' an action, 'taken' an action if the page handles it, 'ready' the state before
+  // a value changes, 'break' an action unless it causes a line break.
   function keyKind(control, type, fact) {
     const command = fact.held.some((one) => one !== 'Shift');
     const letter = fact.key.length === 1;
@@ -152,7 +152,7 @@ function record({event, report, reach}) {
     else if (el.localName === 'input' && el.type === 'file') send('files', {id, names: Array.from(el.files, (file) => file.name)});
   }
 
-  // The wheel: how far it went is told when it has stopped, or when something else is done.
+  // The wheel: the distance is reported when it has stopped, or before the next input.
   const STOPPED = 200;
   function turn(el, fact) {
     if (fact.held.includes('Control')) return;
@@ -184,7 +184,7 @@ function record({event, report, reach}) {
     if (dx || dy) send('scroll', {id, dx, dy});
   }
 
-  // A script that is installed again in the same document takes the place of the one before.
+  // A script that is installed again in the same document replaces the previous one.
   globalThis[event]?.();
   globalThis[event] = () => removeEventListener(event, hear, true);
   addEventListener(event, hear, true);
@@ -192,10 +192,10 @@ function record({event, report, reach}) {
   onIds.push(() => { ready = true; dispatch(window, new CustomEvent(`${event}:ready`)); });
 
   function hear(told) {
-    if (!ready) return;  // listen.js keeps it
+    if (!ready) return;  // input_listener.js keeps it
     told.preventDefault();
     const fact = JSON.parse(told.detail);
-    if (fact.button > 2) return;  // those at the side of a mouse go back and forward: the browser tells of that
+    if (fact.button > 2) return;  // a mouse's side buttons go back and forward, which the browser reports
     const el = nodeAt(fact.path) || (fact.type === 'taken' ? DOC.documentElement(document) : null);
     if (!el) return;
     switch (fact.type) {

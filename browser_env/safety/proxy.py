@@ -1,9 +1,9 @@
-"""The gate that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
+"""The proxy that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
 
-A proxy sees every connection that Chromium makes: navigations, later hops of redirects, popups, frames, subresources,
-websockets, workers of all kinds. It resolves names itself and connects to the very address that it has looked at, so
-a name server can't change its answer in between. Connections are kept open by Chromium as ever: nothing is done a
-request. It knows nothing of paths, nor can it, since what goes through is encrypted.
+A proxy sees every connection that Chromium makes: navigations, redirects, popups, frames, subresources, websockets and
+all kinds of workers. It resolves names itself and connects to the very address that it has checked, so a name server
+can't change its answer in between. Chromium keeps connections open as usual: there is no work per request. The proxy
+doesn't know paths, since the traffic is encrypted.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for one address of a host to answer."""
 
 NAMES_KEPT = 60.0
-"""Seconds for which the addresses of a name are kept."""
+"""Seconds for which a name's addresses are cached."""
 
 _CHUNK = 1 << 18
 _LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class Refused(Exception):
-    """The rules don't allow a connection; the message says why."""
+    """The rules forbid a connection; the message says why."""
 
 
-class Gate:
-    """A SOCKS5 server on loopback for one session. Made by `Gate.open`.
+class FilteringProxy:
+    """A SOCKS5 server on loopback for one session. Made by `FilteringProxy.open`.
 
     Args:
         rules: where connections may go.
-        upstream: a further proxy to go through, as Playwright's `proxy` argument.
+        upstream: another proxy to connect through, as Playwright's `proxy` argument.
 
     Raises:
-        ValueError: the further proxy is neither an HTTP nor a SOCKS5 one.
+        ValueError: the upstream proxy is neither an HTTP nor a SOCKS5 proxy.
     """
 
     def __init__(self, rules: Rules, upstream: Mapping[str, Any] | None = None) -> None:
         self.rules = rules
         self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
-        """Called with host, port and reason when a connection was refused."""
+        """Called with host, port and reason when a connection is refused."""
         self.claimed: Callable[[str], Awaitable[bool]] | None = None
-        """While a task is set up: does this private host turn out to be the task's own?"""
+        """While a task is being set up: does this private host turn out to be its own?"""
         self.failures: dict[tuple[str, int | None], str] = {}
-        """Why the last connection to a host and port came to nothing, as Chromium would call it without a gate."""
+        """Why the last connection to a host and port failed, in the words that Chromium uses without a proxy."""
         self._upstream = _Upstream(upstream) if upstream else None
         self._server: asyncio.Server
         self._open: set[asyncio.Task[Any]] = set()
@@ -70,20 +70,20 @@ class Gate:
         self._was_public: set[str] = set()
 
     @classmethod
-    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> Gate:
-        """Start a gate on a free port."""
-        gate = cls(rules, upstream)
-        gate._server = await asyncio.start_server(gate._serve, "127.0.0.1", 0)
-        return gate
+    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> FilteringProxy:
+        """Start a proxy on a free port."""
+        proxy = cls(rules, upstream)
+        proxy._server = await asyncio.start_server(proxy._serve, "127.0.0.1", 0)
+        return proxy
 
     @property
-    def proxy(self) -> dict[str, str]:
-        """Playwright's `proxy` argument that leads a context through this gate."""
+    def settings(self) -> dict[str, str]:
+        """The `proxy` argument for Playwright that routes a context through this proxy."""
         port = self._server.sockets[0].getsockname()[1]
         direct = [] if self._upstream else [f"[{host}]" if ":" in host else host for host in self.rules.direct]
         return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(direct)}
 
-    async def why_not(self, url: str) -> str:
+    async def refusal_of(self, url: str) -> str:
         """Return why a URL may not be opened; empty if it may, or if it has no host."""
         host, port = host_and_port(url)
         if not host:
@@ -93,7 +93,7 @@ class Gate:
         except Refused as refusal:
             return str(refusal)
         except OSError:
-            pass  # there is no such name: the browser will say so
+            pass  # there is no such name: the browser will report it
         return ""
 
     async def _addresses(self, host: str, port: int | None) -> list[Address]:
@@ -137,7 +137,7 @@ class Gate:
         assert task is not None
         self._open.add(task)
         try:
-            host, port = await _greet(reader, writer)
+            host, port = await _read_request(reader, writer)
             try:
                 inner, outer = await self._connect(host, port)
             except Refused as refusal:
@@ -146,20 +146,20 @@ class Gate:
                 writer.write(_answer(2))
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-                self.failures[host, port] = _called(error)
+                self.failures[host, port] = _net_error(error)
                 writer.write(_answer(5))
                 return
             writer.write(_answer(0))
-            await asyncio.gather(_pour(reader, outer), _pour(inner, writer))
+            await asyncio.gather(_relay(reader, outer), _relay(inner, writer))
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one of the ends is gone, or the gate closes
+            pass  # one end has closed, or the proxy is closing
         finally:
             self._open.discard(task)
             writer.close()
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._upstream is not None:
-            with contextlib.suppress(OSError):  # a name that only the further proxy can resolve
+            with contextlib.suppress(OSError):  # a name that only the upstream proxy can resolve
                 await self._addresses(host, port)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._upstream.connect(host, port)
@@ -183,14 +183,14 @@ class Gate:
 
 
 class _Upstream:
-    """A further proxy, which the user's own settings ask for."""
+    """An upstream proxy from the user's own settings."""
 
     def __init__(self, proxy: Mapping[str, Any]) -> None:
         server = str(proxy["server"])
         parts = urlsplit(server if "://" in server else f"http://{server}")
         if parts.scheme not in ("http", "socks5") or not parts.hostname:
             raise ValueError(
-                f"The proxy {server!r} is neither http:// nor socks5://, which safety rules can't go through."
+                f"The proxy {server!r} is neither http:// nor socks5://, so safety rules can't be enforced with it."
             )
         self._socks = parts.scheme == "socks5"
         self._host, self._port = parts.hostname, parts.port or (1080 if self._socks else 80)
@@ -238,7 +238,7 @@ class _Upstream:
 
 
 async def lookup(host: str) -> list[Address]:
-    """Return the addresses of a name, as the system resolves it.
+    """Return a name's addresses, as the system resolves it.
 
     Raises:
         OSError: it has none.
@@ -248,8 +248,8 @@ async def lookup(host: str) -> list[Address]:
     return list(dict.fromkeys(address for address in found if address is not None))
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """Read a SOCKS5 client's greeting and request; return the host and port that it wants."""
+async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """Read a SOCKS5 client's greeting and request; return the requested host and port."""
     version, methods = await reader.readexactly(2)
     if version != 5:
         raise ValueError("not a SOCKS client")
@@ -267,7 +267,7 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     return clean_host(host), port
 
 
-def _called(error: Exception) -> str:
+def _net_error(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return "net::ERR_NAME_NOT_RESOLVED"
     if isinstance(error, ConnectionRefusedError):
@@ -279,7 +279,7 @@ def _answer(code: int) -> bytes:
     return bytes([5, code, 0, 1, 0, 0, 0, 0, 0, 0])
 
 
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(_CHUNK):
             writer.write(data)

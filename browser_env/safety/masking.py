@@ -1,4 +1,4 @@
-"""Finds where the active tab shows a secret, and paints over it in the screenshot's array. The page is not touched."""
+"""Finds where the active tab shows secrets, and masks them in the screenshot. The page is not modified."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
@@ -21,24 +20,18 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 """x, y, width and height in CSS pixels of the top frame's viewport."""
 
-PAINT = (128, 128, 128)
-"""What is painted over secrets, RGB."""
+MASK_COLOUR = (128, 128, 128)
+"""RGB."""
 
 _FRAME_BOUND = 2.0
-"""Seconds for a frame of another process to answer; a hung one shows nothing new."""
+"""Seconds for a frame of another process to answer; a hung frame shows nothing new."""
 
 
-@cache
-def _script() -> str:
-    source = resources.files("selfsurf.browser_env").joinpath("safety", "shown.js").read_text(encoding="utf8")
-    return source[source.index("(patterns)") :]
-
-
-async def shown(tab: Tab, patterns: Sequence[str]) -> list[Box]:
-    """Return the boxes in which a tab shows what matches one of the patterns, in all frames."""
+async def secret_boxes(tab: Tab, patterns: Sequence[str]) -> list[Box]:
+    """Return the boxes in which a tab shows a match of one of the patterns, in all frames."""
     boxes = await _in_process(tab.protocol, patterns, (0.0, 0.0))
     for frame in tab.page.frames[1:]:
-        with contextlib.suppress(Exception):  # it is in the page's own process, done above, or it left
+        with contextlib.suppress(Exception):  # it is in the page's own process, done above, or was removed
             session = await tab.page.context.new_cdp_session(frame)
             try:
                 async with asyncio.timeout(_FRAME_BOUND):
@@ -54,7 +47,7 @@ async def shown(tab: Tab, patterns: Sequence[str]) -> list[Box]:
 
 
 async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
-    """Look in all frames of one process; `offset` is where its topmost one begins."""
+    """Search all frames of one process; `offset` is that of its topmost frame."""
     tree = (await session.send("Page.getFrameTree"))["frameTree"]
     boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset)
     todo = list(tree.get("childFrames", []))
@@ -62,7 +55,7 @@ async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tupl
         branch = todo.pop()
         todo += branch.get("childFrames", [])
         id = branch["frame"]["id"]
-        with contextlib.suppress(Exception):  # it is hidden, or it left
+        with contextlib.suppress(Exception):  # it is hidden, or was removed
             owner = await session.send("DOM.getFrameOwner", {"frameId": id})
             model = await session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
             x, y = model["model"]["content"][:2]
@@ -76,7 +69,7 @@ async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], of
         "Runtime.callFunctionOn",
         {
             "executionContextId": world["executionContextId"],
-            "functionDeclaration": _script(),
+            "functionDeclaration": read_script("secret_boxes"),
             "arguments": [{"value": list(patterns)}],
             "returnByValue": True,
         },
@@ -85,10 +78,10 @@ async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], of
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in found]
 
 
-def paint(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
-    """Return a copy of a screenshot with boxes painted over, a pixel more on each side."""
+def mask(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
+    """Return a copy of a screenshot with the boxes masked, a pixel more on each side."""
     picture = picture.copy()
     for x, y, width, height in boxes:
         left, top = max(0, math.floor(x) - 1), max(0, math.floor(y) - 1)
-        picture[top : max(0, math.ceil(y + height) + 1), left : max(0, math.ceil(x + width) + 1)] = PAINT
+        picture[top : max(0, math.ceil(y + height) + 1), left : max(0, math.ceil(x + width) + 1)] = MASK_COLOUR
     return picture

@@ -1,4 +1,4 @@
-"""Puts the network and file rules of a `Safety` around a browser context, and reports what they kept out."""
+"""Enforces the network and file rules of a `Safety` in a browser context, and reports what was blocked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.safety.files import shows_file
-from selfsurf.browser_env.safety.gate import Gate
 from selfsurf.browser_env.safety.network import Rules, host_and_port
 from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.safety.proxy import FilteringProxy
 from selfsurf.browser_env.session.runtime import BrowserSpec
+from selfsurf.browser_env.text import clip
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route
@@ -24,23 +25,23 @@ if TYPE_CHECKING:
 NOT_A_PATH = "file outside of the allowed folders"
 
 CLAIM_BOUND = 0.5
-"""Seconds for a request to be heard of whose connection the gate has seen already."""
+"""Seconds for a request to be reported whose connection the proxy has seen already."""
 
 WEBRTC_SWITCH = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""WebRTC would otherwise send UDP past the gate."""
+"""Without it, WebRTC sends UDP past the proxy."""
 
 
-class Border:
-    """The rules of one session in force.
+class AccessGuard:
+    """Enforces the rules of one session.
 
     Args:
-        safety: what the user said.
+        safety: the user's rules.
         start_url: where the task starts.
         sites: origins that the task serves from folders.
-        guarded: False for a context that exists already: its network can't be led through here.
+        guarded: False for an existing context, whose network can't be routed through the proxy.
 
     Raises:
-        ValueError: hosts are allowed or blocked, and the context can't be held to it.
+        ValueError: hosts are allowed or blocked, which can't be enforced in this context.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Border:
         guarded: bool = True,
     ) -> None:
         if not guarded and (safety.allowed or safety.blocked):
-            raise ValueError("A browser's default context can't be held to allowed or blocked hosts; leave them out.")
+            raise ValueError("Hosts can't be allowed or blocked in a browser's default context.")
         self.safety = safety
         self._guarded = guarded and safety.guards_network
         own = [host_and_port(url)[0] for url in (start_url or "", *(sites or {}))]
@@ -60,47 +61,47 @@ class Border:
         self.folders = tuple(safety.allow_files)
         if (start_url or "").startswith("file:"):
             self.folders += (Path(unquote(urlsplit(start_url or "").path)).parent,)
-        self.gate: Gate | None = None
+        self.proxy: FilteringProxy | None = None
         self.navigation = ""
-        """The last top-level navigation that was kept out since `begin`, as a sentence."""
+        """The last top-level navigation that was blocked since `start_step`, as a sentence."""
         self._note: Callable[[str], None] = lambda event: None
         self._refused: dict[tuple[str, int | None], str] = {}
         self._unclaimed: dict[tuple[str, int | None], str] = {}
         self._noted: set[str] = set()
 
-    def spec(self, spec: BrowserSpec) -> BrowserSpec:
-        """Return the browser that the rules need."""
+    def browser_spec(self, spec: BrowserSpec) -> BrowserSpec:
+        """Return the browser that the rules require."""
         if not self._guarded or WEBRTC_SWITCH in spec.switches:
             return spec
         return replace(spec, switches=(*spec.switches, WEBRTC_SWITCH))
 
-    async def raise_(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return a context's arguments with the gate as its proxy; without network rules they stay as they are.
+    async def proxied(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a context's arguments with our proxy added; without network rules they are unchanged.
 
-        They also stay if they name a proxy and no hosts are allowed or blocked: what a proxy reaches is its own
-        network, and many let nothing but the web's own ports through a tunnel, which the gate would need.
+        They are also unchanged if they name a proxy and no hosts are allowed or blocked: what that proxy reaches is its
+        own network, and many only tunnel the web's standard ports, while ours needs tunnels for all.
 
         Raises:
-            ValueError: the arguments have a proxy of a kind that the gate can't go through.
+            ValueError: the arguments have a proxy of a kind that ours can't connect through.
         """
         if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
-        self.gate = await Gate.open(self.rules, options.get("proxy"))
-        self.gate.on_refused = self._on_refused
-        return {**options, "proxy": self.gate.proxy}
+        self.proxy = await FilteringProxy.open(self.rules, options.get("proxy"))
+        self.proxy.on_refused = self._on_refused
+        return {**options, "proxy": self.proxy.settings}
 
-    async def watch(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Report to `note` what is kept out of a context, and hold its `file:` pages to their folders."""
+    async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
+        """Report what is blocked in a context to `note`, and restrict its `file:` pages to their folders."""
         self._note = note
-        if self.gate is not None:
+        if self.proxy is not None:
             context.on("requestfailed", self._failed)
-        if self.folders:  # no page but one from a file can open files, so without folders nobody has to look
+        if self.folders:  # only pages from files can open files, so without folders there is nothing to check
             await context.route("file:///**", self._file)
 
     @contextlib.contextmanager
-    def set_up(self, context: BrowserContext) -> Iterator[None]:
-        """While the task sets itself up, what its own code opens from a blank page becomes its own host."""
-        if self.gate is None:
+    def during_setup(self, context: BrowserContext) -> Iterator[None]:
+        """While the task sets itself up, hosts that its own code opens from a blank page become its own."""
+        if self.proxy is None:
             yield
             return
         heard = asyncio.Event()
@@ -122,15 +123,15 @@ class Border:
             return self.rules.is_own(host)
 
         context.on("request", claim)
-        self.gate.claimed = claimed
+        self.proxy.claimed = claimed
         try:
             yield
         finally:
-            self.gate.claimed = None
+            self.proxy.claimed = None
             context.remove_listener("request", claim)
 
-    async def admit(self, url: str) -> None:
-        """Check an address that the agent wants to open.
+    async def check_url(self, url: str) -> None:
+        """Check a URL that the agent wants to open.
 
         Raises:
             ActionError: it may not be opened.
@@ -138,34 +139,34 @@ class Border:
         if url.startswith("file:"):
             why = "" if shows_file(url, self.folders) else NOT_A_PATH
         else:
-            why = await self.gate.why_not(url) if self.gate is not None else ""
+            why = await self.proxy.refusal_of(url) if self.proxy is not None else ""
         if why:
             self._keep_out(url, why)
             raise ActionError(f"{url} was not opened: {why}.")
 
     def explain(self, failure: str) -> str:
-        """Say in Playwright's message about a failed navigation what really failed, behind the gate."""
+        """Return Playwright's message about a failed navigation with the cause behind the proxy."""
         match = re.search(r"net::ERR_SOCKS_CONNECTION_FAILED(?: at (\S+))?", failure)
-        if match is None or self.gate is None:
+        if match is None or self.proxy is None:
             return failure
-        cause = self.gate.failures.get(host_and_port(match[1] or ""), "the connection failed")
+        cause = self.proxy.failures.get(host_and_port(match[1] or ""), "the connection failed")
         return failure.replace("net::ERR_SOCKS_CONNECTION_FAILED", cause)
 
-    def begin(self) -> None:
-        """A step begins."""
+    def start_step(self) -> None:
+        """Start a step."""
         self.navigation = ""
         self._noted.clear()
 
-    def flush(self) -> None:
-        """Report connections that were refused and that no request of a page has been heard of."""
+    def report_unclaimed(self) -> None:
+        """Report refused connections that belong to no reported request."""
         for (host, port), why in self._unclaimed.items():
             self._note(f"blocked: {f'[{host}]' if ':' in host else host}:{port} ({why})")
         self._unclaimed.clear()
 
     async def close(self) -> None:
-        """Close the gate."""
-        if self.gate is not None:
-            await self.gate.close()
+        """Close the proxy."""
+        if self.proxy is not None:
+            await self.proxy.close()
 
     def _on_refused(self, host: str, port: int, why: str) -> None:
         self._refused[host, port] = why
@@ -192,14 +193,14 @@ class Border:
         await route.abort("blockedbyclient")
 
     def _keep_out(self, url: str, why: str) -> None:
-        event = f"blocked: {url if len(url) <= 200 else url[:199] + '…'} ({why})"
+        event = f"blocked: {clip(url, 200)} ({why})"
         if event not in self._noted:
             self._noted.add(event)
             self._note(event)
 
 
 def _is_top(request: Request) -> bool:
-    """Is this the navigation of a tab? A popup's first one has no frame yet, as far as Playwright knows."""
+    """Is this the navigation of a tab? To Playwright, a popup's first navigation has no frame yet."""
     from playwright.async_api import Error
 
     try:
@@ -208,6 +209,6 @@ def _is_top(request: Request) -> bool:
         return True
 
 
-def served(sites: Mapping[str, Path], border: Border) -> dict[str, Path]:
-    """Return the sites that may be reached: those that the rules block are left to the gate, which refuses them."""
-    return {origin: folder for origin, folder in sites.items() if not border.rules.refuses_name(*host_and_port(origin))}
+def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Path]:
+    """Return the sites that may be reached; those that the rules block are left to the proxy, which refuses them."""
+    return {origin: folder for origin, folder in sites.items() if not access.rules.refuses_name(*host_and_port(origin))}

@@ -1,4 +1,4 @@
-// What is around an element that an action is aimed at (`this`; the focused element where that is a document).
+// The surroundings of an action's target (`this`, or the focused element if that is a document).
 
 function () {
   let el = this.nodeType === 9 ? this.activeElement : this;

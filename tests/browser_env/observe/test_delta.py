@@ -239,7 +239,7 @@ def test_an_unknown_mode_is_refused(open_page):
 
 
 def test_between_real_pages_a_delta_is_lossless(open_page):
-    pages = sorted((Path(__file__).parent / "pages").glob("*.html"))[::3]
+    pages = sorted((Path(__file__).parents[1] / "pages").glob("*.html"))[::3]
     env, obs = open_page(TODO, **{page.stem: page.read_text(encoding="utf8") for page in pages})
     outlines = [obs["dom"]]
     for page in pages:

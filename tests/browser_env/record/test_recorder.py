@@ -11,7 +11,7 @@ from selfsurf.agents.play.replay import replay
 from selfsurf.agents.prompt.prompt import build, with_demonstration
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.recorder import EARLY, Recorder
-from selfsurf.browser_env.record.tabs_watch import RECENT
+from selfsurf.browser_env.record.tab_watcher import RECENT
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
 from tests.browser_env.conftest import ORIGIN, Site

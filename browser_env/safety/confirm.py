@@ -1,12 +1,10 @@
-"""Asks before risky actions: finds what an action is aimed at, has it judged, and gets the user's word."""
+"""Asks for confirmation before risky actions: finds an action's target, has the risk assessed, and asks the user."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from selfsurf.browser_env.actions import Click, Press, Type
@@ -14,43 +12,38 @@ from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import Confirm, Risk, Safety
-from selfsurf.browser_env.safety.risk import NOTHING_AROUND, Around, assess, might_be_risky
+from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place
+from selfsurf.browser_env.session.tab import ForeignFrame
 
 
-@cache
-def _script() -> str:
-    source = resources.files("selfsurf.browser_env").joinpath("safety", "around.js").read_text(encoding="utf8")
-    return source[source.index("function ()") :].strip()
-
-
-class Caution:
-    """Judges the actions of one environment.
+class Confirmer:
+    """Assesses the actions of one environment, and asks for confirmation.
 
     Args:
-        safety: who is asked, and for how long.
+        safety: whom to ask, and for how long.
     """
 
     def __init__(self, safety: Safety) -> None:
         self.risk: Risk | None = None
-        """What is risky about the action of this step, if anything."""
+        """The risk of this step's action, if any."""
         self.deadline: asyncio.Timeout | None = None
-        """The step's own; it stands still while the user thinks."""
+        """The step's own, which is suspended while the user decides."""
         self._safety = safety
 
-    async def permit(
-        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, Place]
+    async def check(
+        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
     ) -> None:
-        """Judge an action that is about to be carried out.
+        """Assess an action that is about to be carried out.
 
         Raises:
             ActionError: the user did not allow it.
         """
-        element = target(action, observation)
+        element = target_of(action, observation)
         if not might_be_risky(action, element):
             return
-        around = await _around(session, element, foreign)
+        around = await _surroundings_of(session, element, foreign)
         self.risk = assess(action, element, around)
         if self.risk is None or self._safety.confirm is None:
             return
@@ -70,7 +63,7 @@ class Caution:
                 allowed = confirm(action, element, risk) is True
             except Exception:
                 allowed = False
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits for the answer
+            with contextlib.suppress(RuntimeError):  # the loop has stopped: nobody waits for the answer
                 loop.call_soon_threadsafe(settle, allowed)
 
         began = loop.time()
@@ -88,13 +81,13 @@ class Caution:
 
 
 def focused(observation: Observation | None) -> int | None:
-    """Return the id of the element that had the focus when the page was last looked at."""
+    """Return the id of the element that had the focus in the last observation."""
     elements = observation["elements"] if observation is not None else ()
     return next((element["id"] for element in elements if "focused" in element["states"]), None)
 
 
-def target(action: Any, observation: Observation | None) -> Element | None:
-    """Return the element that an action is aimed at, as far as the last observation shows."""
+def target_of(action: Any, observation: Observation | None) -> Element | None:
+    """Return an action's target element, as far as the last observation shows it."""
     elements = observation["elements"] if observation is not None else ()
     if isinstance(action, Click) and action.id is None:
         return _at(elements, float(action.x or 0), float(action.y or 0))
@@ -105,7 +98,7 @@ def target(action: Any, observation: Observation | None) -> Element | None:
 
 
 def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
-    """Return the smallest element whose box holds a point; one that others cover only if there is nothing else."""
+    """Return the smallest element whose box contains a point, preferring those that aren't covered."""
 
     def order(element: Element) -> tuple[bool, float]:
         return "covered" in element["states"], element["bbox"][2] * element["bbox"][3]
@@ -115,28 +108,31 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
     return min(hit, key=order, default=None)
 
 
-async def _around(session: Session, element: Element | None, foreign: dict[int, Place]) -> Around:
-    """Ask the page what is around an element, or around what has the focus."""
+async def _surroundings_of(session: Session, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
+    """Ask the page for the surroundings of an element, or of the focused one."""
     try:
-        found = await _ask(session, element["id"] if element is not None else None, foreign, _script()) or {}
-        return Around(**{**found, "fields": tuple(found.get("fields", ()))})
+        found = (
+            await _ask(session, element["id"] if element is not None else None, foreign, read_script("surroundings"))
+            or {}
+        )
+        return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
-        return NOTHING_AROUND  # it left the page, or the page is hung: the action itself will find out
+        return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
 
 
-async def host_of(session: Session, id: int | None, foreign: dict[int, Place]) -> str:
-    """Return the host whose document holds an element (None: the tab's own); empty if it has none."""
+async def host_of(session: Session, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
+    """Return the host of an element's document (None: the tab's own); empty if it has none."""
     try:
         origin = await _ask(
             session, id, foreign, "function () { return (this.ownerDocument || this).defaultView.origin }"
         )
     except Exception:
-        return ""  # it left the page: there is nothing to type into
+        return ""  # it was removed: there is nothing to type into
     return host_and_port(str(origin))[0]
 
 
-async def _ask(session: Session, id: int | None, foreign: dict[int, Place], function: str) -> Any:
-    """Call a function on an element, or on the tab's document, and return what it says."""
+async def _ask(session: Session, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
+    """Call a function on an element, or on the tab's document, and return its result."""
     world = foreign[id].world if id in foreign else session.active.main
     if id is None:
         node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]

@@ -1,6 +1,6 @@
-"""Notices what a person does with the browser itself: address bar, back and forward, tabs.
+"""Watches what a person does with the browser itself: address bar, back and forward, tabs.
 
-Navigations that the page asked for, and tabs that it opened, are consequences of other actions and no actions.
+Navigations that the page requested, and tabs that it opened, are consequences of other actions and not actions.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from selfsurf.browser_env.actions import Action, Back, Forward, Navigate
 from selfsurf.browser_env.session.tab import Tab
 
 RECENT = 0.5
-"""Seconds after an input event in the page in which going through the history, or closing the tab, is its doing."""
+"""Seconds after input in the page during which a history navigation, or closing the tab, is put down to the page."""
 
 OPENING = 3.0
-"""Seconds that a tab may take to appear after the page asked for it."""
+"""Seconds for a tab to appear after the page requested it."""
 
 COMMIT = 2.0
-"""Seconds to wait for a page that shows a new document to answer, before its tab's history is read."""
+"""Seconds for a page with a new document to answer before its tab's history is read."""
 
 _BY_HAND = frozenset({"typed", "generated", "keyword", "keyword_generated", "auto_bookmark", "auto_toplevel"})
-"""Kinds of navigations, as Chromium's history names them, that begin outside of a page."""
+"""Chromium's transition types of navigations that start outside of a page."""
 
 
 @dataclass(frozen=True)
 class History:
-    """Where a tab was: ids of the entries, which of them is shown, and all that is known of that one."""
+    """A tab's history: the ids of its entries, the index of the current one, and its data."""
 
     ids: list[int]
     index: int
     entry: dict[str, Any]
 
 
-class TabsWatch:
-    """Reports `nav`, `tab`, `closed` and `event` facts, and says which action a navigation was.
+class TabWatcher:
+    """Reports `nav`, `tab`, `closed` and `event` facts, and infers the action behind a navigation.
 
     Args:
-        heard: called with a tab and a fact.
+        report: called with a tab and a fact.
     """
 
-    def __init__(self, heard: Callable[[Tab, dict[str, Any]], None]) -> None:
-        self._heard = heard
+    def __init__(self, report: Callable[[Tab, dict[str, Any]], None]) -> None:
+        self._report = report
         self._history: dict[Tab, History] = {}
         self._acted: dict[Tab, float] = {}
         self._asked: set[Tab] = set()
@@ -53,7 +53,7 @@ class TabsWatch:
         self._reading: set[asyncio.Task[History | None]] = set()
 
     async def watch(self, tab: Tab) -> None:
-        """Begin with a tab."""
+        """Start watching a tab."""
         main = tab.main.frame_id
 
         def requested(event: dict[str, Any]) -> None:
@@ -81,50 +81,50 @@ class TabsWatch:
         asked: list[dict[str, Any]] = []
         tab.protocol.on("Page.javascriptDialogOpening", lambda event: asked.append(event))
         tab.protocol.on("Page.javascriptDialogClosed", lambda event: self._answered(tab, asked, event))
-        tab.page.on("close", lambda _: self._heard(tab, {"kind": "closed", "own": self._recent(tab)}))
+        tab.page.on("close", lambda _: self._report(tab, {"kind": "closed", "own": self._recent(tab)}))
         opened = time.monotonic() - self._window_asked < OPENING or await tab.page.opener() is not None
         self._window_asked = 0.0
         await self.remember(tab)
-        self._heard(tab, {"kind": "tab", "own": opened})
+        self._report(tab, {"kind": "tab", "own": opened})
 
     def _navigated(self, tab: Tab, within: bool) -> None:
         self._reading.add(reading := asyncio.ensure_future(self._read(tab)))
         reading.add_done_callback(self._reading.discard)
         asked, recent = tab in self._asked, self._recent(tab)
         self._asked.discard(tab)
-        self._heard(tab, {"kind": "nav", "asked": asked, "recent": recent, "within": within, "history": reading})
+        self._report(tab, {"kind": "nav", "asked": asked, "recent": recent, "within": within, "history": reading})
 
     def _answered(self, tab: Tab, asked: list[dict[str, Any]], event: dict[str, Any]) -> None:
-        """A dialog was closed by whoever sits at the window."""
+        """The person at the window closed a dialog."""
         if not asked or not asked[-1]["hasBrowserHandler"]:
-            return  # there is no window: the environment answers, and tells of it by itself
+            return  # there is no window: the environment answers, and reports it itself
         dialog = asked.pop()
         changed = dialog["type"] == "prompt" and event["userInput"] != dialog["defaultPrompt"]
         done = "dismissed" if not event["result"] else f'answered "{event["userInput"]}"' if changed else "accepted"
         text = " ".join(dialog["message"].split())[:200]
-        self._heard(tab, {"kind": "event", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
+        self._report(tab, {"kind": "event", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
 
     def acted(self, tab: Tab) -> None:
-        """Something was done in the page of a tab just now."""
+        """Note that there was input in a tab's page just now."""
         self._acted[tab] = time.monotonic()
 
     def _recent(self, tab: Tab) -> bool:
         return time.monotonic() - self._acted.get(tab, 0.0) < RECENT
 
     async def remember(self, tab: Tab) -> None:
-        """Take a tab's history as it is."""
+        """Store a tab's current history."""
         self._history[tab] = await _history(tab)
 
     async def _read(self, tab: Tab) -> History | None:
         """Return a tab's history now that it has another document; None if it has closed since."""
-        # A page tells that it shows another document before the browser has noted it in the history.
+        # A page reports its new document before the browser has added it to the history.
         await tab.caught_up(COMMIT)
         with contextlib.suppress(Exception):
             return await asyncio.wait_for(_history(tab), 5)
         return None
 
     async def action_of(self, tab: Tab, fact: dict[str, Any]) -> list[Action]:
-        """Return what a person did to make a tab navigate: nothing, if it was a consequence of something else."""
+        """Return the person's actions that made a tab navigate; none if it was a consequence of something else."""
         old, new = self._history.get(tab), await fact["history"]
         if new is None:
             return []
@@ -134,9 +134,9 @@ class TabsWatch:
             return []
         if new.ids == old.ids:
             back = old.index - new.index
-            if back:  # no event tells that a script did it
+            if back:  # no event says whether a script did it
                 return [] if fact["recent"] else [Back() if back > 0 else Forward()] * abs(back)
-            return [] if fact["asked"] or fact["within"] else [Navigate(url=url)]  # loaded anew
+            return [] if fact["asked"] or fact["within"] else [Navigate(url=url)]  # reloaded
         if new.entry["id"] in old.ids or new.entry["transitionType"] not in _BY_HAND:
             return []
         typed = new.entry["userTypedURL"]

@@ -153,7 +153,7 @@ def test_a_lost_browser_leaves_no_empty_recording(make, loopback, tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", '{"log": {"entries": [{}]}}', "no json"])
 def test_a_file_that_is_no_recording_is_a_clear_error(make, tmp_path, text):
     (tmp_path / "bad.har").write_text(text)
-    with pytest.raises(browser_env.EnvError, match="is no HAR recording"):
+    with pytest.raises(browser_env.EnvError, match="is not a HAR recording"):
         make("http://x.test/", SessionOptions(replay_har=tmp_path / "bad.har"))
 
 

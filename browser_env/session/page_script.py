@@ -1,7 +1,7 @@
-"""The in-page script in one frame: installed in a world of its own, called from here.
+"""The in-page script in one frame: installed in an isolated world, and called from here.
 
-The world shares the frame's DOM with the page but none of its JavaScript: what the page has made of `Element` or
-`JSON` is not what the script uses. The page can't name, read or change the script.
+The world shares the frame's DOM with the page but none of its JavaScript: the script doesn't use the page's
+`Element` or `JSON`. The page can't find, read or change the script.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from selfsurf.browser_env.text import well_formed_json
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("safe", "common", "roles", "names", "shapes", "observe", "act", "settle", "signs")
+_PARTS = ("dom", "common", "roles", "names", "shapes", "observe", "act", "settle", "loading")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
     "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
@@ -30,7 +30,7 @@ _METHODS = (
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
 
-_GONE = (
+_REPLACED = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
     "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
     "context with specified id", "Not attached to an active page", "No frame for given id", "No frame with given id",
@@ -40,9 +40,9 @@ _GONE = (
 _ATTEMPTS = 4
 
 PROBE = f"p{secrets.token_hex(8)}"
-"""Name of the event by which the script asks the page's own world whether an element has click listeners."""
+"""Name of the event with which the script asks the page's main world whether an element has click listeners."""
 
-_HINTS = """((listenersOf) => {
+_LISTENER_PROBE = """((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
   const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
@@ -55,43 +55,48 @@ _HINTS = """((listenersOf) => {
 
 
 @cache
-def page_script(extra: str = "") -> str:
+def read_script(name: str) -> str:
+    """Return the source of `page/{name}.js`."""
+    return resources.files("selfsurf.browser_env").joinpath("page", f"{name}.js").read_text(encoding="utf8")
+
+
+@cache
+def script_source(extra: str = "") -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.
 
-    It evaluates to an object whose methods this side calls. There is one a document; same-origin frames and shadow
-    roots are walked from their top document. It never writes to the page, except for stamps on request and what an
-    action asks for.
+    It evaluates to an object whose methods `PageScript.call` calls. There is one per document; same-origin frames and
+    shadow roots are walked from their top document. It never modifies the page, except for stamps on request and
+    for actions.
 
     Args:
-        extra: further source, run where all of the script's own functions can be called.
+        extra: additional source, run where all of the script's functions can be called.
     """
-    folder = resources.files("selfsurf.browser_env").joinpath("page")
-    parts = "\n".join(folder.joinpath(f"{part}.js").read_text(encoding="utf8") for part in _PARTS)
+    parts = "\n".join(map(read_script, _PARTS))
     return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
 
 
-def page_went_away(error: Exception) -> bool:
-    """Did the call fail because the document was replaced under it? Then a new one is there, or comes."""
-    return any(text in str(error) for text in _GONE)
+def document_was_replaced(error: Exception) -> bool:
+    """Did the call fail because the document was replaced meanwhile? Then there is a new one, or will be."""
+    return any(text in str(error) for text in _REPLACED)
 
 
-async def give_hints(protocol: CDPSession) -> None:
-    """Let the documents of a target answer which elements have listeners, from before their own scripts run."""
+async def install_listener_probe(protocol: CDPSession) -> None:
+    """Let a target's documents answer which elements have listeners, from before their own scripts run."""
     await protocol.send(
         "Page.addScriptToEvaluateOnNewDocument",
-        {"source": _HINTS, "includeCommandLineAPI": True, "runImmediately": True},
+        {"source": _LISTENER_PROBE, "includeCommandLineAPI": True, "runImmediately": True},
     )
 
 
-class World:
+class PageScript:
     """The script in one frame.
 
     Args:
         protocol: session of the frame's target.
-        frame_id: the frame, as the protocol names it.
-        wait: waits a moment for the document that comes, up to so many seconds.
+        frame_id: the protocol's id of the frame.
+        wait: waits for the next document, up to so many seconds.
         crashed: has the page crashed?
-        extra: source that is added to the script (`page_script`).
+        extra: source to add to the script (`script_source`).
     """
 
     def __init__(
@@ -106,17 +111,17 @@ class World:
         self.frame_id = frame_id
         self.extra = extra
         self.frames: dict[int, str] = {}
-        """Frames inside that have to be looked at by themselves: their number in the script, and their frame id."""
+        """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
         self._wait = wait
         self._crashed = crashed
         self._context: int | None = None
         self._script: str | None = None
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the script, which is installed when it is not there.
+        """Call a method of the script, installing it first if needed.
 
         Raises:
-            EnvError: the page crashed, or the script threw, which is a defect of the script.
+            EnvError: the page crashed, or the script threw, which is a bug in the script.
         """
         for attempt in range(_ATTEMPTS):
             if self._crashed():
@@ -135,7 +140,7 @@ class World:
                     },
                 )
             except Exception as error:
-                if attempt == _ATTEMPTS - 1 or not page_went_away(error):
+                if attempt == _ATTEMPTS - 1 or not document_was_replaced(error):
                     raise
                 self._script = None
                 await self._wait(0.1 * attempt)
@@ -153,7 +158,7 @@ class World:
         answer = await self.protocol.send(
             "Runtime.evaluate",
             {
-                "expression": page_script(self.extra),
+                "expression": script_source(self.extra),
                 "contextId": world["executionContextId"],
                 "objectGroup": "selfsurf",
             },
@@ -165,7 +170,7 @@ class World:
         self.frames.clear()
 
     async def observe(self, method: str = "observe", **arguments: Any) -> dict[str, Any]:
-        """Run the observation pass (`look` settles first), again if closed shadow roots turned up in it."""
+        """Run the observation pass (`look` settles first), and again if it found closed shadow roots."""
         raw: dict[str, Any] = json.loads(well_formed_json(await self.call(method, **arguments)))
         if raw["suspects"] and await self._open_roots():
             what = arguments.get("what", arguments)
@@ -174,9 +179,9 @@ class World:
         return raw
 
     async def _open_roots(self) -> bool:
-        """Give the script the closed shadow roots of elements that look as if they had one; were there any?"""
+        """Pass the script the closed shadow roots of the elements that may have one; return whether there were any."""
         found = False
-        with contextlib.suppress(Exception):  # the document may go while it is asked; the next look asks again
+        with contextlib.suppress(Exception):  # the document may go away meanwhile; the next pass asks again
             hosts = (await self.call("takeSuspects"))["objectId"]
             listed = await self.protocol.send("Runtime.getProperties", {"objectId": hosts, "ownProperties": True})
             items = [one["value"]["objectId"] for one in listed["result"] if one["name"].isdigit()]
@@ -205,7 +210,7 @@ class World:
         )
 
     async def frame_of(self, index: int) -> str | None:
-        """Return the id of the frame that the script counts as number `index`; None when it is gone."""
+        """Return the id of frame number `index` in the script; None if it is gone."""
         if index not in self.frames:
             element = await self.call("holder", index=index)
             if "objectId" not in element:

@@ -1,31 +1,31 @@
-"""Finds the elements that actions name, and the points where the mouse reaches them. Presses nothing."""
+"""Finds the elements that actions name, and the points at which the mouse reaches them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from selfsurf.browser_env.act.complaints import complaint
-from selfsurf.browser_env.act.lookup import find_element
+from selfsurf.browser_env.act.locator import find_element
+from selfsurf.browser_env.act.refusals import refusal
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import Place, Tab
-from selfsurf.browser_env.session.world import World
+from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 
 Point = tuple[float, float]
 
 
-class Reach:
-    """The page as actions see it.
+class Targets:
+    """The page as the target of actions.
 
     Args:
-        session: where to act; the active tab is meant.
-        foreign: elements in frames of another origin, with the place of the frame.
-        elements: the elements of the last observation; selectors are looked up in it first.
+        session: where to act; its active tab.
+        foreign: frames of another origin, by the ids of their elements.
+        elements: the elements of the last observation, in which selectors are looked up first.
     """
 
-    def __init__(self, session: Session, foreign: dict[int, Place], elements: Sequence[Element]) -> None:
+    def __init__(self, session: Session, foreign: dict[int, ForeignFrame], elements: Sequence[Element]) -> None:
         self.session = session
         self.foreign = foreign
         self.elements = elements
@@ -36,28 +36,28 @@ class Reach:
         return self.session.active
 
     async def resolve(self, id: int | None, selector: str | None) -> int | None:
-        """Return the id of the element that an action names, or None when it names none.
+        """Return the id of the element that an action names, or None if it names none.
 
         Raises:
             ActionError: no element matches the selector, or several do.
         """
         return id if selector is None else await find_element(self, selector)
 
-    def world(self, id: int) -> World:
-        """Return the world in which an element lives."""
+    def world(self, id: int) -> PageScript:
+        """Return the script in an element's frame."""
         return self.foreign[id].world if id in self.foreign else self.tab.main
 
     async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
-        """Call an in-page method about an element and turn what it complains of into an ActionError."""
+        """Call an in-page method on an element; its refusal becomes an ActionError."""
         answer = await self.world(id).call(method, id=id, **arguments) or {}
         if "error" in answer:
-            raise ActionError(complaint(id, answer))
+            raise ActionError(refusal(id, answer))
         return dict(answer)
 
     async def locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
-        """Return where the mouse reaches an element: `x`, `y` in the top frame, and `covered` by what, if it is.
+        """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.
 
-        The element is scrolled into view when it has to be.
+        The element is scrolled into view if needed.
         """
         where = await self.ask("locate", id, hover=hover)
         if id not in self.foreign:
@@ -65,15 +65,15 @@ class Reach:
         return await self._out_of_frame(self.foreign[id], where)
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
-        """Locate an element; if something covers it, look once more: an overlay may be fading, a menu moving."""
+        """Locate an element; if it is covered, try once more: an overlay may be fading, a menu moving."""
         where = await self.locate(id, hover=hover)
         if "covered" in where:
             await self.tab.call("settle", frames=2, bound=300)
             where = await self.locate(id, hover=hover)
         return where
 
-    async def _out_of_frame(self, place: Place, where: dict[str, Any]) -> dict[str, Any]:
-        """Turn a point of another origin's frame into one of the top frame; the frame may have to be scrolled to."""
+    async def _out_of_frame(self, place: ForeignFrame, where: dict[str, Any]) -> dict[str, Any]:
+        """Convert a point in a frame of another origin to the top frame, scrolling to the frame if needed."""
         x, y = where["x"], where["y"]
         left, top, free = await place.offset(x, y)
         if not self._in_view(x + left, y + top) or not free:
@@ -87,14 +87,14 @@ class Reach:
         return not size or (0 <= x < size["width"] and 0 <= y < size["height"])
 
     async def resolve_point(self, target: int | Point | str) -> int | Point:
-        """Return a drag's end with its selector, if it is one, looked up."""
+        """Return an end of a drag: its point, or its element's id."""
         return await find_element(self, target) if isinstance(target, str) else target
 
     async def point(self, target: int | Point, *, press: bool = False) -> Point:
-        """Return the point of a drag's end, scrolled into view if it is an element.
+        """Return the point of a drag's end; an element is scrolled into view.
 
         Raises:
-            ActionError: it is outside of the view, or is to be pressed and can't be.
+            ActionError: it is outside of the view, or covered where it has to be pressed.
         """
         if isinstance(target, tuple):
             return self.on_page(float(target[0]), float(target[1]))
@@ -104,10 +104,10 @@ class Reach:
         return where["x"], where["y"]
 
     def on_page(self, x: float, y: float) -> Point:
-        """Return the point as it is.
+        """Return the point unchanged.
 
         Raises:
-            ActionError: it lies outside of the viewport.
+            ActionError: it is outside of the viewport.
         """
         if not self._in_view(x, y):
             size = self.tab.page.viewport_size or {"width": 0, "height": 0}

@@ -1,8 +1,8 @@
-// Signs that a page has not finished though its DOM is still: indicators of loading, and whether anything has changed
-// since it was last looked at.
+// Signs that a page is not finished although its DOM is quiet: loading indicators, and whether anything has changed
+// since the last observation.
 
 const LOADING = '[aria-busy=true], [role=progressbar]:not([aria-valuenow]), progress:not([value]), [role=status], [role=alert], [aria-live], .spinner, .loading, .loader';
-const MANY = 5000;  // elements; a document of more is searched for what is found fast only
+const MANY = 5000;  // elements; in larger documents only the fast queries are used
 const LOADING_CLASS = /(^|[\s_-])(spinner|loading|loader)([\s_-]|$)/i;
 const LOADING_TEXT = /^\W*(loading|please wait|searching|fetching|one moment|working)\b/i;
 const outlived = new WeakSet();
@@ -16,7 +16,7 @@ function isLoading(el) {
   return LOADING_CLASS.test(el.className.baseVal ?? el.className) && el.getAnimations({subtree: true}).some((one) => one.playState === 'running');
 }
 
-// What looks like an indicator of loading: by its attributes, or by its class if it or something in it is animated.
+// What looks like a loading indicator, by its attributes, or by its class if it or something in it is animated.
 function candidates() {
   const out = new Set(DOC.querySelectorAll(document, DOC.getElementsByTagName(document, '*').length > MANY ? 'progress:not([value])' : LOADING));
   for (const animation of DOC.getAnimations(document).slice(0, 100)) {
@@ -33,7 +33,7 @@ const loadingNow = () => candidates().filter((el) => !outlived.has(el) && isLoad
 const OFFERS = '[role=combobox], [type=search], [aria-autocomplete], [aria-haspopup], [aria-controls], [aria-owns], [autocomplete=off]';
 const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 
-// To which actions the focused element may react late, by what it is: a press of Enter, a click, a change of its text.
+// To which actions the focused element may react late, judged by its kind: Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
   if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return [];
@@ -45,16 +45,16 @@ function due() {
   return out;
 }
 
-// What has happened since the page was last looked at: `stirred` whether the DOM has changed, `busy` whether it shows
-// an indicator of loading that no earlier wait has outlived.
+// What has happened since the last observation: `stirred`, has the DOM changed; `busy`, does it show a loading indicator
+// other than those that outlasted an earlier wait.
 function signs() {
   const stirred = mutations !== mutationsSeen;
   mutationsSeen = mutations;
   return {stirred, busy: stirred && loadingNow().length > 0, due: due()};
 }
 
-// Resolves when `done` says so or after `bound` milliseconds; asked whenever the DOM changes and every 50 milliseconds,
-// since style sheets can hide things without that.
+// Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
+// 50 milliseconds, since style sheets can hide things without a change of the DOM.
 function until(done, bound) {
   return new Promise((resolve) => {
     const finish = (answer) => { observer.disconnect(); clearInterval(timer); clearTimeout(end); resolve(answer); };
@@ -66,7 +66,7 @@ function until(done, bound) {
   });
 }
 
-// Waits for indicators of loading to go; those that stay are not waited for again.
+// Waits for loading indicators to go; those that stay are not waited for again.
 async function loaded({bound}) {
   const gone = await until(() => !loadingNow().length, bound);
   if (!gone) for (const el of loadingNow()) outlived.add(el);

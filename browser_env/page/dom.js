@@ -1,5 +1,5 @@
-// DOM access that a page can't bend. In a form, a field that is named like a property takes that property's place
-// (`<input name="title">`), and so do pictures and frames in a document: forms and documents are asked by these only.
+// DOM access that a page can't override. In a form, a field named like a property shadows that property
+// (`<input name="title">`), and so do images and frames in a document: use only these for forms and documents.
 
 const getter = (proto, name) => Function.prototype.call.bind(Object.getOwnPropertyDescriptor(proto, name).get);
 const method = (proto, name) => Function.prototype.call.bind(proto[name]);

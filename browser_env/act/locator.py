@@ -1,4 +1,4 @@
-"""Finds the element that a selector names: in the last observation, or with Playwright's selector engine."""
+"""Finds the element that a selector names: in the last observation, or with Playwright's locators."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from selfsurf.browser_env.observation import Element
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
 
-    from selfsurf.browser_env.act.reach import Reach
-    from selfsurf.browser_env.session.tab import Place
+    from selfsurf.browser_env.act.targets import Targets
+    from selfsurf.browser_env.session.tab import ForeignFrame
 
 MOST_NAMED = 5
-"""Matching elements that an error about too many names."""
+"""The most matching elements that an error about several lists."""
 
-_CHANGED = "The page changed while the element was looked for; try again."
+_CHANGED = "The page changed while the element was being located; try again."
 
 _ROLE = re.compile(r"""role=([a-z]+)\[\s*name\s*=\s*(["'])(.*)\2\s*(i?)\s*\]""")
 
@@ -38,22 +38,22 @@ _PATH = """el => {
     }
   }
 }"""
-"""How to walk to an element from the outermost document of its origin; `hops` frames lie between."""
+"""The path to an element from the outermost document of its origin, through `hops` frames."""
 
 
-async def find_element(reach: Reach, selector: str) -> int:
+async def find_element(targets: Targets, selector: str) -> int:
     """Return the id of the one element that a selector names.
 
     Raises:
         ActionError: none matches, several do, or the selector is malformed.
     """
     steps = parse_selector(selector)
-    seen = _in_observation(steps, reach.elements)
-    return seen if seen is not None else await _in_page(reach, steps, selector)
+    seen = _in_observation(steps, targets.elements)
+    return seen if seen is not None else await _in_page(targets, steps, selector)
 
 
 def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int | None:
-    """The one element of the last observation that has the role and name asked for, if that is what is asked."""
+    """The one element of the last observation with the role and name, if the selector gives these."""
     if len(steps) != 1:
         return None
     step = steps[0]
@@ -73,17 +73,17 @@ def _says(text: str, wanted: str, exact: bool) -> bool:
     return text == wanted if exact else " ".join(wanted.split()).lower() in text.lower()
 
 
-async def _in_page(reach: Reach, steps: Sequence[Step], selector: str) -> int:
+async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> int:
     from playwright.async_api import Error
 
-    page = reach.tab.page
+    page = targets.tab.page
     try:
         found = [(page.main_frame, handle) for handle in await _handles(page.main_frame, steps)]
         if not found:
             others = [frame for frame in page.frames if frame is not page.main_frame and not frame.is_detached()]
             answers = await asyncio.gather(*(_handles(frame, steps) for frame in others), return_exceptions=True)
             for frame, handles in zip(others, answers, strict=True):
-                if not isinstance(handles, BaseException):  # a frame that left while it was looked at has nothing
+                if not isinstance(handles, BaseException):  # a frame that was removed meanwhile has nothing
                     found += [(frame, handle) for handle in handles]
     except Error as error:
         raise ActionError(f"The selector {selector!r} can't be used: {_first_line(error)}") from None
@@ -93,7 +93,7 @@ async def _in_page(reach: Reach, steps: Sequence[Step], selector: str) -> int:
         shown = await asyncio.gather(*(handle.is_visible() for _, handle in found[:50]), return_exceptions=True)
         visible = [pair for pair, seen in zip(found, shown, strict=False) if seen is True]
         found = visible if len(visible) == 1 else found
-    ids = [await _id_of(reach, frame, handle) for frame, handle in found[:MOST_NAMED]]
+    ids = [await _id_of(targets, frame, handle) for frame, handle in found[:MOST_NAMED]]
     if len(found) > 1:
         named = ", ".join(str(id) for id in ids)
         more = " and more" if len(found) > MOST_NAMED else ""
@@ -109,31 +109,31 @@ async def _handles(frame: Frame, steps: Sequence[Step]) -> list[ElementHandle]:
     return list(await place.element_handles())
 
 
-async def _id_of(reach: Reach, frame: Frame, handle: ElementHandle) -> int:
-    """Return our id of Playwright's element: the in-page script walks to it along the path that leads there."""
-    path, place = await _way(reach, frame, handle)
-    world = reach.tab.main if place is None else place.world
-    answer = await world.call("idAt", path=path, firstId=reach.session.next_id)
+async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
+    """Return our id of Playwright's element, which the in-page script finds by its path."""
+    path, place = await _way(targets, frame, handle)
+    world = targets.tab.main if place is None else place.world
+    answer = await world.call("idAt", path=path, firstId=targets.session.next_id)
     if not answer:
         raise ActionError(_CHANGED)
     id = int(answer["id"])
-    reach.session.next_id = max(reach.session.next_id, id + 1)
+    targets.session.next_id = max(targets.session.next_id, id + 1)
     if place is not None:
-        reach.foreign[id] = place
+        targets.foreign[id] = place
     return id
 
 
-async def _way(reach: Reach, frame: Frame, handle: ElementHandle) -> tuple[list[Any], Place | None]:
-    """Return an element's path in the outermost document of its origin, and where that is, if not on top."""
+async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
+    """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
     way = await handle.evaluate(_PATH)
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame
     if frame.parent_frame is None:
         return way["path"], None
-    path, outer = await _way(reach, frame.parent_frame, await frame.frame_element())
-    parent = reach.tab.main if outer is None else outer.world
+    path, outer = await _way(targets, frame.parent_frame, await frame.frame_element())
+    parent = targets.tab.main if outer is None else outer.world
     index = await parent.call("holderAt", path=path)
-    place = None if index is None else await reach.tab.enter(parent, index, outer)
+    place = None if index is None else await targets.tab.enter(parent, index, outer)
     if place is None:
         raise ActionError(_CHANGED)
     return way["path"], place

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_the_examples_run(tmp_path, capsys):
-    text = (Path(__file__).parents[2] / "docs" / "views.md").read_text(encoding="utf8")
+    text = (Path(__file__).parents[3] / "docs" / "views.md").read_text(encoding="utf8")
     program = tmp_path / "views.py"
     program.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), encoding="utf8")
     names = runpy.run_path(str(program))

@@ -1,7 +1,7 @@
-"""The deadline of a step or a reset, which a page that hangs or crashes brings forward.
+"""The deadline of a step or a reset, which comes early if the page hangs or crashes.
 
-A page counts as hung when its main thread doesn't answer a trivial call for a while. A slow page answers between
-two of its tasks, so only one task without an end, or with a very late one, looks like this.
+A page counts as hung when its main thread leaves a trivial call unanswered for a while. A slow page answers between
+two of its tasks, so only a single endless, or very long, task looks like this.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.session import Session
 
 FIRST_LOOK = 0.5
-"""Seconds before a page is asked for the first time whether it still answers: most steps are over by then."""
+"""Seconds before a page is first probed: most steps are over by then."""
 
 PAUSE = 1.0
-"""Seconds between an answer and the next question."""
+"""Seconds between an answer and the next probe."""
 
 
 @contextlib.asynccontextmanager
 async def deadline(
     seconds: float, hang: float, session: Callable[[], Session | None]
 ) -> AsyncIterator[asyncio.Timeout]:
-    """Bound what is done inside.
+    """Limit how long the body may take.
 
     Args:
         seconds: how long it may take.
         hang: how long the active page may leave a trivial call unanswered.
-        session: returns the session that is looked after, or None while there is none.
+        session: returns the session to watch, or None while there is none.
 
     Yields:
-        The limit, for who has to put it off: a person who is asked takes time.
+        The timeout, which can be extended: a person who is asked takes time.
 
     Raises:
         EnvError: time is up, or the page hangs or has crashed. The message says which.
@@ -67,7 +67,7 @@ async def deadline(
 
 
 async def _fault(session: Callable[[], Session | None], hang: float) -> str:
-    """Return as soon as the active page hangs or has crashed, and say which."""
+    """Wait until the active page hangs or crashes, and return which."""
     while True:
         current = session()
         tab = current.active if current is not None and current.tabs else None
@@ -82,5 +82,5 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
                 if session() is current and current is not None and current.active is tab and not tab.unanswered():
                     return f"the page hangs: it did not answer for {hang:g} s"
             except Exception:
-                pass  # the page is on its way to another document, or closed: whoever works with it will notice
+                pass  # the page is navigating or closed, which its user will notice
         await asyncio.sleep(PAUSE)

@@ -297,9 +297,9 @@ def test_stealth_takes_off_the_usual_signals(make, loopback):
 
 
 def test_a_conflict_is_an_error_that_names_it():
-    with pytest.raises(ValueError, match="say locale"):
+    with pytest.raises(ValueError, match="set locale"):
         gymnasium.make("Browser-v0", session=SessionOptions(locale="de-DE"), context={"locale": "fr-FR"})
-    with pytest.raises(ValueError, match="say user_agent"):
+    with pytest.raises(ValueError, match="set user_agent"):
         gymnasium.make("Browser-v0", session=SessionOptions(device="iPhone 15"), context={"user_agent": "x"})
     with pytest.raises(ValueError, match=r"no device 'iPhone 1555'.*iPhone 15"):
         gymnasium.make("Browser-v0", session=SessionOptions(device="iPhone 1555"))
@@ -316,8 +316,8 @@ def test_a_conflict_is_an_error_that_names_it():
         ({"use_default_context": True, "cdp_url": "http://127.0.0.1:1", "locale": "de"}, "locale would change"),
         ({"cdp_url": "127.0.0.1:9222"}, "an address like"),
         ({"stealth": True, "cdp_url": "http://127.0.0.1:1"}, "switches"),
-        ({"storage_state": "/nowhere.json"}, "not there"),
-        ({"replay_har": "/nowhere.har"}, "not there"),
+        ({"storage_state": "/nowhere.json"}, "does not exist"),
+        ({"replay_har": "/nowhere.har"}, "does not exist"),
         ({"geolocation": (100, 0)}, "latitude"),
     ],
 )

@@ -1,17 +1,17 @@
-// Recording, first half: what a person does, in any frame, before a handler of the page can hide it. Runs in a world of
-// its own from before the page's first script. It tells the in-page script of the outermost document that it can reach
-// (record.js) by an event with a random name; what is done before that script is there is kept for it.
+// Recording, first half: a person's input in any frame, before a handler of the page can hide it. Runs in an isolated
+// world from before the page's first script. It passes events on to the in-page script of the outermost document that it
+// can access (input_recorder.js), by an event with a random name; earlier ones are kept until that script is installed.
 
 const before = getter(Node.prototype, 'previousSibling');
 const above = getter(Node.prototype, 'parentNode');
 const hostOf = getter(ShadowRoot.prototype, 'host');
-const MOVES = 500;  // milliseconds between two reports that the mouse is here
+const MOVES = 500;  // milliseconds between two reports of the mouse's presence
 let moved = -MOVES;
 const KEPT = 200;  // events
 const connected = getter(Node.prototype, 'isConnected');
 let early = [], warned = false;
 
-// The way to a node from the outermost document that can be reached: numbers of child nodes, 'shadow' and 'frame'.
+// The path to a node from the outermost accessible document: child indices, 'shadow' and 'frame'.
 function wayTo(node) {
   const path = [];
   let win = window;
@@ -46,7 +46,7 @@ function tell(event) {
     inputType: event.inputType, data: event.data,
   };
   say(node, fact);
-  // What the browser does by itself with a key is no action, unless the page takes the key for itself.
+  // A key that the browser handles by itself is no action, unless the page handles it.
   if (event.type === 'keydown') setTimeout(() => { if (event.defaultPrevented) say(node, {...fact, type: 'taken'}); });
 }
 
@@ -68,6 +68,6 @@ wayTo(document).win.addEventListener(`${EVENT}:ready`, () => {
 });
 
 for (const type of ['mousedown', 'mouseup', 'click', 'contextmenu', 'keydown', 'beforeinput', 'input', 'change', 'dragstart', 'drop', 'dragend', 'wheel', 'scroll', 'mousemove']) {
-  // A wheel that nobody could stop may have scrolled the page already when it is told of.
+  // With a passive listener, the page may have scrolled already when the wheel event is reported.
   addEventListener(type, tell, {capture: true, passive: type !== 'wheel'});
 }

@@ -1,0 +1,59 @@
+"""Why an element can't be acted on, as one sentence that the agent can use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_EXAMPLES = {
+    "date": "2026-01-31",
+    "time": "13:45",
+    "datetime-local": "2026-01-31T13:45",
+    "month": "2026-01",
+    "week": "2026-W05",
+    "color": "#ff8800",
+}
+"""Input types with a fixed format, and an example of it."""
+
+
+_REFUSALS = {
+    "unknown": "There is no element {id} on the page; use an id from the outline.",
+    "gone": "Element {id} is no longer on the page.",
+    "disabledOption": "The option {option!r} of element {id} is disabled.",
+    "disabled": "Element {id} is disabled.",
+    "inert": "Element {id} is inert: the page lets nobody use it now.",
+    "modal": "Element {id} is behind an open dialog; answer or close that first.",
+    "hidden": "Element {id} is not visible.",
+    "readonly": "Element {id} is read-only; it can't be typed into.",
+    "format": "Element {id} did not accept the text; a field of type {type} takes {example}.",
+    "number": "Element {id} takes {numbers}.",
+    "long": "Element {id} takes at most {limit} characters, not {length}.",
+    "truth": "Element {id} is a {kind}: fill it with true or false, or click it.",
+    "radio": "Element {id} is a radio button, which can't be unchecked; choose another of its group.",
+    "file": "Element {id} is a file input; use upload.",
+    "option": "Element {id} has no option {option!r}; it has {offered}.",
+    "closed": "Element {id} is a {kind} that shows no options; click it to open it, then choose one.",
+    "single": "Element {id} takes one option only.",
+    "noText": "Element {id} does not hold the text {text!r}, so it can't be marked.",
+    "kind": "Element {id} is a {kind}, which this action is not for.",
+}
+"""The in-page script's error codes (`page/act.js`), and what the agent reads."""
+
+
+def refusal(id: int, answer: dict[str, Any]) -> str:
+    """Return the in-page script's refusal to act on element `id` as a sentence."""
+    more = {
+        "example": _EXAMPLES.get(answer.get("type", ""), ""),
+        "numbers": _numbers(answer),
+        "offered": ", ".join(answer.get("options", ())),
+    }
+    return _REFUSALS.get(answer["error"], "Element {id}: {error}.").format(**{**answer, **more, "id": id})
+
+
+def _numbers(answer: dict[str, Any]) -> str:
+    low, high, step = answer.get("min"), answer.get("max"), answer.get("step")
+    words = "a number"
+    if low and high:
+        words += f" from {low} to {high}"
+    elif low or high:
+        words += f" of at least {low}" if low else f" of at most {high}"
+    return words + (f" in steps of {step}" if step else "")

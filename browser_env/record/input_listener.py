@@ -1,0 +1,60 @@
+"""Listens to a person's input in a tab: trusted events of every frame, reported by a script that pages can't reach.
+
+The script runs in the in-page script's isolated world, so a page can neither call nor remove it, and it listens from
+before the page's first script, so no handler of the page can keep an event from it. Only events from the browser itself
+(`isTrusted`) count.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.session.page_script import read_script
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession
+
+    from selfsurf.browser_env.session.tab import Tab
+
+WORLD = "selfsurf"
+"""Name of the in-page script's world."""
+
+
+class InputListener:
+    """Reports facts about input with `report(tab, fact)`, in order.
+
+    Args:
+        report: called on the runtime's loop. A fact has a `kind` and, for most kinds, the `id` of the target element
+            and `raw`, a pass over the page at that moment.
+        reach: as `ViewOptions.reach`.
+    """
+
+    def __init__(self, report: Callable[[Tab, dict[str, Any]], None], reach: float | None) -> None:
+        self._report = report
+        self._event, self._binding = (f"{kind}{secrets.token_hex(8)}" for kind in ("e", "r"))
+        told = json.dumps({"event": self._event, "report": self._binding, "reach": reach})
+        self.script = f"{read_script('input_recorder')}\nrecord({told});"
+        """Source to add to the in-page script."""
+
+    async def listen(self, tab: Tab, protocol: CDPSession) -> None:
+        """Start listening in a target of a tab, in its present and future frames."""
+
+        def called(event: dict[str, Any]) -> None:
+            if event["name"] == self._binding:
+                self._report(tab, json.loads(event["payload"]))
+
+        protocol.on("Runtime.bindingCalled", called)
+        await protocol.send("Runtime.enable")  # without it, later worlds have no binding
+        await protocol.send("Runtime.addBinding", {"name": self._binding, "executionContextName": WORLD})
+        names = f"const EVENT = {json.dumps(self._event)}, REPORT = {json.dumps(self._binding)};"
+        await protocol.send(
+            "Page.addScriptToEvaluateOnNewDocument",
+            {
+                "source": f"(() => {{\n{names}\n{read_script('dom')}\n{read_script('input_listener')}\n}})()",
+                "worldName": WORLD,
+                "runImmediately": True,
+            },
+        )
