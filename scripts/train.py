@@ -22,9 +22,9 @@ def _list_settings(wanted: bool) -> None:
     """Print the settings with their defaults and what they mean, and end."""
     if not wanted:
         return
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import fields
 
-    for name, field in TrainSettings.model_fields.items():
+    for name, field in fields().items():
         if name not in ELSEWHERE:
             print(f"{name} = {json.dumps(field.default, default=dict)}")
             print(textwrap.indent(textwrap.fill(" ".join((field.description or "").split()), 110), "    "))
@@ -58,7 +58,7 @@ def main(
     check_tasks(tasks or [])
     from pydantic import ValidationError
 
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings, fields
 
     more = more_settings(set_ or [])
     for name, instead in ELSEWHERE.items():
@@ -68,15 +68,15 @@ def main(
         chosen = {**_learned_from(demonstrations or []), **more}
         settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
-        raise typer.BadParameter(wrong_settings(error, TrainSettings.model_fields)) from None
+        raise typer.BadParameter(wrong_settings(error, fields())) from None
     for task in settings.evaluate_tasks:
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
     make_folder(out)
+    from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError
     from selfsurf.sdft.run.checkpoint_files import last_step
     from selfsurf.sdft.run.processes import is_first
-    from selfsurf.sdft.train import train
 
     try:
         told = remarks("selfsurf.sdft") if is_first() else nullcontext()  # of several processes one speaks

@@ -35,9 +35,7 @@ SEEDS_BETWEEN = 100_000
 RATES = "sft-learning-rates"
 """Stages by which SFT's learning rate is chosen."""
 
-ALL_GATES_OFF: dict[str, Any] = {
-    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "min_confidence": 0.0,
-}  # fmt: skip
+ALL_GATES_OFF: dict[str, Any] = {"min_confidence": 0.0}
 """The settings of a training run without gates."""
 
 

@@ -18,11 +18,13 @@ import numpy as np
 import torch
 
 from selfsurf.agents.adapters.identity import read_about
+from selfsurf.agents.adapters.prompt import read_prompt
+from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open
-from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.scoring import plain_logits
+from selfsurf.sdft.agent import prompt_of
+from selfsurf.sdft.loss.logits import plain_logits
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.generator import RolloutError
 from selfsurf.sdft.rows.images import shows_images
@@ -31,7 +33,7 @@ from selfsurf.sdft.rows.samples import choose, samples_of
 from selfsurf.sdft.run.processes import alone, check_alone, is_first
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.untold import Untold
+from selfsurf.sdft.teacher.oracle import Untold
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +42,6 @@ EPISODES = 64
 
 ROWS = 64
 """Most steps of them that are practised on."""
-
-OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
-"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
 
 Row = tuple[list[int], list[int]]
 """Prompt and reply, in tokens."""
@@ -178,12 +177,12 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
         raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
     known = read_about(str(of)).get("settings", {})
     longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
-    own = settings.model_copy(update={name: known[name] for name in OWN if name in known})
+    prompt = (read_prompt(of) or prompt_of(settings)).options(policy)
     first = known.get("first_episode_seed", 0)
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
-    agent = make_agent(policy, own, sampling=False)
+    agent = LLMAgent(policy, **{**prompt, "guards": False}, seed=settings.seed)
     log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
-    with Rollouts(settings.rollout_contexts, most=settings.rollout_batch, max_episode_steps=longest) as rollouts:
+    with Rollouts(settings.rollouts.contexts, most=settings.rollouts.batch, max_episode_steps=longest) as rollouts:
         results = rollouts.run(agent, jobs, progress=_told)
     failed = [result for result in results if result.masked]
     if len(failed) > len(results) / 2:

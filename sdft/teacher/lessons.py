@@ -98,7 +98,7 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
     """
     kinds = settings.actions
     makers = {
-        "oracle": lambda: Oracle(kinds, reason=settings.oracle_reason),
+        "oracle": lambda: Oracle(kinds),
         "demonstration": lambda: Demonstrations(load_recordings(settings.demonstrations), kinds),
         "hindsight": lambda: Hindsight(
             load_recordings(settings.hindsight_episodes), kinds,

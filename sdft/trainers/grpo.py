@@ -10,10 +10,12 @@ still makes its step, as TRL's does: by its momentum.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,20 +24,18 @@ from trl import GRPOConfig, GRPOTrainer
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.remembering import Remembering
-from selfsurf.sdft.loss.scoring import FORBIDDEN, make_ready, packed_logits, plain_logits
+from selfsurf.sdft.loss.distillation import FORBIDDEN
+from selfsurf.sdft.loss.logits import packed_logits, plain_logits
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import Sample, choose, collate, idle, samples_of
-from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, idle, samples_of
 from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.running import Run, run_training
+from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.untold import Untold
-from selfsurf.sdft.trainers.arguments import shared_arguments
-from selfsurf.sdft.trainers.idling import Idling, LeaveAlone
+from selfsurf.sdft.teacher.oracle import Untold
+from selfsurf.sdft.trainers.base import RunTrainer, shared_arguments
 
 
 def train_grpo(
@@ -46,34 +46,39 @@ def train_grpo(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train.train`."""
+    """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
+    refuse_sdft_only(settings)
+    return run_training(settings, out, lambda *_: _trainer, policy=policy, resume=resume, progress=progress)
+
+
+@contextlib.contextmanager
+def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
+    refuse_images(run)
+    settings = cast(GRPOSettings, run.settings)
     groups = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
-    dataset = Dataset.from_dict({"env_id": [job.env_id for job in groups], "seed": [job.seed for job in groups]})
-    size, most = settings.episodes_per_step, settings.rollout_batch
+    size, most = settings.episodes_per_step, settings.rollouts.batch
     with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
-
-        def make(run: Run, options: dict[str, Any]) -> EpisodeGRPOTrainer:
-            return EpisodeGRPOTrainer(
-                settings=settings,
-                rollouts=rollouts,
-                args=GRPOConfig(
-                    **shared_arguments(settings, run.folder / "checkpoints"),
-                    per_device_train_batch_size=settings.episodes_per_step,
-                    num_generations=settings.group_size,
-                    steps_per_generation=1,
-                    shuffle_dataset=False,
-                    temperature=settings.temperature,
-                    max_completion_length=settings.max_new_tokens,
-                    disable_dropout=True,
-                ),
-                train_dataset=dataset,
-                **options,
-            )
-
-        return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
+        yield EpisodeGRPOTrainer(
+            settings=settings,
+            rollouts=rollouts,
+            args=GRPOConfig(
+                **shared_arguments(settings, run.folder / "checkpoints"),
+                per_device_train_batch_size=size,
+                num_generations=settings.group_size,
+                steps_per_generation=1,
+                shuffle_dataset=False,
+                temperature=settings.temperature,
+                max_completion_length=settings.max_new_tokens,
+                disable_dropout=True,
+            ),
+            train_dataset=Dataset.from_list([dataclasses.asdict(job) for job in groups]),
+            processing_class=run.policy.tokenizer,
+            callbacks=run.callbacks,
+            **run.learner,
+        )
 
 
-class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
+class EpisodeGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPO from episodes.
 
     Args:
@@ -82,23 +87,14 @@ class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
         options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`.
     """
 
-    def __init__(
-        self,
-        *,
-        settings: GRPOSettings,
-        rollouts: Rollouts,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, settings: GRPOSettings, rollouts: Rollouts, **options: Any) -> None:
         self._settings = settings
         self._rollouts = rollouts
         self._allowed = torch.empty(0, dtype=torch.bool)
         super().__init__(reward_funcs=_reward_of_episode, **options)
-        self._packable = make_ready(self.model)
         self.policy = TransformersPolicy(self.model, self._tokenizer, reuse=reuse(rollouts.most))
         self.agent = make_agent(self.policy, settings, sampling=True)
-        self.add_callback(LeaveAlone(self))
-        self.seconds = {"rollout": 0.0, "learn": 0.0}
-        """Wall-clock so far, by what it went into."""
+        self.seconds["rollout"] = 0.0
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = ["env_id", "seed"]
@@ -112,14 +108,10 @@ class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
         self.learned = self.count_failed(results)
         gains = advantages(results, self._settings.group_size)
         rows, weights = self._rows(results, gains, rng)
-        batch = collate(
-            rows or [idle(self._tokenizer.pad_token_id)],
-            self._tokenizer,
-            vocabulary=self.model.get_output_embeddings().weight.shape[0],
-            eos_token_ids=sorted(self.policy.eos_token_ids),
-            pad_id=self._tokenizer.pad_token_id,
-        )
-        self._note(results, gains, rows)
+        padded = rows or [idle(self._tokenizer.pad_token_id)]
+        batch = collate(padded, self._tokenizer.pad_token_id)
+        batch["allowed"] = allowed_tokens(padded, self.policy)
+        self._note_batch(results, gains, rows)
         kept = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "allowed")
         made = {key: batch[key].to(self.accelerator.device) for key in kept}
         if not rows:
@@ -141,23 +133,17 @@ class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
         rows = choose([sample for sample, _ in telling], self._settings.max_rows, rng)
         return rows, [weight[id(row)] for row in rows]
 
-    def _note(self, results: list[Result], gains: Sequence[float], rows: list[Sample]) -> None:
-        metrics = self._metrics["train"]
+    def _note_batch(self, results: list[Result], gains: Sequence[float], rows: list[Sample]) -> None:
         judged = [result for result in results if result.trainable]
-        metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
-        metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["episodes/with_advantage"].append(sum(bool(gain) for gain in gains))
-        metrics["reward"].append(sum(result.reward for result in judged) / max(len(judged), 1))
-        metrics["rows"].append(len(rows))
-        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows] or [0])))
-        metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
-
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; the rollout that comes before it is timed apart."""
-        start, rolled = time.perf_counter(), self.seconds["rollout"]
-        loss: torch.Tensor = super().training_step(*args, **kwargs)
-        self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
-        return loss
+        self.note({
+            "episodes/success": sum(result.solved for result in judged) / max(len(judged), 1),
+            "episodes/masked": len(results) - len(judged),
+            "episodes/with_advantage": sum(bool(gain) for gain in gains),
+            "reward": sum(result.reward for result in judged) / max(len(judged), 1),
+            "rows": len(rows),
+            "rows/prompt_tokens": float(np.mean([len(row.prompt_ids) for row in rows] or [0])),
+            "tokens/learned": sum(len(row.completion_ids) for row in rows),
+        })  # fmt: skip
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         self._allowed = inputs["allowed"]
@@ -170,7 +156,7 @@ class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
         """Score completions under the mask that they were sampled under, which TRL knows nothing of."""
         length = input_ids.size(1)
         at = torch.arange(length - logits_to_keep - 1, length - 1, device=input_ids.device).expand(len(input_ids), -1)
-        read = packed_logits if self._packable else plain_logits
+        read = packed_logits if self.packable else plain_logits
         logits = read(model, input_ids, attention_mask, at).float() / self.temperature
         logprobs = torch.log_softmax(logits.masked_fill(~self._allowed, FORBIDDEN), -1)
         entropies = -(logprobs.exp() * logprobs).sum(-1).detach()

@@ -14,8 +14,9 @@ from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.run.adapter import trainable
+from selfsurf.sdft.run.model import trainable
 from selfsurf.sdft.trainers.sft import Demonstrator, batches_of, collect, train_sft
 
 
@@ -107,7 +108,7 @@ def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, t
     found = []
     for packed in (True, False):
         if not packed:
-            monkeypatch.setattr("selfsurf.sdft.trainers.sft.make_ready", lambda model: False)
+            monkeypatch.setattr("selfsurf.sdft.trainers.base.make_ready", lambda model: False)
         policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
         run = train_sft(chosen, tmp_path / str(packed), rows=few, policy=policy)
         (line,) = read(tmp_path / str(packed) / "metrics.jsonl")
@@ -135,10 +136,13 @@ def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
 
 
-@pytest.mark.parametrize("only", ["rollout_workers", "evaluate_every"])
-def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only):
+@pytest.mark.parametrize(
+    ("only", "changes"),
+    [("rollouts.workers", {"rollouts": RolloutSettings(workers=1)}), ("evaluate_every", {"evaluate_every": 1})],
+)
+def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only, changes):
     with pytest.raises(ValueError, match=f"{only} is for SDFT only"):
-        train_sft(settings.model_copy(update={only: 1}), tmp_path / "run", rows=rows, policy=tiny_policy)
+        train_sft(settings.model_copy(update=changes), tmp_path / "run", rows=rows, policy=tiny_policy)
 
 
 def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, few, tmp_path):

@@ -7,7 +7,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ def alone_in(folder: Path) -> Iterator[None]:
             folder.rmdir()  # if nothing came of it
 
 
-def going_on_from(folder: Path, *, resume: bool) -> int | None:
-    """Return the step after which the run in a folder goes on; None: from its start.
+def resume_step(folder: Path, *, resume: bool) -> int | None:
+    """Return the step from which the run in a folder is resumed; None: it begins.
 
     Raises:
         ValueError: the folder holds another run, and `resume` is off; it holds what is no run; the last checkpoint is
@@ -94,6 +94,53 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{error} Put it right, or choose another folder.") from None
 
 
+_RENAMED = {
+    "rollout_workers": "workers", "rollout_contexts": "contexts", "policy_workers": "policy_workers",
+    "browser_resources": "browser", "policy_resources": "policy", "ahead": "ahead", "rollout_batch": "batch",
+    "rollout_engine": "engine", "rollout_engine_folder": "engine_folder", "rollout_start_timeout": "start_timeout",
+    "rollout_call_timeout": "call_timeout", "rollout_patience": "patience",
+    "rollout_episode_timeout": "episode_timeout",
+}  # fmt: skip
+"""Settings of earlier versions, and what they are called among `TrainSettings.rollouts`."""
+
+_REMOVED: dict[str, tuple[Any, Callable[[Mapping[str, Any]], bool]]] = {
+    "skip_right": (False, lambda _: True),
+    "skip_solved": (False, lambda _: True),
+    "min_divergence": (0.0, lambda _: True),
+    "under_grammar": (False, lambda _: True),
+    "mean_over": ("rows", lambda _: True),
+    "support": ("vocabulary", lambda _: True),
+    "top_k": (100, lambda saved: saved.get("support") == "top"),
+    "skip_tokens": (0, lambda _: True),
+    "teacher_every": (1, lambda saved: saved.get("teacher", "auto") in ("auto", "ema")),
+    "oracle_reason": (False, lambda saved: "oracle" in saved.get("contexts", ("oracle",))),
+}
+"""Settings that earlier versions had: what they were by default, and whether another value had an effect."""
+
+
+def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return settings that this version or an earlier one saved, by the names of this one.
+
+    Raises:
+        ValueError: one that there is no more has an effect.
+    """
+    for name, (default, matters) in _REMOVED.items():
+        if saved.get(name, default) != default and matters(saved):
+            raise ValueError(
+                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
+                "it with the version that began it, or begin another run in another folder."
+            )
+    rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
+    kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
+    return {**kept, "rollouts": rollouts} if rollouts else kept
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of rollouts as `rollouts.workers` and so on."""
+    rollouts = {f"rollouts.{name}": value for name, value in settings.get("rollouts", {}).items()}
+    return {**{name: value for name, value in settings.items() if name != "rollouts"}, **rollouts}
+
+
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
     """Write down by what a run learns: its settings, and what it reads; a run that has begun must go on by the same.
 
@@ -107,10 +154,10 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():
-        old = _read(path)
-        others = [name for name in new if name not in CHANGEABLE and new[name] != old.get(name, new[name])]
+        old, now = (_flat(each) for each in (from_earlier(_read(path), path), new))
+        others = [name for name in now if name not in CHANGEABLE and now[name] != old.get(name, now[name])]
         if others:
-            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
+            told = ", ".join(f"{name} was {old[name]!r} and is {now[name]!r}" for name in others)
             raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
     _keep_sources(settings, folder, begun=begun)
     write_atomically(path, json.dumps(new, indent=1))
