@@ -261,7 +261,7 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
         peft_config=lora_config(policy.model, settings),
     )
     trainer.args.save_strategy = SaveStrategy.NO
-    return _watched(trainer, "_logits")
+    return _watched(trainer, "logits")
 
 
 def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -14,9 +16,6 @@ from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.constraint import check_kinds
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
-
-SDFT_ONLY = ("rollouts.workers", "evaluate_every", "lead")
-"""Settings that other ways to train can't follow."""
 
 CHANGEABLE = (
     "report_to",
@@ -30,7 +29,7 @@ CHANGEABLE = (
 
 
 def overlap(one: range, other: range) -> bool:
-    """Have two ranges of seeds any in common?"""
+    """Do two ranges of seeds overlap?"""
     return one.start < other.stop and other.start < one.stop
 
 
@@ -76,7 +75,7 @@ class TrainSettings(BaseModel):
     """Most steps of those episodes that are learned from at once."""
     lead: float = Field(default=0.0, ge=0, lt=1)
     """Probability with which the oracle takes an episode's first step, and each further one after its own: the student
-    goes on from there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
+    takes over there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
     from the oracle's steps; tasks without an oracle are begun by the student."""
     max_episode_steps: int = Field(default=3, ge=1)
     """Length at which a training episode is cut; a beginner repeats itself after that."""
@@ -100,7 +99,7 @@ class TrainSettings(BaseModel):
     """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["auto", "ema", "base", "live"] = "auto"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own. `auto` is the
-    average, but the frozen model in a run that goes on from an adapter (`start_from`): what has learned one kind of
+    average, but the frozen model in a run that starts from an adapter (`start_from`): what has learned one kind of
     task does that even when it is told to do another, and so can't teach it."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher each time that it follows."""
@@ -123,7 +122,7 @@ class TrainSettings(BaseModel):
     rehearsal_rows: int = Field(default=2, ge=1)
     """Such texts of 128 tokens in each optimizer step."""
     practice: float | None = Field(default=None, ge=0)
-    """Weight of the divergence from the adapter that the run goes on from (`start_from`), on that one's own steps in
+    """Weight of the divergence from the adapter that the run starts from (`start_from`), on that adapter's own steps in
     the other tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it
     can do them. Without effect in a run that begins anew."""
     practice_rows: int = Field(default=4, ge=1)
@@ -171,7 +170,7 @@ class TrainSettings(BaseModel):
     """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
     as if all steps were made."""
     start_from: Path | None = None
-    """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
+    """Folder of the adapter to train further, with its rank and targets; None: a new one."""
 
     @property
     def teacher_weights(self) -> Literal["ema", "base", "live"]:
@@ -222,6 +221,16 @@ class TrainSettings(BaseModel):
         return self
 
 
+def sdft_only(settings: TrainSettings) -> list[str]:
+    """Return the names of the settings by which a run asks for what only SDFT can do."""
+    asked = {
+        "rollouts.workers": settings.rollouts.workers,
+        "evaluate_every": settings.evaluate_every,
+        "lead": settings.lead,
+    }
+    return [name for name, value in asked.items() if value]
+
+
 def fields() -> dict[str, FieldInfo]:
     """Return the settings of a run by the names that `--set` has for them, those of rollouts as `rollouts.workers`."""
     own = {name: field for name, field in TrainSettings.model_fields.items() if name != "rollouts"}
@@ -238,7 +247,45 @@ class GRPOSettings(TrainSettings):
     def _whole_groups(self) -> GRPOSettings:
         if self.episodes_per_step % self.group_size:
             raise ValueError(
-                f"episodes_per_step is a multiple of group_size, and {self.episodes_per_step} is none of "
+                f"episodes_per_step must be a multiple of group_size: {self.episodes_per_step} is not one of "
                 f"{self.group_size}"
             )
         return self
+
+
+_RENAMED = {
+    "rollout_workers": "workers", "rollout_contexts": "contexts", "policy_workers": "policy_workers",
+    "browser_resources": "browser", "policy_resources": "policy", "ahead": "ahead", "rollout_batch": "batch",
+    "rollout_engine": "engine", "rollout_engine_folder": "engine_folder", "rollout_start_timeout": "start_timeout",
+    "rollout_call_timeout": "call_timeout", "rollout_patience": "patience",
+    "rollout_episode_timeout": "episode_timeout",
+}  # fmt: skip
+"""Settings of earlier versions, and what they are called among `TrainSettings.rollouts`."""
+
+_REMOVED = {
+    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "under_grammar": False, "mean_over": "rows",
+    "support": "vocabulary", "skip_tokens": 0, "teacher_every": 1, "oracle_reason": False, "top_k": None,
+}  # fmt: skip
+"""Settings that earlier versions had, and the values by which they learned as this one does."""
+
+
+def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return settings that this version or an earlier one saved, by the names of this one.
+
+    Raises:
+        ValueError: a setting that was removed has an effect.
+    """
+    unused = {
+        "top_k": True,
+        "teacher_every": saved.get("teacher") in ("base", "live"),
+        "oracle_reason": "oracle" not in saved.get("contexts", ("oracle",)),
+    }
+    for name, default in _REMOVED.items():
+        if saved.get(name, default) != default and not unused.get(name):
+            raise ValueError(
+                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
+                "it with the version that began it, or begin another run in another folder."
+            )
+    rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
+    kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
+    return {**kept, "rollouts": rollouts} if rollouts else kept

@@ -174,7 +174,7 @@ def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.T
     """As `plain_logits`, of a model that `make_packable` prepared."""
     rows = [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
     packed = pack(rows, ids.device)
-    # The place in a row, from the column of the padded batch; what is padding there is nobody's concern.
+    # The place in a row, from the column of the padded batch; places of padding are not used.
     inside = (mask.cumsum(1).gather(1, at) - 1).clamp(min=0).tolist()
     wanted = [[places[column] for column in columns] for places, columns in zip(packed.places, inside, strict=True)]
     logits: torch.Tensor = model(

@@ -1,4 +1,4 @@
-"""Practice: a run that goes on from an adapter keeps what that could do before.
+"""Practice: a run that starts from an adapter keeps what that adapter could do.
 
 The adapter first plays episodes of the tasks that it has learned and that the run does not train. On its own steps in
 those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
@@ -24,6 +24,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open
 from selfsurf.sdft.agent import prompt_of
+from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.loss.logits import plain_logits
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.generator import RolloutError
@@ -51,7 +52,7 @@ class Practice:
     """Steps of an adapter's own, and how far the student is from it on them.
 
     Args:
-        model: a PEFT model in which the adapter is in force, as it was before this run.
+        model: a PEFT model with the adapter active, as it was before this run.
         rows: the steps.
         most: how many of them count in one optimizer step.
         seed: of which do.
@@ -78,7 +79,7 @@ class Practice:
         for index in rng.choice(len(self._rows), size=min(self._most, len(self._rows)), replace=False):
             now = _logprobs(model, self._rows[index])
             before = self._before[index].to(now.device)
-            apart.append(torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean())
+            apart.append(divergence(now, before).mean())
         return torch.stack(apart).mean()
 
 
@@ -103,9 +104,9 @@ def practice_of(
     Args:
         settings: of the run.
         policy: of the base model.
-        model: with the adapter that the run goes on from in force.
+        model: with the adapter that the run starts from active.
         folder: of the run; what was played is kept in it.
-        begun: is it gone on with?
+        begun: is the run resumed?
 
     Raises:
         NothingToPractise: and the settings ask for it.
@@ -154,7 +155,7 @@ def learned_tasks(adapter: Path) -> list[str]:
 
 
 def tasks_before(settings: TrainSettings) -> list[str]:
-    """Return the tasks that the adapter which a run goes on from has learned and that the run does not train."""
+    """Return the tasks that the adapter that a run starts from has learned and that the run does not train."""
     if settings.start_from is None:
         return []
     now = trained_tasks(settings)

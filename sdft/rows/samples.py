@@ -63,9 +63,9 @@ def samples_of(
         teacher_sees: as in `TrainSettings`.
     """
     lessons = lessons or Lessons((Oracle(),))
-    heard = [result for result in results if learnable(result)]
+    usable = [result for result in results if learnable(result)]
     rows = []
-    for result, told in zip(heard, lessons.of(heard, batch), strict=True):
+    for result, told in zip(usable, lessons.of(usable, batch), strict=True):
         for step, lesson in zip(result.steps, told, strict=True):
             completion = step.decision.completion
             if lesson is None or not completion.token_ids:

@@ -1,4 +1,4 @@
-"""What is in the folder of a training: whether a run may begin or go on there, by what settings and recordings."""
+"""The folder of a run: whether one may begin or be resumed there, and by what settings and recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from selfsurf.agents.models import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from selfsurf.sdft.run.processes import is_first
-from selfsurf.sdft.settings import CHANGEABLE, TrainSettings
+from selfsurf.sdft.settings import CHANGEABLE, TrainSettings, from_earlier
 from selfsurf.sdft.teacher.recording import fingerprint, load_recordings
 
 log = logging.getLogger(__name__)
@@ -94,47 +94,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{error} Put it right, or choose another folder.") from None
 
 
-_RENAMED = {
-    "rollout_workers": "workers", "rollout_contexts": "contexts", "policy_workers": "policy_workers",
-    "browser_resources": "browser", "policy_resources": "policy", "ahead": "ahead", "rollout_batch": "batch",
-    "rollout_engine": "engine", "rollout_engine_folder": "engine_folder", "rollout_start_timeout": "start_timeout",
-    "rollout_call_timeout": "call_timeout", "rollout_patience": "patience",
-    "rollout_episode_timeout": "episode_timeout",
-}  # fmt: skip
-"""Settings of earlier versions, and what they are called among `TrainSettings.rollouts`."""
-
-_REMOVED: dict[str, tuple[Any, Callable[[Mapping[str, Any]], bool]]] = {
-    "skip_right": (False, lambda _: True),
-    "skip_solved": (False, lambda _: True),
-    "min_divergence": (0.0, lambda _: True),
-    "under_grammar": (False, lambda _: True),
-    "mean_over": ("rows", lambda _: True),
-    "support": ("vocabulary", lambda _: True),
-    "top_k": (100, lambda saved: saved.get("support") == "top"),
-    "skip_tokens": (0, lambda _: True),
-    "teacher_every": (1, lambda saved: saved.get("teacher", "auto") in ("auto", "ema")),
-    "oracle_reason": (False, lambda saved: "oracle" in saved.get("contexts", ("oracle",))),
-}
-"""Settings that earlier versions had: what they were by default, and whether another value had an effect."""
-
-
-def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return settings that this version or an earlier one saved, by the names of this one.
-
-    Raises:
-        ValueError: one that there is no more has an effect.
-    """
-    for name, (default, matters) in _REMOVED.items():
-        if saved.get(name, default) != default and matters(saved):
-            raise ValueError(
-                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
-                "it with the version that began it, or begin another run in another folder."
-            )
-    rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
-    kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
-    return {**kept, "rollouts": rollouts} if rollouts else kept
-
-
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with those of rollouts as `rollouts.workers` and so on."""
     rollouts = {f"rollouts.{name}": value for name, value in settings.get("rollouts", {}).items()}
@@ -142,7 +101,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Write down by what a run learns: its settings, and what it reads; a run that has begun must go on by the same.
+    """Save what a run learns by: its settings, and what it reads. A run is resumed with the same.
 
     Raises:
         ValueError: they are others.

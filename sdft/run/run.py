@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from selfsurf.sdft.run.folder import alone_in, resume_step, settle
 from selfsurf.sdft.run.metrics import MetricsLog, Progress, check_reporters, reporting
 from selfsurf.sdft.run.model import load_policy, save_adapter, student
 from selfsurf.sdft.run.processes import is_first, whole
-from selfsurf.sdft.settings import SDFT_ONLY, TrainSettings
+from selfsurf.sdft.settings import TrainSettings, sdft_only
 from selfsurf.sdft.teacher.weights import STUDENT, activate
 
 _log = logging.getLogger(__name__)
@@ -152,7 +151,7 @@ MakeTrainer = Callable[[Run], AbstractContextManager[Any]]
 """Makes the trainer of a run (`sdft.trainers.base.RunTrainer`); what it needs is there for as long as the context."""
 
 Check = Callable[[Path, int | None], MakeTrainer]
-"""Checks, before anything is written or loaded, whether the run in a folder can go on from a step (None: begin)."""
+"""Checks, before anything is written or loaded, whether a run can begin in a folder, or be resumed from a step."""
 
 
 def run_training(
@@ -189,9 +188,8 @@ def refuse_sdft_only(settings: TrainSettings) -> None:
     Raises:
         ValueError: there are such.
     """
-    for name in SDFT_ONLY:
-        if attrgetter(name)(settings):
-            raise ValueError(f"{name} is for SDFT only; leave it out here.")
+    if only := sdft_only(settings):
+        raise ValueError(f"{', '.join(only)} is for SDFT only; leave it out here.")
 
 
 def refuse_images(run: Run) -> None:

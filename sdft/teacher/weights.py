@@ -53,7 +53,7 @@ def student_weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def activate(model: Any, adapter: str) -> None:
-    """Put an adapter in force; only the student's is ever trained."""
+    """Activate an adapter; only the student's is ever trained."""
     model.set_adapter(adapter)
     for name, parameter in model.named_parameters():
         if "lora_" in name:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments, set_seed
+from trl.experimental.utils import prepare_peft_model
 
-from selfsurf.sdft.loss.logits import make_ready
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.logits import make_ready, packed_logits, plain_logits
 from selfsurf.sdft.loss.practice import Practice
 from selfsurf.sdft.loss.rehearsal import Rehearsal
-from selfsurf.sdft.rollouts import Result, RolloutError
-from selfsurf.sdft.rows.samples import learnable
+from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
+from selfsurf.sdft.rollouts.models import reuse
+from selfsurf.sdft.rows.images import model_inputs
+from selfsurf.sdft.rows.samples import Sample, allowed_tokens, collate, idle, learnable
 from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.run.processes import check_sharding, share
 from selfsurf.sdft.settings import TrainSettings
 
 MOST_FAILED = 3
@@ -74,7 +81,7 @@ class RunTrainer(WholeCheckpoints):
         return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
 
     def count_failed(self, results: Sequence[Result]) -> bool:
-        """Count the batches in a row in which the environment failed in every episode; return whether this is none.
+        """Count the batches in a row in which the environment failed in every episode; is this one usable?
 
         Raises:
             RolloutError: there are too many of them.
@@ -89,6 +96,124 @@ class RunTrainer(WholeCheckpoints):
                 "from the last checkpoint."
             )
         return usable
+
+
+class EpisodeTrainer(RunTrainer):
+    """A trainer on the student's own episodes, played anew for each optimizer step (`_prepare_training_batch`).
+
+    Args:
+        settings: of the run.
+        checkpoints: folder.
+        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
+        processing_class: the model's tokenizer, or its processor if it sees images.
+        jobs: the run's episodes, in order.
+        rollouts: the environments.
+        peft_config: of the adapter.
+        callbacks: of transformers' trainer.
+    """
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        checkpoints: Path,
+        *,
+        model: Any,
+        processing_class: Any,
+        jobs: Sequence[Job],
+        rollouts: Rollouts,
+        peft_config: Any = None,
+        callbacks: list[TrainerCallback] | None = None,
+    ) -> None:
+        args = TrainingArguments(
+            **shared_arguments(settings, checkpoints),
+            per_device_train_batch_size=share(settings.episodes_per_step, "episodes_per_step"),
+            train_sampling_strategy="sequential",
+            remove_unused_columns=False,
+        )
+        self.settings = settings
+        self.jobs = list(jobs)
+        self.rollouts = rollouts
+        self.max_rows = share(settings.max_rows, "max_rows")
+        self._metrics: dict[str, defaultdict[str, list[float]]] = {"train": defaultdict(list)}
+        tokenizer = getattr(processing_class, "tokenizer", processing_class)
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        set_seed(settings.seed)  # a new adapter is random
+        model = prepare_peft_model(model, peft_config, args)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0
+        super().__init__(
+            model=model, args=args, data_collator=list, train_dataset=self.jobs, processing_class=processing_class,
+            callbacks=callbacks,
+        )  # fmt: skip
+        state = self.accelerator.state
+        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
+        self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(rollouts.most))
+        self.agent = make_agent(self.policy, settings, sampling=True)
+        self.seconds["rollout"] = 0.0
+
+    def _prepare_inputs(self, inputs: list[Job]) -> dict[str, Any]:  # type: ignore[override]
+        start = time.perf_counter()
+        self.policy.forget()  # the weights have changed since the last batch
+        batch = self._prepare_training_batch(inputs)
+        self.seconds["rollout"] += time.perf_counter() - start
+        return batch
+
+    def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
+        """Play the episodes and make rows of their steps."""
+        raise NotImplementedError
+
+    def collate(self, rows: Sequence[Sample], *, allowed: bool) -> dict[str, Any]:
+        """Return a batch of rows: of nothing, where there are none, for a process that sits this one out.
+
+        Args:
+            rows: what is learned from.
+            allowed: add `allowed`, the tokens that could be sampled.
+        """
+        pad_id = self.policy.tokenizer.pad_token_id
+        padded = rows or [idle(pad_id)]
+        batch = collate(padded, pad_id)
+        if allowed:
+            batch["allowed"] = allowed_tokens(padded, self.policy)
+        if not rows:
+            batch["completion_mask"].zero_()
+        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        return {**batch, "seen": [row.seen for row in padded]} if self.policy.sees_images else batch
+
+    def logits(
+        self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any = None
+    ) -> torch.Tensor:
+        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that they are sampled at.
+
+        Args:
+            model: which model.
+            ids: prompts and completions (B, L).
+            attended: (B, L), 1 for tokens.
+            mask: (B, C), 1 for the completions' tokens.
+            extras: what is given besides tokens, for images.
+        """
+        width = ids.size(1) - mask.size(1)
+        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
+        if extras:
+            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
+            logits = plain_logits(model, ids, attended, at, **more)
+        else:
+            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
+        return logits.float().div_(self.settings.temperature)
+
+    def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the student's logits about the tokens that it sampled."""
+        seen, mask = inputs.get("seen"), inputs["completion_mask"]
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
+        return self.logits(model, ids, attended, mask, seen and [one.student for one in seen])
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log with the figures that were noted since the last time, each as its mean."""
+        noted = self._metrics["train"]
+        super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
+        noted.clear()
 
 
 class LeaveAlone(TrainerCallback):

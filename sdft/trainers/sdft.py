@@ -14,8 +14,6 @@ the images that it sampled from; and of several processes, one that learns nothi
 from __future__ import annotations
 
 import contextlib
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,30 +21,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import TrainerCallback, TrainingArguments, set_seed
-from trl.experimental.utils import prepare_peft_model
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.distillation import confident, divergence, importance, mean_of_rows
-from selfsurf.sdft.loss.logits import packed_logits, plain_logits
 from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Result, Rollouts
-from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
-from selfsurf.sdft.rows.images import model_inputs, shows_images
+from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import allowed_tokens, choose, collate, idle, samples_of
+from selfsurf.sdft.rows.samples import choose, samples_of
 from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.metrics import Progress, batch_figures, memory_figures
-from selfsurf.sdft.run.processes import check_alone, check_sharding, share, whole
+from selfsurf.sdft.run.processes import check_alone, whole
 from selfsurf.sdft.run.run import MakeTrainer, Run, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.weights import FollowStudent, add_teacher, student_weights, teaching
-from selfsurf.sdft.trainers.base import MOST_FAILED, RunTrainer, shared_arguments
+from selfsurf.sdft.trainers.base import MOST_FAILED, EpisodeTrainer
 
 _ACTIONS = 1
 """Tells the seeds of a step's actions from those of its choice of rows."""
@@ -77,7 +71,7 @@ def train(
         settings: what to do.
         out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
         policy: a loaded model to train, or None to load `settings.model`. Its model is wrapped by PEFT in place.
-        resume: go on from the last checkpoint in `out`, if there is one.
+        resume: continue from the last checkpoint in `out`, if there is one.
         progress: called after every optimizer step with its number and metrics.
 
     Returns:
@@ -86,7 +80,7 @@ def train(
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
             package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
-            where nobody judges, or on episodes that are trained on; another training is running there.
+            on tasks without a verdict, or on episodes that are trained on; another training is running there.
     """
 
     def check(folder: Path, last: int | None) -> MakeTrainer:
@@ -133,22 +127,18 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Episod
         yield trainer
 
 
-class EpisodeSDFTTrainer(RunTrainer):
+class EpisodeSDFTTrainer(EpisodeTrainer):
     """SDFT from on-policy episodes.
 
     Args:
         settings: of the run.
         checkpoints: folder.
-        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
-        processing_class: the model's tokenizer, or its processor if it sees images.
-        jobs: the run's episodes, in order.
         rollouts: the environments.
-        peft_config: of the adapter.
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
         lessons: what the teacher is told; by default the oracle's actions.
         compared: have teacher and student been compared already, by an earlier start of the run?
-        callbacks: of transformers' trainer.
+        options: as `EpisodeTrainer`.
     """
 
     def __init__(
@@ -156,47 +146,18 @@ class EpisodeSDFTTrainer(RunTrainer):
         settings: TrainSettings,
         checkpoints: Path,
         *,
-        model: Any,
-        processing_class: Any,
-        jobs: Sequence[Job],
         rollouts: Rollouts,
-        peft_config: Any = None,
         generator: Generator | None = None,
         lessons: Lessons | None = None,
         compared: bool = False,
-        callbacks: list[TrainerCallback] | None = None,
+        **options: Any,
     ) -> None:
-        args = TrainingArguments(
-            **shared_arguments(settings, checkpoints),
-            per_device_train_batch_size=share(settings.episodes_per_step, "episodes_per_step"),
-            train_sampling_strategy="sequential",
-            remove_unused_columns=False,
-        )
-        self.settings = settings
-        self._jobs = list(jobs)
-        self._max_rows = share(settings.max_rows, "max_rows")
+        super().__init__(settings, checkpoints, rollouts=rollouts, **options)
         self._lessons = lessons or Lessons((Oracle(),))
         self._compared = compared
-        self._metrics: dict[str, defaultdict[str, list[float]]] = {"train": defaultdict(list)}
-        self._tokenizer = getattr(processing_class, "tokenizer", processing_class)
-        if self._tokenizer.pad_token is None:
-            self._tokenizer.pad_token = self._tokenizer.eos_token
-        set_seed(settings.seed)  # a new adapter is random
-        model = prepare_peft_model(model, peft_config, args)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0
-        super().__init__(
-            model=model, args=args, data_collator=list, train_dataset=self._jobs, processing_class=processing_class,
-            callbacks=callbacks,
-        )  # fmt: skip
-        state = self.accelerator.state
-        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         if settings.teacher_weights == "ema":
             add_teacher(self.model)
             self.add_callback(FollowStudent(settings.teacher_rate, lambda: self.learned))
-        self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(rollouts.most))
-        self.agent = make_agent(self.policy, settings, sampling=True)
         rank = [self.accelerator.process_index] if self.accelerator.process_index else []
         self.pipeline = Pipeline(
             generator or LocalGenerator(rollouts, self.agent, settings.lead),
@@ -208,7 +169,6 @@ class EpisodeSDFTTrainer(RunTrainer):
         """Batches so far that taught nothing; None once one has, or where that is to be expected."""
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
-        self.seconds["rollout"] = 0.0
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -235,35 +195,12 @@ class EpisodeSDFTTrainer(RunTrainer):
 
     def _student_and_teacher(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logits (B, C, V) of both about the tokens that the student sampled."""
-        held, mask, seen = self.accelerator.unwrap_model(model), inputs["completion_mask"], inputs.get("seen")
+        held, seen = self.accelerator.unwrap_model(model), inputs.get("seen")
+        told = inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["completion_mask"]
         # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         with torch.no_grad(), _TEACHERS[self.settings.teacher_weights](held):
-            ids, attended = inputs["teacher_input_ids"], inputs["teacher_attention_mask"]
-            teacher = self._logits(held, ids, attended, mask, seen and [one.teacher for one in seen])
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-        attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
-        return self._logits(model, ids, attended, mask, seen and [one.student for one in seen]), teacher
-
-    def _logits(
-        self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any
-    ) -> torch.Tensor:
-        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that they are sampled at.
-
-        Args:
-            model: which model.
-            ids: prompts and completions (B, L).
-            attended: (B, L), 1 for tokens.
-            mask: (B, C), 1 for the completions' tokens.
-            extras: what is given besides tokens, for images.
-        """
-        width = ids.size(1) - mask.size(1)
-        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
-        if extras:
-            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
-            logits = plain_logits(model, ids, attended, at, **more)
-        else:
-            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
-        return logits.float().div_(self.settings.temperature)
+            teacher = self.logits(held, *told, seen and [one.teacher for one in seen])
+        return self.student_logits(model, inputs), teacher
 
     def _gated(self, teacher: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the tokens that the teacher is sure of, and note whether there are any, in any process."""
@@ -303,43 +240,27 @@ class EpisodeSDFTTrainer(RunTrainer):
                 'model (teacher="base") may not. least_first_divergence=0 trains all the same.'
             )
 
-    def _prepare_inputs(self, inputs: list[Job]) -> dict[str, Any]:  # type: ignore[override]
-        return self._prepare_training_batch(inputs)
-
     def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
-        """Play a batch's episodes and make rows of their steps."""
-        start = time.perf_counter()
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
         number, rank = self.state.global_step, self.accelerator.process_index
         rng = np.random.default_rng([self.settings.seed, number, *([rank] if rank else [])])
-        self.policy.forget()  # the weights are others than in the last batch
         with whole(self.model):
             episodes = self.pipeline.batch(number, jobs, self.state.max_steps)
         results = episodes.results
         usable = self.count_failed(results)
-        samples = samples_of(
-            results, self.policy, self._lessons, number, teacher_sees=self.settings.teacher_sees
-        )  # fmt: skip
+        samples = samples_of(results, self.policy, self._lessons, number, teacher_sees=self.settings.teacher_sees)
         if self._idle is not None:
             self._told = self.over_all(len(samples)) > 0
             if usable and not self._told:
                 self._count_idle(_why_untold(results))
-        learned = choose(samples, self._max_rows, rng)
-        rows = learned or [idle(self._tokenizer.pad_token_id)]
-        batch: dict[str, Any] = collate(rows, self._tokenizer.pad_token_id)
-        if not learned:
-            batch["completion_mask"].zero_()
-        if self.settings.importance_clip is not None:
-            batch["allowed"] = allowed_tokens(rows, self.policy)
+        rows = choose(samples, self.max_rows, rng)
         self._batch = {
-            **batch_figures(results, samples, learned),
+            **batch_figures(results, samples, rows),
             **self._lessons.take_counts(),
-            **figures(episodes, number, [row.version for row in learned]),
+            **figures(episodes, number, [row.version for row in rows]),
         }
         self.note(self._batch)
-        self.seconds["rollout"] += time.perf_counter() - start
-        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
-        return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
+        return self.collate(rows, allowed=self.settings.importance_clip is not None)
 
     def _count_idle(self, why: str) -> None:
         """Count the batches at a run's beginning that taught nothing.
@@ -357,7 +278,7 @@ class EpisodeSDFTTrainer(RunTrainer):
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""
         size = self.args.per_device_train_batch_size
         start = size * (number * self.accelerator.num_processes + self.accelerator.process_index)
-        return [self._jobs[index % len(self._jobs)] for index in range(start, start + size)]
+        return [self.jobs[index % len(self.jobs)] for index in range(start, start + size)]
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One step, with its speed and memory in the metrics."""
@@ -370,12 +291,6 @@ class EpisodeSDFTTrainer(RunTrainer):
             **memory_figures(),
         })  # fmt: skip
         return loss
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log with the figures that were noted since the last time, each as its mean."""
-        noted = self._metrics["train"]
-        super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
-        noted.clear()
 
 
 def _why_untold(results: Sequence[Result]) -> str:

@@ -48,7 +48,7 @@ IGNORED = -100
 
 
 class Demonstrator(LLMAgent):
-    """Does what it is told is right, and notes what the student would have seen and written."""
+    """Takes the privileged actions, and records what the student would have seen and written."""
 
     def act_batch(
         self,
@@ -189,14 +189,14 @@ def batches_of(rows: int, steps: int) -> list[range]:
     return [range(rows * step // count, rows * (step + 1) // count) for step in range(count)]
 
 
-class PackedSFTTrainer(SFTTrainer):
+class DemonstrationTrainer(RunTrainer, SFTTrainer):
     """TRL's trainer and its loss, computed as SDFT's is: rows packed, logits of the learned tokens alone."""
 
-    packable = False
-    """Can the model read packed rows? (`sdft.loss.logits.make_ready`)"""
+    batches: Sequence[range] = ()
+    """The rows of every step."""
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Any:
-        """Mean over the batch's learned tokens of the negative log-likelihood, in nats."""
+        """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
         if not self.packable:
             return super().compute_loss(model, inputs, *args, num_items_in_batch=num_items_in_batch, **kwargs)
         labels, mask = inputs["labels"], inputs["attention_mask"]
@@ -207,17 +207,9 @@ class PackedSFTTrainer(SFTTrainer):
         loss = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), told.flatten(), ignore_index=IGNORED, reduction="sum"
         )
-        if num_items_in_batch is None:
-            return loss / learned.sum()
         processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-        return loss / num_items_in_batch * processes
-
-
-class DemonstrationTrainer(RunTrainer, PackedSFTTrainer):
-    """The trainer of a run, which notes what it learned from as the SDFT trainer does."""
-
-    batches: Sequence[range] = ()
-    """The rows of every step."""
+        tokens = learned.sum() if num_items_in_batch is None else num_items_in_batch / processes
+        return loss / tokens + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""

@@ -33,7 +33,8 @@ from selfsurf.sdft.run.checkpoint_files import (
     room_in,
     steps_saved,
 )
-from selfsurf.sdft.run.folder import alone_in, from_earlier, settle
+from selfsurf.sdft.run.folder import alone_in, settle
+from selfsurf.sdft.settings import from_earlier
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = "adapter_model.safetensors"
