@@ -240,7 +240,7 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
 
     class Ours(EpisodeSDFTTrainer):
         def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
-            batch = collate(samples, self._tokenizer.pad_token_id)
+            batch = collate(samples, self.pad_id)
             learned = sum(len(sample.completion_ids) for sample in samples)
             self._batch = {
                 "tokens/generated": 0.0,

@@ -181,7 +181,7 @@ def default_settings(**training: Any) -> LearnSettings:
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
     own = {
         "tasks": tasks, "steps": 100, "episodes_per_step": 10, "max_rows": 24, "max_episode_steps": 6, "minutes": 90.0,
-        "rehearsal": 0.1, "rehearsal_rows": 2, "rollout_contexts": 10, "snapshot_every": 30,
+        "rehearsal": 0.1, "rehearsal_rows": 2, "rollouts": {"contexts": 10}, "snapshot_every": 30,
     }  # fmt: skip
     return LearnSettings(
         training=TrainSettings(**{**own, **training}),

@@ -30,29 +30,66 @@ MOST_FAILED = 3
 
 
 class RunTrainer(WholeCheckpoints):
-    """A trainer of a run, which comes before transformers' or TRL's own among a class's bases.
+    """A trainer of a run: it computes through leaner layers, is kept from forgetting, and can sit out a batch.
 
-    It computes through leaner layers, is kept from forgetting, and can sit out a batch.
+    Args:
+        settings: of the run.
+        checkpoints: folder.
+        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
+        processing_class: the model's tokenizer, or its processor if it sees images.
+        items: what batches are made of, in order.
+        peft_config: of the adapter.
+        callbacks: of transformers' trainer.
+        arguments: of transformers' trainer, besides those that follow from the settings.
     """
 
     rehearsal: Rehearsal | None = None
     practice: Practice | None = None
     learned = True
     """Does the current batch teach anything, in any process? If not, the weights stay as they are (`LeaveAlone`)."""
+    temperature = 1.0
+    """By which logits are divided."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.packable = make_ready(self.model)
+    def __init__(
+        self,
+        settings: TrainSettings,
+        checkpoints: Path,
+        items: Sequence[Any],
+        *,
+        model: Any,
+        processing_class: Any,
+        peft_config: Any = None,
+        callbacks: list[TrainerCallback] | None = None,
+        **arguments: Any,
+    ) -> None:
+        args = TrainingArguments(**shared_arguments(settings, checkpoints), remove_unused_columns=False, **arguments)
+        self.settings = settings
         self.seconds = {"learn": 0.0}
         """Wall-clock so far, by what it went into."""
+        self._metrics: dict[str, list[float]] = defaultdict(list)
         self._failed = 0
+        tokenizer = getattr(processing_class, "tokenizer", processing_class)
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        self.pad_id: int = tokenizer.pad_token_id
+        set_seed(settings.seed)  # a new adapter is random
+        model = prepare_peft_model(model, peft_config, args)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0
+        super().__init__(
+            model=model, args=args, data_collator=list, train_dataset=list(items), processing_class=processing_class,
+            callbacks=callbacks,
+        )  # fmt: skip
+        state = self.accelerator.state
+        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
+        self.packable = make_ready(self.model)
         self.add_callback(LeaveAlone(self))
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Put columns into the next line of metrics."""
-        metrics: Any = self
         for name, figure in figures.items():
-            metrics._metrics["train"][name].append(figure)
+            self._metrics[name].append(figure)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """One forward and backward pass; the rollout that comes before it is timed apart."""
@@ -61,10 +98,6 @@ class RunTrainer(WholeCheckpoints):
         rollout = self.seconds.get("rollout", 0.0) - rolled
         self.seconds["learn"] += time.perf_counter() - start - rollout
         return loss
-
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """The loss, and what keeps the student from forgetting."""
-        return super().compute_loss(model, inputs, *args, **kwargs) + self.forgetting(model)
 
     def forgetting(self, model: Any) -> torch.Tensor | float:
         """Return the weighted divergences from the untrained model and from the adapter of an earlier run."""
@@ -97,6 +130,40 @@ class RunTrainer(WholeCheckpoints):
             )
         return usable
 
+    def logits(
+        self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any = None
+    ) -> torch.Tensor:
+        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that is trained at.
+
+        Args:
+            model: which model.
+            ids: prompts and completions (B, L).
+            attended: (B, L), 1 for tokens.
+            mask: (B, C), 1 for the completions' tokens.
+            extras: what is given besides tokens, for images.
+        """
+        width = ids.size(1) - mask.size(1)
+        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
+        if extras:
+            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
+            logits = plain_logits(model, ids, attended, at, **more)
+        else:
+            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
+        return logits.float().div_(self.temperature)
+
+    def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the student's logits about the tokens that it sampled."""
+        seen, mask = inputs.get("seen"), inputs["completion_mask"]
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
+        return self.logits(model, ids, attended, mask, seen and [one.student for one in seen])
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log with the figures that were noted since the last time, each as its mean."""
+        noted = self._metrics
+        super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
+        noted.clear()
+
 
 class EpisodeTrainer(RunTrainer):
     """A trainer on the student's own episodes, played anew for each optimizer step (`_prepare_training_batch`).
@@ -104,12 +171,10 @@ class EpisodeTrainer(RunTrainer):
     Args:
         settings: of the run.
         checkpoints: folder.
-        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
-        processing_class: the model's tokenizer, or its processor if it sees images.
         jobs: the run's episodes, in order.
         rollouts: the environments.
-        peft_config: of the adapter.
-        callbacks: of transformers' trainer.
+        processing_class: the model's tokenizer, or its processor if it sees images.
+        options: as `RunTrainer`.
     """
 
     def __init__(
@@ -117,38 +182,20 @@ class EpisodeTrainer(RunTrainer):
         settings: TrainSettings,
         checkpoints: Path,
         *,
-        model: Any,
-        processing_class: Any,
         jobs: Sequence[Job],
         rollouts: Rollouts,
-        peft_config: Any = None,
-        callbacks: list[TrainerCallback] | None = None,
+        processing_class: Any,
+        **options: Any,
     ) -> None:
-        args = TrainingArguments(
-            **shared_arguments(settings, checkpoints),
-            per_device_train_batch_size=share(settings.episodes_per_step, "episodes_per_step"),
-            train_sampling_strategy="sequential",
-            remove_unused_columns=False,
-        )
-        self.settings = settings
+        batch = share(settings.episodes_per_step, "episodes_per_step")
+        super().__init__(
+            settings, checkpoints, jobs, processing_class=processing_class, per_device_train_batch_size=batch,
+            train_sampling_strategy="sequential", **options,
+        )  # fmt: skip
         self.jobs = list(jobs)
         self.rollouts = rollouts
         self.max_rows = share(settings.max_rows, "max_rows")
-        self._metrics: dict[str, defaultdict[str, list[float]]] = {"train": defaultdict(list)}
-        tokenizer = getattr(processing_class, "tokenizer", processing_class)
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        set_seed(settings.seed)  # a new adapter is random
-        model = prepare_peft_model(model, peft_config, args)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0
-        super().__init__(
-            model=model, args=args, data_collator=list, train_dataset=self.jobs, processing_class=processing_class,
-            callbacks=callbacks,
-        )  # fmt: skip
-        state = self.accelerator.state
-        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
+        self.temperature = settings.temperature
         self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(rollouts.most))
         self.agent = make_agent(self.policy, settings, sampling=True)
         self.seconds["rollout"] = 0.0
@@ -171,49 +218,14 @@ class EpisodeTrainer(RunTrainer):
             rows: what is learned from.
             allowed: add `allowed`, the tokens that could be sampled.
         """
-        pad_id = self.policy.tokenizer.pad_token_id
-        padded = rows or [idle(pad_id)]
-        batch = collate(padded, pad_id)
+        padded = rows or [idle(self.pad_id)]
+        batch = collate(padded, self.pad_id)
         if allowed:
             batch["allowed"] = allowed_tokens(padded, self.policy)
         if not rows:
             batch["completion_mask"].zero_()
         batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
         return {**batch, "seen": [row.seen for row in padded]} if self.policy.sees_images else batch
-
-    def logits(
-        self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any = None
-    ) -> torch.Tensor:
-        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that they are sampled at.
-
-        Args:
-            model: which model.
-            ids: prompts and completions (B, L).
-            attended: (B, L), 1 for tokens.
-            mask: (B, C), 1 for the completions' tokens.
-            extras: what is given besides tokens, for images.
-        """
-        width = ids.size(1) - mask.size(1)
-        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
-        if extras:
-            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
-            logits = plain_logits(model, ids, attended, at, **more)
-        else:
-            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
-        return logits.float().div_(self.settings.temperature)
-
-    def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the student's logits about the tokens that it sampled."""
-        seen, mask = inputs.get("seen"), inputs["completion_mask"]
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-        attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
-        return self.logits(model, ids, attended, mask, seen and [one.student for one in seen])
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log with the figures that were noted since the last time, each as its mean."""
-        noted = self._metrics["train"]
-        super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
-        noted.clear()
 
 
 class LeaveAlone(TrainerCallback):

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on the oracles' demonstrations, with TRL's `SFTTrainer`: what SDFT is compared with.
+"""Supervised fine-tuning on the oracles' demonstrations: what SDFT is compared with.
 
 The oracle plays the training episodes and no model is asked. A row is the prompt that the student would have seen and
 the oracle's action as the student would have written it; the loss is on the action alone.
@@ -18,9 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from datasets import Dataset
 from torch.utils.data import DataLoader
-from trl import SFTConfig, SFTTrainer
 
 from selfsurf.agents.agent import Act, Privileged
 from selfsurf.agents.llm_agent import Decision, LLMAgent
@@ -32,19 +30,15 @@ from selfsurf.browser_env.actions import Infeasible, parse_action
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.logits import packed_logits
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
 from selfsurf.sdft.run.metrics import Progress
 from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
-from selfsurf.sdft.trainers.base import MOST_FAILED, RunTrainer, shared_arguments
-
-IGNORED = -100
-"""Label of a token that no loss is taken on."""
+from selfsurf.sdft.trainers.base import MOST_FAILED, RunTrainer
 
 
 class Demonstrator(LLMAgent):
@@ -160,22 +154,18 @@ def _trainer(run: Run, rows: Path | None) -> Iterator[DemonstrationTrainer]:
         start = time.perf_counter()
         collect(settings, run.policy, path)
         collected = time.perf_counter() - start
-    dataset = Dataset.from_list([_example(json.loads(line)) for line in path.read_text("utf8").splitlines()])
-    if len(dataset) < settings.steps:
-        few = f"There are {len(dataset)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
+    lines = [json.loads(line) for line in path.read_text("utf8").splitlines()]
+    if len(lines) < settings.steps:
+        few = f"There are {len(lines)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
         warnings.warn(few, stacklevel=2)
     trainer = DemonstrationTrainer(
-        args=SFTConfig(
-            **shared_arguments(settings, run.folder / "checkpoints"),
-            max_length=None,
-            dataset_kwargs={"skip_prepare_dataset": True},
-        ),
-        train_dataset=dataset,
+        settings,
+        run.folder / "checkpoints",
+        [Sample(line["env_id"], line["prompt_ids"], [], line["completion_ids"], [], [], None, None) for line in lines],
         processing_class=run.policy.tokenizer,
         callbacks=run.callbacks,
         **run.learner,
     )
-    trainer.batches = batches_of(len(dataset), settings.steps)
     trainer.seconds["collect"] = collected
     yield trainer
 
@@ -189,47 +179,29 @@ def batches_of(rows: int, steps: int) -> list[range]:
     return [range(rows * step // count, rows * (step + 1) // count) for step in range(count)]
 
 
-class DemonstrationTrainer(RunTrainer, SFTTrainer):
-    """TRL's trainer and its loss, computed as SDFT's is: rows packed, logits of the learned tokens alone."""
+class DemonstrationTrainer(RunTrainer):
+    """SFT from the steps of demonstrations, each learned from once."""
 
-    batches: Sequence[range] = ()
-    """The rows of every step."""
-
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Any:
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
-        if not self.packable:
-            return super().compute_loss(model, inputs, *args, num_items_in_batch=num_items_in_batch, **kwargs)
-        labels, mask = inputs["labels"], inputs["attention_mask"]
-        learned = labels[:, 1:] != IGNORED
-        at = (~learned).int().argsort(dim=1, stable=True)[:, : int(learned.sum(1).max())]
-        told = labels[:, 1:].gather(1, at)
-        logits = packed_logits(model, inputs["input_ids"], mask, at).float()
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), told.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-        tokens = learned.sum() if num_items_in_batch is None else num_items_in_batch / processes
-        return loss / tokens + self.forgetting(model)
+        logprobs, mask = self.student_logits(model, inputs).log_softmax(-1), inputs["completion_mask"]
+        likely = logprobs.gather(-1, inputs["completion_ids"][..., None])[..., 0]
+        return -(likely * mask).sum() / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""
-        loader: DataLoader[Any] = DataLoader(
-            cast(Any, self.train_dataset), batch_sampler=list(self.batches), collate_fn=self.data_collator
-        )
+        rows: Any = self.train_dataset
+        batches = batches_of(len(rows), self.args.max_steps)
+        loader: DataLoader[Any] = DataLoader(rows, batch_sampler=batches, collate_fn=list)
         return cast("DataLoader[Any]", self.accelerator.prepare(loader))
 
-    def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass."""
-        learned = (inputs["labels"] != IGNORED).sum(-1)
-        length = inputs["attention_mask"].sum(-1)
+    def _prepare_inputs(self, inputs: list[Sample]) -> dict[str, Any]:  # type: ignore[override]
+        batch = collate(inputs, self.pad_id)
         self.note({
-            "rows": len(learned),
-            "rows/prompt_tokens": float((length - learned).float().mean()),
-            "tokens/learned": int(learned.sum()),
+            "rows": len(inputs),
+            "rows/prompt_tokens": float(batch["prompt_mask"].sum(-1).float().mean()),
+            "tokens/learned": int(batch["completion_mask"].sum()),
         })  # fmt: skip
-        return super().training_step(model, inputs, *args, **kwargs)
-
-
-def _example(row: dict[str, Any]) -> dict[str, list[int]]:
-    prompt, completion = row["prompt_ids"], row["completion_ids"]
-    return {"input_ids": prompt + completion, "labels": [IGNORED] * len(prompt) + completion}
+        return {name: value.to(self.accelerator.device) for name, value in batch.items()}

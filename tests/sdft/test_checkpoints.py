@@ -75,7 +75,7 @@ def command(settings, run, *before):
 
 def start(settings, run, *before):
     return subprocess.Popen(
-        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -116,7 +116,7 @@ def test_tokens_that_the_gate_leaves_out_count_neither_in_the_sum_nor_in_the_mea
     assert loss_of(trainer, case) == pytest.approx(expected, rel=1e-5)
     assert abs(expected / reference(case) - 1) > 0.01
     left_out = ((np.exp(log_softmax(teacher)).max(-1) < least) & (mask == 1)).sum()
-    assert trainer._metrics["train"]["gate/confidence"] == [left_out]
+    assert trainer._metrics["gate/confidence"] == [left_out]
     assert loss_of(trainer_of(min_confidence=1.0), case) == 0.0
 
 
@@ -142,7 +142,7 @@ def test_a_teacher_that_is_no_different_ends_the_training_before_it_begins(train
         loss_of(trainer_of(least=1e-3, sharp=0.5), (student, student, *rest))
     trainer = trainer_of(least=1e-3)
     loss_of(trainer, case)
-    assert trainer._metrics["train"]["step0_divergence"][0] > 0.1
+    assert trainer._metrics["step0_divergence"][0] > 0.1
 
 
 def test_a_short_run_does_not_spend_itself_on_warming_up(tmp_path):
