@@ -122,7 +122,10 @@ def _settings(rows: int) -> TrainSettings:
     from selfsurf.sdft.settings import TrainSettings
 
     tasks = tuple(f"MiniWoB/{task}-v0" for task in TASKS)
-    return TrainSettings(tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0)
+    return TrainSettings(
+        tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0,
+        teacher_temperature=1.0,  # TRL's trainer sharpens nothing
+    )  # fmt: skip
 
 
 def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
