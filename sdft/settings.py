@@ -275,9 +275,10 @@ def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
     Raises:
         ValueError: a setting that was removed has an effect.
     """
+    teacher = saved.get("teacher", "auto")
     unused = {
         "top_k": True,
-        "teacher_every": saved.get("teacher") in ("base", "live"),
+        "teacher_every": teacher in ("base", "live") or (teacher == "auto" and bool(saved.get("start_from"))),
         "oracle_reason": "oracle" not in saved.get("contexts", ("oracle",)),
     }
     for name, default in _REMOVED.items():

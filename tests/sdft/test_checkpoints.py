@@ -357,6 +357,7 @@ def test_a_run_of_an_earlier_version_goes_on_by_settings_that_are_the_same(setti
         ({"mean_over": "tokens"}, True),
         ({"teacher_every": 3}, True),
         ({"teacher_every": 3, "teacher": "base"}, False),
+        ({"teacher_every": 3, "start_from": "adapter"}, False),
         ({"oracle_reason": True}, True),
         ({"oracle_reason": True, "contexts": ["feedback"]}, False),
     ],
