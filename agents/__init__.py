@@ -67,6 +67,9 @@ BACKENDS: dict[str, Backend] = {
 def make(name: str, **options: Any) -> Agent:
     """Make an agent by name.
 
+    With an `adapter` that was trained here, the agent has the prompt that the adapter was trained under
+    (`agents.adapters.prompt`): kinds of actions, limits, vision, guards. Options that are given win.
+
     Args:
         name: a backend (`transformers`, `openai`, `mlx`, `tensorrt`), `module:Class` of any other `Policy`, or
             `scripted`, `random` or `oracle`.
@@ -77,16 +80,20 @@ def make(name: str, **options: Any) -> Agent:
         ValueError: there is no agent of that name.
         TypeError: it does not have such an option.
         ImportError: a package that it needs is not installed.
+        agents.adapters.identity.AdapterError: what is saved beside the adapter is damaged.
     """
     if name in _SIMPLE:
         return _SIMPLE[name](**options)
+    from selfsurf.agents.adapters.prompt import read_prompt
     from selfsurf.agents.llm_agent import LLMAgent
 
     kind = policy_class(name)
     own = signature(kind).parameters
-    unclear = [key for key in signature(LLMAgent).parameters if key in options and key not in own]
-    policy = kind(**{key: value for key, value in options.items() if key not in unclear})
-    return LLMAgent(policy, **{key: options[key] for key in unclear})
+    prompt = read_prompt(options.get("adapter"))
+    given = {key: options.pop(key) for key in signature(LLMAgent).parameters if key in options and key not in own}
+    policy = kind(**options)
+    trained = {} if prompt is None else prompt.options(policy)
+    return LLMAgent(policy, **{**trained, **given})
 
 
 def policy_class(name: str) -> Callable[..., Policy]:

@@ -93,7 +93,6 @@ def measure(
         "oracle": _Arm((Oracle(),)),
         "oracle, page only": _Arm((Oracle(),), "page"),
         "oracle, goal only": _Arm((Oracle(),), "goal"),
-        "oracle with its reason": _Arm((Oracle(reason=True),)),
         "demonstration": _Arm((shown,)),
         "hindsight": _Arm((Hindsight((), settings.actions),)),
         "feedback": _Arm((Feedback(),)),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -59,7 +59,7 @@ def measure(
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.rollouts.models import LocalModel, reuse
-    from selfsurf.sdft.run.loading import lora_config
+    from selfsurf.sdft.run.model import lora_config
     from selfsurf.sdft.teacher.weights import student_weights
 
     policy = TransformersPolicy(model)
@@ -103,11 +103,12 @@ def measure(
 
 
 def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
+    from selfsurf.sdft.rollouts.layout import RolloutSettings
     from selfsurf.sdft.settings import TrainSettings
 
     return TrainSettings(
         model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in TASKS), steps=max(1, steps),
-        rollout_contexts=contexts, importance_clip=2.0,
+        rollouts=RolloutSettings(contexts=contexts), importance_clip=2.0,
     )  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
     from selfsurf.sdft.rollouts import Rollouts
 
     agent = make_agent(policy, settings, sampling=True)
-    with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
+    with Rollouts(settings.rollouts.contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
         rollouts.run(agent, _jobs(len(TASKS), first=-1000), seed=0)  # the first ones pay for the browser's start
         start = time.monotonic()
         rollouts.run(agent, jobs, seed=1)
@@ -134,10 +135,10 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
 def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
     """A generator with so many browser workers, which share a half of this machine's processors."""
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
-    from selfsurf.sdft.run.adapter import student
-    from selfsurf.sdft.run.generating import generating
+    from selfsurf.sdft.run.model import student
+    from selfsurf.sdft.run.workers import generating
 
-    chosen = settings.model_copy(update=_shares(workers))
+    chosen = _shares(settings, workers)
     environment = {"max_episode_steps": settings.max_episode_steps}
     with generating(chosen, policy, student(policy, chosen), environment) as generator:
         assert isinstance(generator, RayGenerator)
@@ -145,16 +146,18 @@ def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int
         yield generator
 
 
-def _shares(workers: int) -> dict[str, Any]:
-    """Settings for so many browser workers, which fit on this machine whatever it has."""
+def _shares(settings: TrainSettings, workers: int, ahead: Literal[0, 1] = 0) -> TrainSettings:
+    """The settings with so many browser workers, which fit on this machine whatever it has."""
     from selfsurf.sdft.rollouts.layout import Resources
 
     cpus = os.cpu_count() or 1
-    return {
-        "rollout_workers": workers,
-        "browser_resources": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
-        "policy_resources": Resources(num_cpus=cpus / 2),
+    shares = {
+        "workers": workers,
+        "browser": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
+        "policy": Resources(num_cpus=cpus / 2),
+        "ahead": ahead,
     }
+    return settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update=shares)})
 
 
 def _together(
@@ -217,11 +220,12 @@ def _call_bytes(results: Sequence[Result]) -> float:
 def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:
     """Train with one worker, with batches made ahead and without."""
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.sdft.train import train
+    from selfsurf.sdft import train
 
     found: dict[str, Any] = {}
-    for name, ahead in (("in turns", 0), ("ahead", 1)):
-        chosen = settings.model_copy(update={**_shares(1), "ahead": ahead})
+    turns: tuple[tuple[str, Literal[0, 1]], ...] = (("in turns", 0), ("ahead", 1))
+    for name, ahead in turns:
+        chosen = _shares(settings, 1, ahead)
         with tempfile.TemporaryDirectory() as folder:
             train(chosen, folder, policy=TransformersPolicy(policy.name))
             lines = (Path(folder) / "metrics.jsonl").read_text(encoding="utf8").splitlines()

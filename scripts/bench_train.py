@@ -7,7 +7,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,10 @@ from selfsurf.scripts.environment.ratios import OURS, Work
 from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
+    from trl.experimental.sdft import SDFTConfig
+
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts import Job
     from selfsurf.sdft.rows.samples import Sample
     from selfsurf.sdft.settings import TrainSettings
 
@@ -29,7 +31,6 @@ TASKS = (
 """Tasks that rows come from: clicking, typing, choosing and logging in."""
 
 TRL = "TRL SDFTTrainer"
-MASKED = "under the grammar"
 TARGET = 2.0
 
 STEPS = 3
@@ -40,8 +41,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     """Play episodes, then let both trainers learn from the same rows in turns, and return the figures.
 
     A step is everything from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
-    optimizer. Both start from the same weights and take the divergence over the whole vocabulary; beside that, ours
-    also learns as with `under_grammar`, over what the grammar allowed, mask building included.
+    optimizer. Both start from the same weights and take the divergence over the whole vocabulary.
     TRL's trainer is stock but for its generation, which returns the rows' completions.
 
     Args:
@@ -55,7 +55,6 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
 
     policy = TransformersPolicy(model)
     samples = record(policy, rows)
-    free = [replace(sample, grammar=None) for sample in samples]
     found: dict[str, Any] = {
         "model": policy.name, "dtype": str(policy.model.dtype), "device": str(policy.model.device),
         "threads": torch.get_num_threads(), "rows": len(samples), "tokens": _sizes(samples),
@@ -64,9 +63,8 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     work = Work("step", targets={TRL: TARGET})
     with tempfile.TemporaryDirectory() as folder:
         contenders = {
-            OURS: _ours(model, free, Path(folder)),
+            OURS: _ours(model, samples, Path(folder)),
             TRL: _stock(model, samples, Path(folder)),
-            MASKED: _ours(model, samples, Path(folder)),
         }
         first = {}
         with progress("Rounds", rounds + 1) as update:
@@ -124,23 +122,42 @@ def _settings(rows: int) -> TrainSettings:
     from selfsurf.sdft.settings import TrainSettings
 
     tasks = tuple(f"MiniWoB/{task}-v0" for task in TASKS)
-    return TrainSettings(tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0)
+    return TrainSettings(
+        tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0,
+        teacher_temperature=1.0,  # TRL's trainer sharpens nothing
+    )  # fmt: skip
 
 
-def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
-    """What both trainers are given alike."""
-    from selfsurf.sdft.run.loading import lora_config
-    from selfsurf.sdft.trainers.arguments import sdft_arguments
+def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
+    """The settings as the arguments of TRL's trainer."""
+    from trl.experimental.sdft import SDFTConfig
 
-    settings = _settings(rows)
-    arguments = sdft_arguments(settings, folder)
-    arguments.save_strategy = "no"
-    return {"args": arguments, "model": model, "peft_config": lora_config(model, settings)}
+    from selfsurf.sdft.trainers.base import shared_arguments
+
+    arguments = SDFTConfig(
+        **shared_arguments(settings, folder),
+        per_device_train_batch_size=settings.episodes_per_step,
+        shuffle_dataset=False,
+        temperature=settings.temperature,
+        max_prompt_length=None,
+        max_completion_length=settings.max_new_tokens,
+        num_generations=1,
+        teacher_model_kind=settings.teacher_weights,
+        teacher_update_rate=settings.teacher_rate,
+        teacher_sync_steps=1,
+        distillation_mode="full_logits",
+        distillation_alpha=settings.divergence,
+        num_loss_tokens_to_skip=0,
+        disable_dropout=True,
+        save_strategy="no",
+    )
+    arguments.teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
+    return arguments
 
 
 def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
     """Mean tokens of a row, and how many of them the model reads when padded and when packed."""
-    from selfsurf.sdft.loss.scoring import pack
+    from selfsurf.sdft.loss.logits import pack
 
     found: dict[str, Any] = {"completion": statistics.mean(len(sample.completion_ids) for sample in samples)}
     for name in ("prompt", "teacher_prompt"):
@@ -216,23 +233,17 @@ def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
 
 
 def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
-    from datasets import Dataset
+    from transformers.trainer_utils import SaveStrategy
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.sdft.agent import make_agent
-    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rollouts import Job, Rollouts
     from selfsurf.sdft.rows.samples import collate
+    from selfsurf.sdft.run.model import lora_config
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
     class Ours(EpisodeSDFTTrainer):
-        def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-            batch = collate(
-                samples,
-                self._tokenizer,
-                vocabulary=self.model.get_output_embeddings().weight.shape[0],
-                eos_token_ids=sorted(self.policy.eos_token_ids),
-                pad_id=self._tokenizer.pad_token_id,
-            )
+        def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
+            batch = collate(samples, self.pad_id)
             learned = sum(len(sample.completion_ids) for sample in samples)
             self._batch = {
                 "tokens/generated": 0.0,
@@ -243,16 +254,17 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
 
     policy = TransformersPolicy(model)
     settings = _settings(len(samples))
-    jobs = {"env_id": [sample.env_id for sample in samples], "seed": [0] * len(samples)}
     trainer = Ours(
-        agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+        settings,
+        folder / "ours",
         rollouts=Rollouts(),  # not used: the rows are there
-        max_rows=len(samples),
+        model=policy.model,
         processing_class=policy.tokenizer,
-        train_dataset=Dataset.from_dict(jobs),
-        **_options(policy.model, len(samples), folder / "ours"),
+        jobs=[Job(sample.env_id, 0) for sample in samples],
+        peft_config=lora_config(policy.model, settings),
     )
-    return _watched(trainer, "_logits")
+    trainer.args.save_strategy = SaveStrategy.NO
+    return _watched(trainer, "logits")
 
 
 def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
@@ -262,6 +274,7 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
 
     from selfsurf.agents import models
     from selfsurf.agents.policies.transformers.loading import choose_device
+    from selfsurf.sdft.run.model import lora_config
 
     class Stock(SDFTTrainer):
         def _generate(self, prompt_ids: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
@@ -272,13 +285,18 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
     source = models.resolve(model)
     held = AutoModelForCausalLM.from_pretrained(source, dtype="auto").to(choose_device("auto"))
     tokenizer = AutoTokenizer.from_pretrained(source)
-    options = _options(held, len(samples), folder / "stock")
-    options["args"].teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
+    settings = _settings(len(samples))
     texts = {
         "prompt": [tokenizer.decode(sample.prompt_ids) for sample in samples],
         "privileged_context": [tokenizer.decode(sample.teacher_prompt_ids) for sample in samples],
     }
-    trainer = Stock(processing_class=tokenizer, train_dataset=Dataset.from_dict(texts), **options)
+    trainer = Stock(
+        model=held,
+        processing_class=tokenizer,
+        train_dataset=Dataset.from_dict(texts),
+        args=_trl_arguments(settings, folder / "stock"),
+        peft_config=lora_config(held, settings),
+    )
     return _watched(trainer, "_forward_logits")
 
 

@@ -92,11 +92,11 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
     from selfsurf.agents.play.record import versions
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft import train
     from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.measure.evaluate import evaluate
     from selfsurf.sdft.measure.retention import perplexity
     from selfsurf.sdft.rollouts import Rollouts
-    from selfsurf.sdft.train import train
 
     start = time.time()
     with stages.timed("load"):

@@ -22,9 +22,9 @@ def _list_settings(wanted: bool) -> None:
     """Print the settings with their defaults and what they mean, and end."""
     if not wanted:
         return
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import fields
 
-    for name, field in TrainSettings.model_fields.items():
+    for name, field in fields().items():
         if name not in ELSEWHERE:
             print(f"{name} = {json.dumps(field.default, default=dict)}")
             print(textwrap.indent(textwrap.fill(" ".join((field.description or "").split()), 110), "    "))
@@ -47,18 +47,18 @@ def main(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting, name=JSON value; --settings lists them.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Resume from the last checkpoint in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     list_settings: Annotated[
         bool, typer.Option("--settings", is_eager=True, callback=_list_settings, help="List what --set can change.")
     ] = False,
 ) -> int:
-    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or what came of them."""
+    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes."""
     quiet_libraries()
     check_tasks(tasks or [])
     from pydantic import ValidationError
 
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import TrainSettings, fields
 
     more = more_settings(set_ or [])
     for name, instead in ELSEWHERE.items():
@@ -68,19 +68,19 @@ def main(
         chosen = {**_learned_from(demonstrations or []), **more}
         settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
     except ValidationError as error:
-        raise typer.BadParameter(wrong_settings(error, TrainSettings.model_fields)) from None
+        raise typer.BadParameter(wrong_settings(error, fields())) from None
     for task in settings.evaluate_tasks:
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
     make_folder(out)
+    from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError
     from selfsurf.sdft.run.checkpoint_files import last_step
     from selfsurf.sdft.run.processes import is_first
-    from selfsurf.sdft.train import train
 
     try:
-        told = remarks("selfsurf.sdft") if is_first() else nullcontext()  # of several processes one speaks
-        with told, progress("Training", steps) as update:
+        spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # one process speaks for all
+        with spoken, progress("Training", steps) as update:
             summary = train(
                 settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
             )  # fmt: skip
@@ -98,12 +98,12 @@ def main(
     if not is_first():
         return 0
     del summary["model"]
-    print(json.dumps(summary, indent=1) if as_json else _told(summary))
+    print(json.dumps(summary, indent=1) if as_json else _summary_text(summary))
     return 0
 
 
 def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
-    """The settings that follow from recorded episodes: room for all that was done in them."""
+    """The settings that follow from recorded episodes: their kinds of actions and their length are allowed."""
     if not demonstrations:
         return {}
     from selfsurf.agents.reply.constraint import KINDS
@@ -129,16 +129,16 @@ def _note(logs: dict[str, float]) -> str:
     return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
 
 
-def _told(summary: dict[str, Any]) -> str:
-    """Say what a run has left."""
-    told = f"Adapter: {summary['adapter']}"
+def _summary_text(summary: dict[str, Any]) -> str:
+    """Say in a sentence what a run left."""
+    text = f"Adapter: {summary['adapter']}"
     if "evaluation" not in summary:
-        return told
+        return text
     found = summary["evaluation"]
     (best, base), times = (found["best"], found["base"]), found["rollbacks"]
     rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
     return (
-        f"{told}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
+        f"{text}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
         f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
         f"{times} return{'' if times == 1 else 's'} to the best state"
     )

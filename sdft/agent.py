@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from selfsurf.agents.adapters.prompt import AdapterPrompt
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.sdft.settings import TrainSettings
+
+
+def prompt_of(settings: TrainSettings) -> AdapterPrompt:
+    """Return the prompt that a run trains under; it is saved beside the adapter (`agents.adapters.prompt`)."""
+    return AdapterPrompt.model_validate(settings.model_dump(include=set(AdapterPrompt.model_fields)))
 
 
 def make_agent(
@@ -16,15 +22,5 @@ def make_agent(
     kind: type[LLMAgent] = LLMAgent,
 ) -> LLMAgent:
     """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    return kind(
-        policy,
-        constrained=constrained,
-        temperature=settings.temperature if sampling else 0.0,
-        max_new_tokens=settings.max_new_tokens,
-        max_prompt_tokens=settings.max_prompt_tokens,
-        actions=settings.actions,
-        guards=False,
-        vision=settings.vision if policy.sees_images else "none",
-        max_image_side=settings.max_image_side,
-        seed=settings.seed,
-    )
+    options = {**prompt_of(settings).options(policy), "constrained": constrained, "guards": False}
+    return kind(policy, temperature=settings.temperature if sampling else 0.0, seed=settings.seed, **options)

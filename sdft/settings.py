@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.constraint import check_kinds
-from selfsurf.sdft.rollouts.layout import Resources
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 
-SDFT_ONLY = ("rollout_workers", "evaluate_every", "lead")
-"""Settings that other ways to train can't follow."""
-
 CHANGEABLE = (
-    "report_to", "rollout_start_timeout", "rollout_call_timeout", "rollout_patience", "rollout_episode_timeout",
-    "rollout_workers", "rollout_contexts", "policy_workers", "browser_resources", "policy_resources",
-)  # fmt: skip
-"""Settings that may be others when a run goes on: what is learned does not depend on them, but for the last bits of
-samples (`rollout_batch`)."""
+    "report_to",
+    *(
+        f"rollouts.{name}"
+        for name in RolloutSettings.model_fields
+        if name not in ("batch", "ahead", "engine", "engine_folder")
+    ),
+)
+"""Settings that may differ when a run is resumed: what is learned does not depend on them."""
 
 
 def overlap(one: range, other: range) -> bool:
-    """Have two ranges of seeds any in common?"""
+    """Do two ranges of seeds overlap?"""
     return one.start < other.stop and other.start < one.stop
 
 
@@ -58,8 +61,6 @@ class TrainSettings(BaseModel):
     """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
     own successful episodes for the same goal; what came of the student's action. The first that names an action has
     it, the others add to it."""
-    oracle_reason: bool = False
-    """Tell the oracle's reason before its action."""
     demonstrations: tuple[str, ...] = ()
     """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
     hindsight_episodes: tuple[str, ...] = ()
@@ -74,7 +75,7 @@ class TrainSettings(BaseModel):
     """Most steps of those episodes that are learned from at once."""
     lead: float = Field(default=0.0, ge=0, lt=1)
     """Probability with which the oracle takes an episode's first step, and each further one after its own: the student
-    goes on from there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
+    takes over there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
     from the oracle's steps; tasks without an oracle are begun by the student."""
     max_episode_steps: int = Field(default=3, ge=1)
     """Length at which a training episode is cut; a beginner repeats itself after that."""
@@ -98,12 +99,10 @@ class TrainSettings(BaseModel):
     """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["auto", "ema", "base", "live"] = "auto"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own. `auto` is the
-    average, but the frozen model in a run that goes on from an adapter (`start_from`): what has learned one kind of
+    average, but the frozen model in a run that starts from an adapter (`start_from`): what has learned one kind of
     task does that even when it is told to do another, and so can't teach it."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher each time that it follows."""
-    teacher_every: int = Field(default=1, ge=1)
-    """Optimizer steps between two such moves of the teacher."""
     teacher_sees: Sight = "page"
     """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
     what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
@@ -114,17 +113,6 @@ class TrainSettings(BaseModel):
     """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
     divergence: float = Field(default=0.0, ge=0, le=1)
     """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
-    mean_over: Literal["rows", "tokens"] = "rows"
-    """What counts the same in the loss: rows, as in TRL's trainer, or tokens. By rows, which element an action is about
-    counts less the more the action types."""
-    under_grammar: bool = False
-    """Compare teacher and student over the tokens that the grammar allowed only, not over the whole vocabulary. Then
-    nothing is learned of the form of a reply, and far less of its content in the same time."""
-    support: Literal["vocabulary", "top", "sampled"] = "vocabulary"
-    """Over which tokens the divergence is taken: all, the teacher's `top_k` likeliest, or the sampled one (an estimate,
-    of the reverse divergence under the grammar only)."""
-    top_k: int = Field(default=100, ge=1)
-    """Tokens of the support `top`; the rest of the probability is one more token."""
     importance_clip: float | None = Field(default=None, gt=0)
     """Weigh tokens by how much likelier the student has become to sample them, at most by this; None: not at all.
     Of use where samples are older than the student."""
@@ -134,25 +122,16 @@ class TrainSettings(BaseModel):
     rehearsal_rows: int = Field(default=2, ge=1)
     """Such texts of 128 tokens in each optimizer step."""
     practice: float | None = Field(default=None, ge=0)
-    """Weight of the divergence from the adapter that the run goes on from (`start_from`), on that one's own steps in
+    """Weight of the divergence from the adapter that the run starts from (`start_from`), on that adapter's own steps in
     the other tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it
     can do them. Without effect in a run that begins anew."""
     practice_rows: int = Field(default=4, ge=1)
     """Such steps in each optimizer step."""
-    skip_right: bool = False
-    """Learn nothing from steps in which the student did what the demonstration says."""
-    skip_solved: bool = False
-    """Learn nothing from episodes that the student solved."""
-    min_divergence: float = Field(default=0.0, ge=0)
-    """Learn nothing from rows with less divergence (nats a token) between the teacher, sharpened, and the student."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
     """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
     least_first_divergence: float = Field(default=1e-3, ge=0)
     """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
     there is nothing to teach."""
-    skip_tokens: int = Field(default=0, ge=0)
-    """Completion tokens at the start that no loss is taken on. The paper skips 3 of long answers; a click has 5 in
-    all."""
     temperature: float = Field(default=1.0, gt=0)
     """At which the student samples its actions in training."""
     max_new_tokens: int = Field(default=48, ge=1)
@@ -163,36 +142,8 @@ class TrainSettings(BaseModel):
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Optimizer steps between checkpoints."""
-    rollout_workers: int = Field(default=0, ge=0)
-    """Browser workers on a Ray cluster that run the episodes; 0 runs them in this process, with the same samples."""
-    rollout_contexts: int = Field(default=8, ge=1)
-    """Most episodes at the same time in each browser worker."""
-    policy_workers: int = Field(default=1, ge=1)
-    """Workers of the cluster with a copy of the model each, which browser workers ask for actions."""
-    browser_resources: Resources = Resources(num_cpus=0.5)
-    """What a browser worker asks of Ray."""
-    policy_resources: Resources = Resources()
-    """What a policy worker asks of Ray, such as `{"num_gpus": 1}`."""
-    ahead: Literal[0, 1] = 0
-    """1 makes the next batch's episodes while the current one is learned from, by weights that are one step older;
-    `importance_clip` can weigh for that."""
-    rollout_batch: int | None = Field(default=None, ge=1)
-    """Most actions that are sampled together; None: all that are due. With 1, samples don't depend on scheduling to the
-    last bit; else another batch may change last bits of probabilities, and so, rarely, a token."""
-    rollout_engine: str | None = None
-    """Address of a vLLM server, `http://host:8000/v1`, that samples in the place of the policy workers' own copies of
-    the model; it loads each version of the adapter from `rollout_engine_folder`."""
-    rollout_engine_folder: str | None = None
-    """Folder that policy workers and `rollout_engine` share."""
-    rollout_start_timeout: float = Field(default=300.0, gt=0)
-    """Seconds in which a worker must have started, model included. This and the three below are limits of workers:
-    without meaning with `rollout_workers=0`. A run may go on with others."""
-    rollout_call_timeout: float = Field(default=120.0, gt=0)
-    """Seconds that one call of a policy worker's model may take, after which another policy worker is asked."""
-    rollout_patience: float = Field(default=300.0, gt=0)
-    """Seconds for which policy workers that do not answer are asked again, before the episode is `env_error`."""
-    rollout_episode_timeout: float = Field(default=600.0, gt=0)
-    """Seconds that an episode in a browser worker may take."""
+    rollouts: RolloutSettings = RolloutSettings()
+    """Where episodes run and how their actions are sampled: workers on a Ray cluster, batches, limits of time."""
     evaluate_every: int = Field(default=0, ge=0)
     """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
     With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
@@ -219,7 +170,7 @@ class TrainSettings(BaseModel):
     """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
     as if all steps were made."""
     start_from: Path | None = None
-    """Folder of the adapter to go on from, with its rank and targets; None: a new one."""
+    """Folder of the adapter to train further, with its rank and targets; None: a new one."""
 
     @property
     def teacher_weights(self) -> Literal["ema", "base", "live"]:
@@ -251,11 +202,6 @@ class TrainSettings(BaseModel):
             raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
             raise ValueError(f"{', '.join(twice)}: named twice")
-        if self.skip_tokens >= self.max_new_tokens:
-            raise ValueError(
-                f"skip_tokens={self.skip_tokens} leaves nothing of actions of at most {self.max_new_tokens} tokens "
-                "(max_new_tokens)"
-            )
         return self
 
     @field_validator("teacher_wording")
@@ -274,22 +220,21 @@ class TrainSettings(BaseModel):
             )
         return self
 
-    @model_validator(mode="after")
-    def _sampled_is_reverse(self) -> TrainSettings:
-        if self.support == "sampled" and (self.divergence != 1 or not self.under_grammar):
-            raise ValueError(
-                'support="sampled" estimates the reverse divergence over what tokens were sampled from: '
-                "set divergence=1 and under_grammar=true"
-            )
-        return self
 
-    @model_validator(mode="after")
-    def _ahead_needs_workers(self) -> TrainSettings:
-        if self.rollout_workers == 0 and (self.ahead or self.rollout_engine):
-            raise ValueError("ahead and rollout_engine need workers: set rollout_workers=1 or more")
-        if (self.rollout_engine is None) != (self.rollout_engine_folder is None):
-            raise ValueError("rollout_engine and rollout_engine_folder go together")
-        return self
+def sdft_only(settings: TrainSettings) -> list[str]:
+    """Return the names of the settings by which a run asks for what only SDFT can do."""
+    asked = {
+        "rollouts.workers": settings.rollouts.workers,
+        "evaluate_every": settings.evaluate_every,
+        "lead": settings.lead,
+    }
+    return [name for name, value in asked.items() if value]
+
+
+def fields() -> dict[str, FieldInfo]:
+    """Return the settings of a run by the names that `--set` has for them, those of rollouts as `rollouts.workers`."""
+    own = {name: field for name, field in TrainSettings.model_fields.items() if name != "rollouts"}
+    return {**own, **{f"rollouts.{name}": field for name, field in RolloutSettings.model_fields.items()}}
 
 
 class GRPOSettings(TrainSettings):
@@ -302,7 +247,46 @@ class GRPOSettings(TrainSettings):
     def _whole_groups(self) -> GRPOSettings:
         if self.episodes_per_step % self.group_size:
             raise ValueError(
-                f"episodes_per_step is a multiple of group_size, and {self.episodes_per_step} is none of "
+                f"episodes_per_step must be a multiple of group_size: {self.episodes_per_step} is not one of "
                 f"{self.group_size}"
             )
         return self
+
+
+_RENAMED = {
+    "rollout_workers": "workers", "rollout_contexts": "contexts", "policy_workers": "policy_workers",
+    "browser_resources": "browser", "policy_resources": "policy", "ahead": "ahead", "rollout_batch": "batch",
+    "rollout_engine": "engine", "rollout_engine_folder": "engine_folder", "rollout_start_timeout": "start_timeout",
+    "rollout_call_timeout": "call_timeout", "rollout_patience": "patience",
+    "rollout_episode_timeout": "episode_timeout",
+}  # fmt: skip
+"""Settings of earlier versions, and what they are called among `TrainSettings.rollouts`."""
+
+_REMOVED = {
+    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "under_grammar": False, "mean_over": "rows",
+    "support": "vocabulary", "skip_tokens": 0, "teacher_every": 1, "oracle_reason": False, "top_k": None,
+}  # fmt: skip
+"""Settings that earlier versions had, and the values by which they learned as this one does."""
+
+
+def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return settings that this version or an earlier one saved, by the names of this one.
+
+    Raises:
+        ValueError: a setting that was removed has an effect.
+    """
+    teacher = saved.get("teacher", "auto")
+    unused = {
+        "top_k": True,
+        "teacher_every": teacher in ("base", "live") or (teacher == "auto" and bool(saved.get("start_from"))),
+        "oracle_reason": "oracle" not in saved.get("contexts", ("oracle",)),
+    }
+    for name, default in _REMOVED.items():
+        if saved.get(name, default) != default and not unused.get(name):
+            raise ValueError(
+                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
+                "it with the version that began it, or begin another run in another folder."
+            )
+    rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
+    kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
+    return {**kept, "rollouts": rollouts} if rollouts else kept

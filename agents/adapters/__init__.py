@@ -1,4 +1,4 @@
-"""LoRA adapters on disk: which base model they belong to, and their two formats, PEFT's and MLX's.
+"""LoRA adapters on disk: their base model, the prompt that they were trained under, their formats (PEFT's, MLX's).
 
 Nothing here loads a model library when it is imported.
 """

@@ -12,7 +12,7 @@ MLX_WEIGHTS = "adapters.safetensors"
 
 
 def load_mlx_adapter(model: Any, folder: str | Path, *, vision: bool) -> int:
-    """Put an MLX LoRA adapter on a model, in place, and make sure that every one of its keys is in force.
+    """Put an MLX LoRA adapter on a model, in place, and make sure that every one of its keys is used.
 
     mlx-vlm itself ignores names that it does not know, and then answers as the base model would.
 

@@ -93,7 +93,7 @@ class Measures:
     def model(self, adapter: Path | None) -> TransformersPolicy:
         """The model with an adapter in force; None for the base model."""
         from selfsurf.sdft.rows.images import shows_images
-        from selfsurf.sdft.run.loading import load_policy
+        from selfsurf.sdft.run.model import load_policy
 
         if self._policy is None:
             self._policy = load_policy(self.settings.training)

@@ -33,7 +33,7 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
     ):
         raise ValueError(
             "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
-            "e.g. --set skip_right=true."
+            "e.g. --set min_confidence=0.5."
         )
     settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.changes}, kind)
     if arm.kind in UNTRAINED:
@@ -158,7 +158,7 @@ class Comparison:
                     rows = self._demonstrations(settings)
                     summary = train_sft(settings, folder, rows=rows, resume=True, progress=report)
                 else:
-                    from selfsurf.sdft.train import train
+                    from selfsurf.sdft import train
 
                     summary = train(
                         self.settings.training_for(seed, changes, TrainSettings), folder, resume=True, progress=report

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.sdft.settings import SDFT_ONLY, TrainSettings, overlap
+from selfsurf.sdft.settings import TrainSettings, from_earlier, overlap, sdft_only
 
 T = TypeVar("T", bound=TrainSettings)
 
@@ -35,9 +35,7 @@ SEEDS_BETWEEN = 100_000
 RATES = "sft-learning-rates"
 """Stages by which SFT's learning rate is chosen."""
 
-ALL_GATES_OFF: dict[str, Any] = {
-    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "min_confidence": 0.0,
-}  # fmt: skip
+ALL_GATES_OFF: dict[str, Any] = {"min_confidence": 0.0}
 """The settings of a training run without gates."""
 
 
@@ -95,7 +93,7 @@ class LearnSettings(BaseModel):
         both = set(self.training.tasks) & set(self.unseen_tasks)
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
-        if told := [name for name in SDFT_ONLY if getattr(self.training, name)]:
+        if told := sdft_only(self.training):
             raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError(
@@ -183,7 +181,7 @@ def default_settings(**training: Any) -> LearnSettings:
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
     own = {
         "tasks": tasks, "steps": 100, "episodes_per_step": 10, "max_rows": 24, "max_episode_steps": 6, "minutes": 90.0,
-        "rehearsal": 0.1, "rehearsal_rows": 2, "rollout_contexts": 10, "snapshot_every": 30,
+        "rehearsal": 0.1, "rehearsal_rows": 2, "rollouts": {"contexts": 10}, "snapshot_every": 30,
     }  # fmt: skip
     return LearnSettings(
         training=TrainSettings(**{**own, **training}),
@@ -201,8 +199,9 @@ def saved_settings(out: Path) -> LearnSettings | None:
     path = out / "settings.json"
     if path.exists():
         try:
-            return LearnSettings.model_validate_json(path.read_text(encoding="utf8"))
-        except ValidationError:
+            data = json.loads(path.read_text(encoding="utf8"))
+            return LearnSettings.model_validate({**data, "training": from_earlier(data.get("training", {}), path)})
+        except (ValidationError, json.JSONDecodeError, AttributeError):
             raise ValueError(
                 f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
             ) from None

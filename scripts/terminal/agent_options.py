@@ -31,13 +31,14 @@ def read_options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
 
 
 def checked_options(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Return the options, still plain, with what the adapter's training and the backend need. Loads no model.
+    """Return the options, still plain, with the seed where the agent has one. Loads no model.
 
     Raises:
-        typer.BadParameter: there is no such agent or option, a value can't be, or the adapter is not there.
+        typer.BadParameter: there is no such agent or option, a value can't be, or the adapter is missing or damaged.
     """
     from selfsurf import agents
     from selfsurf.agents.adapters.identity import check_folder
+    from selfsurf.agents.adapters.prompt import read_prompt
 
     if backend == "oracle":
         if options:
@@ -47,23 +48,13 @@ def checked_options(backend: str, options: dict[str, Any], seed: int) -> dict[st
         agents.check_options(backend, options)
         if backend in ("transformers", "mlx", "tensorrt"):
             check_folder(options.get("adapter"))
+        read_prompt(options.get("adapter"))
     except refusals() as error:
         raise typer.BadParameter(str(error)) from None
     if backend == "random":
         return {"seed": seed, **options}
     if backend in agents.BACKENDS and backend != "openai":
         quiet_libraries()
-    if "adapter" in options:
-        from selfsurf.agents.adapters.identity import read_about
-        from selfsurf.sdft.settings import TrainSettings
-
-        # An adapter was trained under a prompt; the same prompt is used with it.
-        about = read_about(options["adapter"])
-        if "settings" in about:
-            trained = TrainSettings(**about["settings"])
-            return {
-                "actions": trained.actions, "max_prompt_tokens": trained.max_prompt_tokens, "guards": False, **options
-            }  # fmt: skip
     return options
 
 

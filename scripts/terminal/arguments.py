@@ -68,14 +68,21 @@ def check_learnable(tasks: Sequence[str]) -> None:
 
 
 def more_settings(items: Iterable[str]) -> dict[str, Any]:
-    """Read `--set name=JSON value`."""
+    """Read `--set name=JSON value`; `group.name` is a setting in a group, as in `rollouts.workers=2`."""
     found: dict[str, Any] = {}
     for item in items:
         name, _, value = item.partition("=")
+        group, dot, own = name.partition(".")
         try:
-            found[name] = json.loads(value)
+            read = json.loads(value)
         except ValueError:
             raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
+        if not dot:
+            found[name] = read
+        elif isinstance(found.setdefault(group, {}), dict):
+            found[group] = {**found[group], own: read}
+        else:
+            raise typer.BadParameter(f"--set {item}: {group} is {found[group]!r} already.")
     return found
 
 

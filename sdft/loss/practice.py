@@ -1,4 +1,4 @@
-"""Practice: a run that goes on from an adapter keeps what that could do before.
+"""Practice: a run that starts from an adapter keeps what that adapter could do.
 
 The adapter first plays episodes of the tasks that it has learned and that the run does not train. On its own steps in
 those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
@@ -18,11 +18,14 @@ import numpy as np
 import torch
 
 from selfsurf.agents.adapters.identity import read_about
+from selfsurf.agents.adapters.prompt import read_prompt
+from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open
-from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.scoring import plain_logits
+from selfsurf.sdft.agent import prompt_of
+from selfsurf.sdft.loss.distillation import divergence
+from selfsurf.sdft.loss.logits import plain_logits
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.generator import RolloutError
 from selfsurf.sdft.rows.images import shows_images
@@ -31,7 +34,7 @@ from selfsurf.sdft.rows.samples import choose, samples_of
 from selfsurf.sdft.run.processes import alone, check_alone, is_first
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.untold import Untold
+from selfsurf.sdft.teacher.oracle import Untold
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +44,6 @@ EPISODES = 64
 ROWS = 64
 """Most steps of them that are practised on."""
 
-OWN = ("actions", "max_prompt_tokens", "max_new_tokens")
-"""Settings of the adapter's own run by which it plays; the step limit is the longer one."""
-
 Row = tuple[list[int], list[int]]
 """Prompt and reply, in tokens."""
 
@@ -52,7 +52,7 @@ class Practice:
     """Steps of an adapter's own, and how far the student is from it on them.
 
     Args:
-        model: a PEFT model in which the adapter is in force, as it was before this run.
+        model: a PEFT model with the adapter active, as it was before this run.
         rows: the steps.
         most: how many of them count in one optimizer step.
         seed: of which do.
@@ -79,7 +79,7 @@ class Practice:
         for index in rng.choice(len(self._rows), size=min(self._most, len(self._rows)), replace=False):
             now = _logprobs(model, self._rows[index])
             before = self._before[index].to(now.device)
-            apart.append(torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean())
+            apart.append(divergence(now, before).mean())
         return torch.stack(apart).mean()
 
 
@@ -104,9 +104,9 @@ def practice_of(
     Args:
         settings: of the run.
         policy: of the base model.
-        model: with the adapter that the run goes on from in force.
+        model: with the adapter that the run starts from active.
         folder: of the run; what was played is kept in it.
-        begun: is it gone on with?
+        begun: is the run resumed?
 
     Raises:
         NothingToPractise: and the settings ask for it.
@@ -155,7 +155,7 @@ def learned_tasks(adapter: Path) -> list[str]:
 
 
 def tasks_before(settings: TrainSettings) -> list[str]:
-    """Return the tasks that the adapter which a run goes on from has learned and that the run does not train."""
+    """Return the tasks that the adapter that a run starts from has learned and that the run does not train."""
     if settings.start_from is None:
         return []
     now = trained_tasks(settings)
@@ -178,12 +178,12 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
         raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
     known = read_about(str(of)).get("settings", {})
     longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
-    own = settings.model_copy(update={name: known[name] for name in OWN if name in known})
+    prompt = (read_prompt(of) or prompt_of(settings)).options(policy)
     first = known.get("first_episode_seed", 0)
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
-    agent = make_agent(policy, own, sampling=False)
+    agent = LLMAgent(policy, **{**prompt, "guards": False}, seed=settings.seed)
     log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
-    with Rollouts(settings.rollout_contexts, most=settings.rollout_batch, max_episode_steps=longest) as rollouts:
+    with Rollouts(settings.rollouts.contexts, most=settings.rollouts.batch, max_episode_steps=longest) as rollouts:
         results = rollouts.run(agent, jobs, progress=_told)
     failed = [result for result in results if result.masked]
     if len(failed) > len(results) / 2:

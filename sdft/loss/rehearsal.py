@@ -17,6 +17,7 @@ import torch
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
 
@@ -62,7 +63,7 @@ class Rehearsal:
         with torch.no_grad(), model.disable_adapter():
             before = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
         now = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
-        return torch.nn.functional.kl_div(now, before, log_target=True, reduction="none").sum(-1).mean()
+        return divergence(now, before).mean()
 
 
 def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:

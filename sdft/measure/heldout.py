@@ -63,7 +63,7 @@ def success(solved: Solved) -> float | None:
 
 
 def heldout_tasks(settings: TrainSettings) -> list[str]:
-    """Return the tasks that a run is evaluated on: those that are trained on and more, but none that nobody judges."""
+    """Return the tasks that a run is evaluated on: its own and `evaluate_tasks`, without those that have no verdict."""
     trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
     return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if not is_open(task)]
 
@@ -102,7 +102,7 @@ def evaluate_heldout(
     Args:
         step: optimizer steps so far.
         agent: acts greedily with the model.
-        policy: the model, a PEFT model with the student's adapter in force.
+        policy: the model, a PEFT model with the student's adapter active.
         rollouts: the environments.
         settings: which tasks and seeds.
     """
@@ -121,7 +121,7 @@ def evaluate_heldout(
 
 
 def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSettings) -> str:
-    """Say why a state must not be gone on from; empty if it may.
+    """Say why training must not continue from a state; empty if it may.
 
     Success is compared over the episodes that both evaluations could judge, so that a failure of the infrastructure
     is never a fall.

@@ -35,7 +35,7 @@ def answers(policy: TransformersPolicy) -> dict[str, Any]:
     """Let a model choose: the option whose tokens are likeliest on average after the question.
 
     Args:
-        policy: the model, with whatever adapter is in force.
+        policy: the model, with whatever adapter is active.
 
     Returns:
         `right`, for each question whether the choice is right; `accuracy`, their share; `probability`, the mean share

@@ -29,7 +29,7 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
     """Return the model's perplexity on a text.
 
     Args:
-        policy: the model, with whatever adapter is in force.
+        policy: the model, with whatever adapter is active.
         text: what to score; the general text by default.
 
     Returns:
@@ -56,7 +56,7 @@ def drift(policy: TransformersPolicy) -> float:
     """Return how far training has moved the model: mean KL(base || student) in nats a token, on general text.
 
     Args:
-        policy: a PEFT model with the student's adapter in force.
+        policy: a PEFT model with the student's adapter active.
     """
     import torch
 

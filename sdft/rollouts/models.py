@@ -97,7 +97,7 @@ class LocalModel:
         from peft import get_peft_model
 
         from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-        from selfsurf.sdft.loss.scoring import make_ready
+        from selfsurf.sdft.loss.logits import make_ready
 
         base = TransformersPolicy(self.model, **self.options)
         owner = base.tokenizer if base.processor is None else base.processor

@@ -17,7 +17,7 @@ from typing import Any
 from selfsurf.agents.play.job import Ask, Job
 from selfsurf.agents.play.ledger import Books, Ledger
 from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
-from selfsurf.sdft.rollouts.layout import Layout
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import ModelMaker
 from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Setup
 from selfsurf.sdft.rollouts.ray_cluster import reason_of
@@ -112,7 +112,7 @@ class RayGenerator:
         RolloutError: the cluster has too little, or workers don't start.
     """
 
-    def __init__(self, setup: Setup, model: ModelMaker, layout: Layout, *, ahead: int = 0) -> None:
+    def __init__(self, setup: Setup, model: ModelMaker, layout: RolloutSettings, *, ahead: int = 0) -> None:
         import ray
 
         self.ahead = ahead
@@ -125,9 +125,9 @@ class RayGenerator:
                 f"The cluster has too little for these workers ({lacking}). Take fewer of them, let each ask for less, "
                 "or add nodes."
             )
-        callers = -(-layout.browser_workers // layout.policy_workers)
+        callers = -(-layout.workers // layout.policy_workers)
         policy = ray.remote(
-            max_restarts=-1, max_task_retries=0, max_concurrency=layout.browser_workers + 8, **layout.policy.options()
+            max_restarts=-1, max_task_retries=0, max_concurrency=layout.workers + 8, **layout.policy.options()
         )(PolicyWorker)
         self._policies = [
             _Policy(policy.remote(model, callers, setup.manner.most, layout.call_timeout), since=time.monotonic())
@@ -152,7 +152,7 @@ class RayGenerator:
         self._failure: RolloutError | None = None
         self._closing = False
         self._figures = Cluster(Books(), 0, 0, 0, 0)
-        for number in range(layout.browser_workers):
+        for number in range(layout.workers):
             self._start(number)
         self._thread = threading.Thread(target=self._drive, name="rollouts", daemon=True)
         self._thread.start()
@@ -229,7 +229,7 @@ class RayGenerator:
             RolloutError: they don't.
         """
         with self._lock:
-            while self._failure is None and len(self._pids) < self._layout.browser_workers:
+            while self._failure is None and len(self._pids) < self._layout.workers:
                 self._lock.wait(0.2)
             if self._failure is not None:
                 raise self._failure

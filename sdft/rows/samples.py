@@ -39,8 +39,6 @@ class Sample:
     grammar: str | None
     right: bool | None
     """Did the student do what the teacher was told? None where it was told no action."""
-    solved: bool = False
-    """Did the student solve the episode?"""
     seen: Seen = field(default_factory=Seen)
     """What a vision-language model is given besides the tokens."""
     version: int = 0
@@ -65,9 +63,9 @@ def samples_of(
         teacher_sees: as in `TrainSettings`.
     """
     lessons = lessons or Lessons((Oracle(),))
-    heard = [result for result in results if learnable(result)]
+    usable = [result for result in results if learnable(result)]
     rows = []
-    for result, told in zip(heard, lessons.of(heard, batch), strict=True):
+    for result, told in zip(usable, lessons.of(usable, batch), strict=True):
         for step, lesson in zip(result.steps, told, strict=True):
             completion = step.decision.completion
             if lesson is None or not completion.token_ids:
@@ -85,7 +83,6 @@ def samples_of(
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=None if lesson.action is None else completion.text == lesson.action,
-                    solved=result.solved,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
                 )
@@ -121,41 +118,26 @@ def idle(pad_id: int) -> Sample:
     return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None)
 
 
-def collate(
-    samples: Sequence[Sample], tokenizer: Any, *, vocabulary: int, eos_token_ids: Sequence[int], pad_id: int
-) -> dict[str, torch.Tensor]:
-    """Pad rows into a batch, in the layout of TRL's trainer: prompts on the left, completions on the right.
+def collate(samples: Sequence[Sample], pad_id: int) -> dict[str, torch.Tensor]:
+    """Pad rows into a batch, in the layout of TRL's trainers: prompts on the left, completions on the right.
 
     Returns:
         `prompt_ids`, `prompt_mask` (B, P); `completion_ids`, `completion_mask` (B, C); `teacher_input_ids`,
-        `teacher_attention_mask` (B, Q + C); `allowed` (B, C, V), the tokens that could be sampled at each position
-        (all of them where there was no grammar); `old_per_token_logps` (B, C); `right`, `solved` (B,).
+        `teacher_attention_mask` (B, Q + C); `old_per_token_logps` (B, C).
     """
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    width = max(len(sample.completion_ids) for sample in samples)
-    shape = (len(samples), width)
-    completion = torch.full(shape, pad_id, dtype=torch.long)
-    mask = torch.zeros(shape, dtype=torch.long)
-    logprobs = torch.zeros(shape)
-    allowed = torch.ones((*shape, vocabulary), dtype=torch.bool)
-    for row, sample in enumerate(samples):
-        length = len(sample.completion_ids)
-        completion[row, :length] = torch.tensor(sample.completion_ids)
-        mask[row, :length] = 1
-        logprobs[row, :length] = torch.tensor(sample.logprobs)
-        if sample.grammar is not None:
-            masks = token_masks(
-                tokenizer,
-                sample.grammar,
-                sample.completion_ids,
-                sample.prefill_ids,
-                vocabulary=vocabulary,
-                eos_token_ids=eos_token_ids,
-            )
-            allowed[row, :length] = torch.from_numpy(masks)
-    prompt, prompt_mask = _left([sample.prompt_ids for sample in samples], pad_id)
-    teacher, teacher_mask = _left([sample.teacher_prompt_ids for sample in samples], pad_id)
+    def padded(rows: list[list[Any]], value: float, dtype: torch.dtype = torch.long, side: str = "right") -> Any:
+        tensors = [torch.tensor(row, dtype=dtype) for row in rows]
+        return pad_sequence(tensors, batch_first=True, padding_value=value, padding_side=side)
+
+    def tokens(rows: list[list[int]], side: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return padded(rows, pad_id, side=side), padded([[1] * len(row) for row in rows], 0, side=side)
+
+    prompt, prompt_mask = tokens([sample.prompt_ids for sample in samples], "left")
+    teacher, teacher_mask = tokens([sample.teacher_prompt_ids for sample in samples], "left")
+    completion, mask = tokens([sample.completion_ids for sample in samples], "right")
     return {
         "prompt_ids": prompt,
         "prompt_mask": prompt_mask,
@@ -163,20 +145,26 @@ def collate(
         "completion_mask": mask,
         "teacher_input_ids": torch.cat([teacher, completion], dim=1),
         "teacher_attention_mask": torch.cat([teacher_mask, mask], dim=1),
-        "allowed": allowed,
-        "old_per_token_logps": logprobs,
-        "right": torch.tensor([bool(sample.right) for sample in samples]),
-        "solved": torch.tensor([sample.solved for sample in samples]),
+        "old_per_token_logps": padded([sample.logprobs for sample in samples], 0, torch.float32),
     }
 
 
-def _left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+def allowed_tokens(samples: Sequence[Sample], policy: TransformersPolicy) -> torch.Tensor:
+    """Return (B, C, V), the tokens that could be sampled at each position; all of them where there was no grammar."""
     import torch
 
-    width = max(map(len, rows))
-    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
-    mask = torch.zeros((len(rows), width), dtype=torch.long)
-    for index, row in enumerate(rows):
-        ids[index, width - len(row) :] = torch.tensor(row)
-        mask[index, width - len(row) :] = 1
-    return ids, mask
+    vocabulary = policy.model.get_output_embeddings().weight.shape[0]
+    width = max(len(sample.completion_ids) for sample in samples)
+    allowed = torch.ones((len(samples), width, vocabulary), dtype=torch.bool)
+    for row, sample in enumerate(samples):
+        if sample.grammar is not None:
+            masks = token_masks(
+                policy.tokenizer,
+                sample.grammar,
+                sample.completion_ids,
+                sample.prefill_ids,
+                vocabulary=vocabulary,
+                eos_token_ids=sorted(policy.eos_token_ids),
+            )
+            allowed[row, : len(sample.completion_ids)] = torch.from_numpy(masks)
+    return allowed

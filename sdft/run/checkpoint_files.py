@@ -42,7 +42,7 @@ def steps_saved(folder: Path) -> list[int]:
 
 
 def last_step(run: Path) -> int | None:
-    """Return the step after which a run goes on, by the folder given to `sdft.train.train`; None: from its start."""
+    """Return the step that a run is resumed from, by the folder given to `sdft.train`; None: its beginning."""
     return max(steps_saved(run / "checkpoints"), default=None)
 
 
@@ -90,7 +90,7 @@ def _is_full(folder: Path, error: Exception) -> bool:
 
 @contextlib.contextmanager
 def room_in(folder: Path) -> Iterator[None]:
-    """Within this context, what can't be written because the disk of `folder` is full is told as that.
+    """Within this context, a write that fails because the disk of `folder` is full says so.
 
     Raises:
         OSError: it is.

@@ -74,8 +74,8 @@ class CheckpointManager(TrainerCallback, ExportableState):
         agent: acts greedily with that model.
         rollouts: the environments.
         settings: how often, on what, and what is too much.
-        log: is told why the run went back.
-        resumed_at: step of the checkpoint that the run goes on from, if it does.
+        log: records why the run went back.
+        resumed_at: step of the checkpoint that the run is resumed from, if any.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def _evaluate(self, step: int) -> Evaluation:
         start = time.perf_counter()
-        self._trainer.policy.forget()  # the weights are others than in the last batch
+        self._trainer.policy.forget()  # the weights have changed since the last batch
         found = evaluate_heldout(step, self._agent, self._trainer.policy, self._rollouts, self._settings)
         self._trainer.seconds["evaluate"] = self._trainer.seconds.get("evaluate", 0.0) + time.perf_counter() - start
         return found

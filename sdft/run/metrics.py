@@ -1,4 +1,4 @@
-"""What a training run says of itself: a line of `metrics.jsonl` a step, and TensorBoard, trackio or wandb."""
+"""The metrics of a training run: a line of `metrics.jsonl` a step, and TensorBoard, trackio or wandb."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class MetricsLog(TrainerCallback):
     """Writes a line of metrics a step and reports progress.
 
     Args:
-        path: of the file. A run that goes on keeps the lines up to its checkpoint; what came after is done again.
+        path: of the file. A resumed run keeps the lines up to its checkpoint; what came after is done again.
         progress: called after every step with its number and figures.
-        resumed_at: step of the checkpoint that the run goes on from, if it does.
+        resumed_at: step of the checkpoint that the run is resumed from, if any.
     """
 
     def __init__(self, path: Path, progress: Progress | None, resumed_at: int | None) -> None:
@@ -102,7 +102,7 @@ class MetricsLog(TrainerCallback):
         self._start = self._made - self.seconds.pop("total", 0.0)
 
     def has(self, column: str) -> bool:
-        """Was there such a column in what an earlier start wrote, up to where the run goes on from?"""
+        """Did an earlier start write such a column, up to the checkpoint that the run is resumed from?"""
         return column in self._known
 
     def remark(self, column: str, text: str) -> None:
@@ -110,7 +110,7 @@ class MetricsLog(TrainerCallback):
         self._remarks[column] = text
 
     def prepared(self) -> None:
-        """Count the time until now as that of preparing; called when training begins or goes on."""
+        """Count the time until now as preparation; called when training begins or is resumed."""
         spent = time.time() - self._made
         self.seconds["prepare"] = self.seconds.get("prepare", 0.0) + spent
 

@@ -24,19 +24,17 @@ class Told:
     """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
 
 
-def told_action(action: Any, reason: str = "", wording: str = DEMONSTRATION) -> Told:
-    """Tell an action as the correct one, after its reason if there is one.
+def told_action(action: Any, wording: str = DEMONSTRATION) -> Told:
+    """Tell an action as the correct one.
 
     Args:
         action: in any form.
-        reason: why it is.
         wording: with `{action}` in it.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
     """
-    text = demonstration(action, wording)
-    return Told(f"{reason}\n{text}" if reason else text, compact(action))
+    return Told(demonstration(action, wording), compact(action))
 
 
 def could_give(action: Action, kinds: Collection[str] | None, visible_ids: Collection[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Explanations by a large model, put before what the teacher is told. Every failure leaves the text as it was.
+"""Explanations by a large model, put before the teacher's context. If anything fails, the context stays as it was.
 
 The student's prompt, and so what is on the page, is sent to the endpoint that the settings name.
 """
@@ -244,7 +244,7 @@ def _read_spent(path: Path | None) -> dict[str, float]:
 
 
 def _read_cached(path: Path) -> str:
-    """The cached text; nothing where there is none, or a damaged one."""
+    """The cached text; empty if there is none, or if it is damaged."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
         return str(found["text"])

@@ -1,4 +1,4 @@
-"""The context `feedback`: what came of the student's action. It is known only afterwards, so to the teacher alone."""
+"""The context `feedback`: the outcome of the student's action, which only the teacher can know beforehand."""
 
 from __future__ import annotations
 

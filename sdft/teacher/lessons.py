@@ -90,7 +90,7 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
     Args:
         settings: of the run.
         folder: what has to outlive the process is kept here.
-        batch: the first that will be learned from; more than 0 in a run that is gone on with.
+        batch: the first that will be learned from; more than 0 in a run that is resumed.
 
     Raises:
         ValueError: there is a task about which no context can ever say anything; an episode that was named is none;
@@ -98,7 +98,7 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
     """
     kinds = settings.actions
     makers = {
-        "oracle": lambda: Oracle(kinds, reason=settings.oracle_reason),
+        "oracle": lambda: Oracle(kinds),
         "demonstration": lambda: Demonstrations(load_recordings(settings.demonstrations), kinds),
         "hindsight": lambda: Hindsight(
             load_recordings(settings.hindsight_episodes), kinds,

@@ -1,4 +1,4 @@
-"""The context `oracle`: what the task's expert would have done."""
+"""The context `oracle`: what the task's expert would have done; and that of those who are told nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ class Oracle(Context):
 
     Args:
         kinds: the kinds of actions that the student is offered; None: all.
-        reason: tell why, too.
     """
 
     name: ClassVar[str] = "oracle"
 
-    def __init__(self, kinds: Sequence[str] | None = None, *, reason: bool = False) -> None:
+    def __init__(self, kinds: Sequence[str] | None = None) -> None:
         self._kinds = kinds
-        self._reason = reason
 
     def can_speak(self, env_id: str) -> bool:
         """Is there an oracle for the task?"""
@@ -40,4 +38,14 @@ class Oracle(Context):
         action = parse_action(view["action"])
         if not could_give(action, self._kinds, step.decision.visible_ids):
             return None
-        return told_action(action, view["reason"] if self._reason else "", self.wording)
+        return told_action(action, self.wording)
+
+
+class Untold(Context):
+    """Nothing is told, and every step is learned from: for those who learn without a teacher."""
+
+    name: ClassVar[str] = "untold"
+
+    def tell(self, result: Result, index: int) -> Told:
+        """Tell nothing."""
+        return Told("")

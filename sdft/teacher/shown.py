@@ -57,7 +57,7 @@ class Demonstrations(Context):
         best = max((advice for advice in advices if advice), key=lambda advice: advice.likeness, default=None)
         if best is None or not could_give(best.action, self._kinds, result.steps[index].decision.visible_ids):
             return None
-        return told_action(best.action, wording=self.wording)
+        return told_action(best.action, self.wording)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""

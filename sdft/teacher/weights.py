@@ -53,7 +53,7 @@ def student_weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def activate(model: Any, adapter: str) -> None:
-    """Put an adapter in force; only the student's is ever trained."""
+    """Activate an adapter; only the student's is ever trained."""
     model.set_adapter(adapter)
     for name, parameter in model.named_parameters():
         if "lora_" in name:
@@ -71,20 +71,18 @@ def teaching(model: Any) -> Iterator[None]:
 
 
 class FollowStudent(TrainerCallback):
-    """Updates the teacher after every `sync_steps` optimizer steps.
+    """Moves the teacher after every optimizer step.
 
     Args:
         rate: as in `move_teacher`.
-        sync_steps: steps between two updates.
         learned: did the student learn anything in this step? If not, the teacher stays where it is.
     """
 
-    def __init__(self, rate: float, sync_steps: int, learned: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, rate: float, learned: Callable[[], bool] = lambda: True) -> None:
         self.rate = rate
-        self.sync_steps = sync_steps
         self.learned = learned
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Move the teacher."""
-        if state.global_step % self.sync_steps == 0 and self.learned():
+        if self.learned():
             move_teacher(kwargs["model"], self.rate)

@@ -1,41 +1,35 @@
-"""GRPO on a web environment, with TRL's `GRPOTrainer`: what SDFT is compared with where there is only a reward.
+"""GRPO on a web environment: what SDFT is compared with where there is only a reward.
 
 A group is several episodes of the same task and seed. An episode's advantage is its reward less the group's mean, in
-units of the group's standard deviation, and every step of it is a row with that advantage; the loss is TRL's. TRL's
-own generation makes one sequence an episode, while an agent here writes a new prompt for every step, so the batch is
-made from episodes as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with,
-rows packed. Episodes that the infrastructure failed belong to no group. Where no group has an advantage, the optimizer
-still makes its step, as TRL's does: by its momentum.
+units of the group's standard deviation, and every step of it is a row with that advantage. The loss is that of TRL's
+`GRPOTrainer` by default, for samples that are learned from once: the likelihood of the sampled tokens, weighed by the
+advantage, mean over all tokens. TRL makes one sequence an episode, while an agent here writes a new prompt for every
+step, so rows are made as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with,
+packed. Episodes that the infrastructure failed belong to no group. Where no group has an advantage, the optimizer still
+makes its step, as with TRL: by its momentum.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.remembering import Remembering
-from selfsurf.sdft.loss.scoring import FORBIDDEN, make_ready, packed_logits, plain_logits
+from selfsurf.sdft.loss.distillation import FORBIDDEN
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
-from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import Sample, choose, collate, idle, samples_of
-from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.rows.samples import Sample, choose, samples_of
 from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.running import Run, run_training
+from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.untold import Untold
-from selfsurf.sdft.trainers.arguments import shared_arguments
-from selfsurf.sdft.trainers.idling import Idling, LeaveAlone
+from selfsurf.sdft.teacher.oracle import Untold
+from selfsurf.sdft.trainers.base import EpisodeTrainer
 
 
 def train_grpo(
@@ -46,88 +40,57 @@ def train_grpo(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train.train`."""
-    groups = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
-    dataset = Dataset.from_dict({"env_id": [job.env_id for job in groups], "seed": [job.seed for job in groups]})
-    size, most = settings.episodes_per_step, settings.rollout_batch
+    """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
+    refuse_sdft_only(settings)
+    return run_training(settings, out, lambda *_: _trainer, policy=policy, resume=resume, progress=progress)
+
+
+@contextlib.contextmanager
+def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
+    refuse_images(run)
+    settings = cast(GRPOSettings, run.settings)
+    first = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
+    size, most = settings.episodes_per_step, settings.rollouts.batch
     with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
-
-        def make(run: Run, options: dict[str, Any]) -> EpisodeGRPOTrainer:
-            return EpisodeGRPOTrainer(
-                settings=settings,
-                rollouts=rollouts,
-                args=GRPOConfig(
-                    **shared_arguments(settings, run.folder / "checkpoints"),
-                    per_device_train_batch_size=settings.episodes_per_step,
-                    num_generations=settings.group_size,
-                    steps_per_generation=1,
-                    shuffle_dataset=False,
-                    temperature=settings.temperature,
-                    max_completion_length=settings.max_new_tokens,
-                    disable_dropout=True,
-                ),
-                train_dataset=dataset,
-                **options,
-            )
-
-        return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
-
-
-class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
-    """GRPO from episodes.
-
-    Args:
-        settings: of the run.
-        rollouts: the environments.
-        options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`.
-    """
-
-    def __init__(
-        self,
-        *,
-        settings: GRPOSettings,
-        rollouts: Rollouts,
-        **options: Any,
-    ) -> None:
-        self._settings = settings
-        self._rollouts = rollouts
-        self._allowed = torch.empty(0, dtype=torch.bool)
-        super().__init__(reward_funcs=_reward_of_episode, **options)
-        self._packable = make_ready(self.model)
-        self.policy = TransformersPolicy(self.model, self._tokenizer, reuse=reuse(rollouts.most))
-        self.agent = make_agent(self.policy, settings, sampling=True)
-        self.add_callback(LeaveAlone(self))
-        self.seconds = {"rollout": 0.0, "learn": 0.0}
-        """Wall-clock so far, by what it went into."""
-
-    def _set_signature_columns_if_needed(self) -> None:
-        self._signature_columns = ["env_id", "seed"]
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        start = time.perf_counter()
-        rng = np.random.default_rng([self.args.seed, self.state.global_step])
-        self.policy.forget()  # the weights are others than in the last batch
-        self.agent.reseed(int(rng.integers(2**31)))
-        results = self._rollouts.run(self.agent, [Job(row["env_id"], row["seed"]) for row in inputs])
-        self.learned = self.count_failed(results)
-        gains = advantages(results, self._settings.group_size)
-        rows, weights = self._rows(results, gains, rng)
-        batch = collate(
-            rows or [idle(self._tokenizer.pad_token_id)],
-            self._tokenizer,
-            vocabulary=self.model.get_output_embeddings().weight.shape[0],
-            eos_token_ids=sorted(self.policy.eos_token_ids),
-            pad_id=self._tokenizer.pad_token_id,
+        yield EpisodeGRPOTrainer(
+            settings,
+            run.folder / "checkpoints",
+            jobs=[job for job in first for _ in range(settings.group_size)],
+            rollouts=rollouts,
+            processing_class=run.policy.tokenizer,
+            callbacks=run.callbacks,
+            **run.learner,
         )
-        self._note(results, gains, rows)
-        kept = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "allowed")
-        made = {key: batch[key].to(self.accelerator.device) for key in kept}
-        if not rows:
-            made["completion_mask"].zero_()
-        made["advantages"] = torch.tensor(weights or [0.0], device=self.accelerator.device)
-        made["num_items_in_batch"] = made["completion_mask"].sum().clamp(min=1)
-        self.seconds["rollout"] += time.perf_counter() - start
-        return made
+
+
+class EpisodeGRPOTrainer(EpisodeTrainer):
+    """GRPO from episodes; arguments as `EpisodeTrainer`, `jobs` with each group's together."""
+
+    settings: GRPOSettings
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """The policy gradient: how likely the sampled tokens are, each weighed by its episode's advantage."""
+        logprobs, mask = self.logprobs(model, inputs), inputs["completion_mask"]
+        gain = (logprobs - logprobs.detach()).exp() * inputs["advantages"][:, None]
+        return -(gain * mask).sum() / mask.sum().clamp(min=1) + self.forgetting(model)
+
+    def logprobs(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the log-probabilities (B, C) of the sampled tokens under the mask that they were sampled under."""
+        logits = self.student_logits(model, inputs).masked_fill(~inputs["allowed"], FORBIDDEN)
+        return logits.log_softmax(-1).gather(-1, inputs["completion_ids"][..., None])[..., 0]
+
+    def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
+        rng = np.random.default_rng([self.settings.seed, self.state.global_step])
+        self.agent.reseed(int(rng.integers(2**31)))
+        results = self.rollouts.run(self.agent, jobs)
+        self.learned = self.count_failed(results)
+        gains = advantages(results, self.settings.group_size)
+        rows, weights = self._rows(results, gains, rng)
+        self._note_batch(results, gains, rows)
+        batch = self.collate(rows, allowed=True)
+        return {**batch, "advantages": torch.tensor(weights or [0.0], device=self.accelerator.device)}
 
     def _rows(
         self, results: list[Result], gains: Sequence[float], rng: np.random.Generator
@@ -138,44 +101,20 @@ class EpisodeGRPOTrainer(Idling, Remembering, WholeCheckpoints, GRPOTrainer):
             found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((Untold(),)))]
         telling = [pair for pair in found if pair[1]] or found
         weight = {id(sample): gain for sample, gain in telling}
-        rows = choose([sample for sample, _ in telling], self._settings.max_rows, rng)
+        rows = choose([sample for sample, _ in telling], self.max_rows, rng)
         return rows, [weight[id(row)] for row in rows]
 
-    def _note(self, results: list[Result], gains: Sequence[float], rows: list[Sample]) -> None:
-        metrics = self._metrics["train"]
+    def _note_batch(self, results: list[Result], gains: Sequence[float], rows: list[Sample]) -> None:
         judged = [result for result in results if result.trainable]
-        metrics["episodes/success"].append(sum(result.solved for result in judged) / max(len(judged), 1))
-        metrics["episodes/masked"].append(len(results) - len(judged))
-        metrics["episodes/with_advantage"].append(sum(bool(gain) for gain in gains))
-        metrics["reward"].append(sum(result.reward for result in judged) / max(len(judged), 1))
-        metrics["rows"].append(len(rows))
-        metrics["rows/prompt_tokens"].append(float(np.mean([len(row.prompt_ids) for row in rows] or [0])))
-        metrics["tokens/learned"].append(sum(len(row.completion_ids) for row in rows))
-
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; the rollout that comes before it is timed apart."""
-        start, rolled = time.perf_counter(), self.seconds["rollout"]
-        loss: torch.Tensor = super().training_step(*args, **kwargs)
-        self.seconds["learn"] += time.perf_counter() - start - (self.seconds["rollout"] - rolled)
-        return loss
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        self._allowed = inputs["allowed"]
-        loss: torch.Tensor = super()._compute_loss(model, inputs)
-        return loss
-
-    def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **_: Any
-    ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Score completions under the mask that they were sampled under, which TRL knows nothing of."""
-        length = input_ids.size(1)
-        at = torch.arange(length - logits_to_keep - 1, length - 1, device=input_ids.device).expand(len(input_ids), -1)
-        read = packed_logits if self._packable else plain_logits
-        logits = read(model, input_ids, attention_mask, at).float() / self.temperature
-        logprobs = torch.log_softmax(logits.masked_fill(~self._allowed, FORBIDDEN), -1)
-        entropies = -(logprobs.exp() * logprobs).sum(-1).detach()
-        chosen = input_ids[:, -logits_to_keep:, None]
-        return logprobs.gather(-1, chosen)[..., 0], entropies, None
+        self.note({
+            "episodes/success": sum(result.solved for result in judged) / max(len(judged), 1),
+            "episodes/masked": len(results) - len(judged),
+            "episodes/with_advantage": sum(bool(gain) for gain in gains),
+            "reward": sum(result.reward for result in judged) / max(len(judged), 1),
+            "rows": len(rows),
+            "rows/prompt_tokens": float(np.mean([len(row.prompt_ids) for row in rows] or [0])),
+            "tokens/learned": sum(len(row.completion_ids) for row in rows),
+        })  # fmt: skip
 
 
 def advantages(results: Sequence[Result], group_size: int) -> list[float]:
@@ -190,8 +129,3 @@ def advantages(results: Sequence[Result], group_size: int) -> list[float]:
             told = spread > 0 and not np.isnan(reward)
             found.append(float((reward - judged.mean()) / (spread + 1e-4)) if told else 0.0)
     return found
-
-
-def _reward_of_episode(**_: Any) -> list[float]:
-    """Stands for TRL's reward functions, which judge a completion; here the environment judges episodes."""
-    raise NotImplementedError("Rewards come from the episodes.")

@@ -1,261 +1,266 @@
-"""SDFT on a web environment: TRL's `SDFTTrainer`, with episodes instead of a dataset of prompts.
+"""Trains by SDFT: the model on its own episodes, towards what it would do if it were told the right action.
 
-What a batch is: the dataset's rows are jobs (environment id, seed). For each batch the student acts in those
-episodes; every step of them becomes a row. The teacher is the same model with what it is told (`sdft.teacher`) in its
-context and the EMA adapter in force, and scores the student's own tokens.
+One optimizer step, top to bottom: the student plays a batch of episodes, and every step of them becomes a row, tokens
+verbatim (`_prepare_training_batch`); teacher and student read the row's tokens, and their divergence is the loss
+(`compute_loss`). The teacher is the same model with what it is told (`sdft.teacher`) in its context, by an average of
+the student's weights.
 
-What differs from TRL's trainer, and why:
-- rows come from episodes, tokens verbatim; nothing is re-tokenised;
-- the teacher's prompt has no length limit of its own (TRL cuts it from the left, which drops the instructions);
-- the teacher's adapter starts as a copy of the student's (`sdft.teacher.weights`);
-- with `under_grammar`, student and teacher are scored under the mask that the student sampled under; forced tokens so
-  weigh nothing;
-- the output layer sees contiguous input (`agents.policies.transformers.policy.make_lm_head_contiguous`);
-- a vision-language model is given the images that it sampled from (`sdft.rows.images`);
-- of several processes, one that learns nothing takes part all the same (TRL leaves the others waiting).
-- rows are scored without padding, with what they share read once (`sdft.loss.scoring`), where there was a choice, and
-  through leaner LoRA layers (`sdft.loss.lora`): the same numbers sooner.
+It is a trainer of its own beside TRL's `SDFTTrainer`, to which `selfsurf bench train` compares it. What differs: rows
+come from episodes and are not tokenised again; the teacher's prompt is never cut; its adapter starts as a copy of the
+student's; rows are read without padding, what they share once, through leaner LoRA layers; a model that sees is given
+the images that it sampled from; and of several processes, one that learns nothing takes part all the same.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from datasets import IterableDataset
-from trl.experimental.sdft import SDFTConfig, SDFTTrainer
-from trl.experimental.sdft.sdft_trainer import DistillationLogits
 
-from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.agents.prompt.prompt import Sight
-from selfsurf.sdft.loss.remembering import Remembering
-from selfsurf.sdft.loss.scoring import (
-    FORBIDDEN,
-    as_if_over_all,
-    at_tokens,
-    choices,
-    make_ready,
-    over_teachers_top,
-    packed_logits,
-    plain_logits,
-)
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.distillation import confident, divergence, importance, mean_of_rows
+from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Result, Rollouts
-from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
-from selfsurf.sdft.rows.gates import Gates, passed
-from selfsurf.sdft.rows.images import Seen, model_inputs
-from selfsurf.sdft.rows.samples import choose, collate, idle, samples_of
-from selfsurf.sdft.run.checkpoints import WholeCheckpoints
-from selfsurf.sdft.run.metrics import batch_figures, memory_figures
-from selfsurf.sdft.run.processes import check_sharding, whole
-from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.rows.images import shows_images
+from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.run.checkpoints import CheckpointManager
+from selfsurf.sdft.run.metrics import Progress, batch_figures, memory_figures
+from selfsurf.sdft.run.processes import check_alone, whole
+from selfsurf.sdft.run.run import MakeTrainer, Run, run_training
+from selfsurf.sdft.run.workers import generating
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.weights import FollowStudent, add_teacher, student_weights, teaching
-from selfsurf.sdft.trainers.idling import MOST_FAILED, Idling, LeaveAlone
+from selfsurf.sdft.trainers.base import MOST_FAILED, EpisodeTrainer
 
 _ACTIONS = 1
 """Tells the seeds of a step's actions from those of its choice of rows."""
-
-
-class NothingToTeach(ValueError):
-    """The teacher is no different from the student."""
-
 
 _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
     "ema": teaching,
     "base": lambda model: model.disable_adapter(),  # type: ignore[no-any-return]
     "live": contextlib.nullcontext,
 }
-"""Contexts in which a model is its teacher, by `teacher_model_kind`."""
+"""Contexts in which a model is its teacher, by `TrainSettings.teacher_weights`."""
 
-AgentOf = Callable[[TransformersPolicy], LLMAgent]
+
+class NothingToTeach(ValueError):
+    """The teacher is no different from the student."""
+
+
+def train(
+    settings: TrainSettings,
+    out: str | Path,
+    *,
+    policy: TransformersPolicy | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train an adapter by SDFT.
+
+    Args:
+        settings: what to do.
+        out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
+        policy: a loaded model to train, or None to load `settings.model`. Its model is wrapped by PEFT in place.
+        resume: continue from the last checkpoint in `out`, if there is one.
+        progress: called after every optimizer step with its number and metrics.
+
+    Returns:
+        The summary that is also saved beside the adapter, with `adapter` as the folder's path.
+
+    Raises:
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
+            package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
+            on tasks without a verdict, or on episodes that are trained on; another training is running there.
+    """
+
+    def check(folder: Path, last: int | None) -> MakeTrainer:
+        for name in ("evaluate_every", "minutes", "enrich"):
+            if getattr(settings, name):
+                check_alone(name)
+        if "hindsight" in settings.contexts:
+            check_alone('the context "hindsight"')
+        jobs = training_jobs(settings)
+        check_heldout(settings, jobs)
+        lessons = make_lessons(settings, folder, batch=last or 0)
+        return lambda run: _trainer(run, jobs, lessons)
+
+    return run_training(settings, out, check, policy=policy, resume=resume, progress=progress)
 
 
 @contextlib.contextmanager
-def _without_remark() -> Iterator[None]:
-    """Within this context TRL does not warn of a model that has an adapter: its teacher would be unclear, not ours."""
-
-    def kept(record: logging.LogRecord) -> bool:
-        return "already contains a PEFT adapter" not in record.getMessage()
-
-    logger = logging.getLogger(SDFTTrainer.__module__)
-    logger.addFilter(kept)
-    try:
-        yield
-    finally:
-        logger.removeFilter(kept)
-
-
-def _why_untold(results: Sequence[Result]) -> str:
-    """Say why nothing was told about a batch."""
-    sampled = any(step.decision.completion.token_ids for result in results for step in result.steps)
-    if not sampled and any(result.led for result in results):
-        return "the oracle took every step of every episode, and the student none. Set `lead` lower."
-    return (
-        "nothing could be told about any step. The right actions may be of kinds that the student is not offered "
-        '(--set \'actions=["click","fill","select","press"]\' offers more), or about elements that it is not shown '
-        "(max_prompt_tokens)."
-    )
-
-
-def _why_left_out(left_out: Mapping[str, int], *, any_before: bool) -> str:
-    """Say why nothing of a batch was left to learn from, about which something was told."""
-    if not any_before:
-        return "no action has more tokens than are skipped. Set `skip_tokens` lower."
-    counts = ", ".join(f"{name} {count}" for name, count in left_out.items() if count)
-    return (
-        f"the gates left out all of it (rows, for confidence tokens: {counts}). The student may do the tasks already; "
-        "or set skip_right, skip_solved, min_divergence or min_confidence lower or off."
-    )
+def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[EpisodeSDFTTrainer]:
+    settings = run.settings
+    environment = {
+        "max_episode_steps": settings.max_episode_steps,
+        "screenshot": shows_images(run.policy, settings),
+    }
+    with (
+        Rollouts(settings.episodes_per_step, most=settings.rollouts.batch, **environment) as rollouts,
+        generating(settings, run.policy, run.learner, environment) as generator,
+    ):
+        trainer = EpisodeSDFTTrainer(
+            settings,
+            run.folder / "checkpoints",
+            jobs=jobs,
+            rollouts=rollouts,
+            generator=generator,
+            lessons=lessons,
+            compared=run.log.has("step0_divergence"),
+            processing_class=run.policy.tokenizer if run.policy.processor is None else run.policy.processor,
+            callbacks=run.callbacks,
+            **run.learner,
+        )
+        if settings.evaluate_every:
+            agent = make_agent(trainer.policy, settings, sampling=False)
+            run.manager = CheckpointManager(trainer, agent, rollouts, settings, run.log, resumed_at=run.last)
+            trainer.add_callback(run.manager)
+        yield trainer
 
 
-class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
+class EpisodeSDFTTrainer(EpisodeTrainer):
     """SDFT from on-policy episodes.
 
     Args:
-        agent_of: makes the acting agent around a policy; it samples at `args.temperature`, without guards.
+        settings: of the run.
+        checkpoints: folder.
         rollouts: the environments.
         generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
             next batch before the current one is learned from.
-        max_rows: most rows of one optimizer step; more steps than that are drawn from evenly by task.
-        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`), without a `generator`.
-        lessons: what the teacher is told; the oracle's actions by default.
-        mean_over: whether rows or tokens count the same in the loss.
-        under_grammar: as in `TrainSettings`.
-        teacher_sees: as in `TrainSettings`.
-        teacher_temperature: sharpens (below 1) the teacher's distribution, on top of `args.temperature`.
-        gates: which rows and tokens are learned from.
-        least_first_divergence: nats a token between teacher and student before the first step, below which it stops;
-            None in a run that is gone on with, where it was measured.
-        options: as TRL's trainer; `train_dataset` has the columns `env_id` and `seed`, and `args` must be given.
-
-    Raises:
-        ValueError: `args` asks for what this trainer does not do.
+        lessons: what the teacher is told; by default the oracle's actions.
+        compared: have teacher and student been compared already, by an earlier start of the run?
+        options: as `EpisodeTrainer`.
     """
 
     def __init__(
         self,
+        settings: TrainSettings,
+        checkpoints: Path,
         *,
-        agent_of: AgentOf,
         rollouts: Rollouts,
         generator: Generator | None = None,
-        max_rows: int,
-        lead: float = 0.0,
         lessons: Lessons | None = None,
-        args: SDFTConfig,
-        mean_over: Literal["rows", "tokens"] = "rows",
-        under_grammar: bool = False,
-        teacher_sees: Sight = "all",
-        teacher_temperature: float = 1.0,
-        gates: Gates = Gates(),  # noqa: B008  (frozen)
-        least_first_divergence: float | None = 0.0,
+        compared: bool = False,
         **options: Any,
     ) -> None:
-        if args is None:
-            raise ValueError("args must be given: TRL's own defaults are not those of the paper.")
-        if isinstance(options.get("train_dataset"), IterableDataset):
-            raise ValueError("A run's episodes are counted beforehand: give a Dataset, not an IterableDataset.")
-        if args.steps_per_generation != 1 or args.num_iterations != 1 or args.num_generations != 1:
-            raise ValueError("Episodes make batches of varying size: set steps_per_generation, num_iterations and "
-                             "num_generations to 1.")  # fmt: skip
-        self._max_rows = max_rows
+        super().__init__(settings, checkpoints, rollouts=rollouts, **options)
         self._lessons = lessons or Lessons((Oracle(),))
-        self._mean_over = mean_over
-        self._under_grammar = under_grammar
-        self._teacher_temperature = teacher_temperature
-        self._teacher_sees = teacher_sees
-        self._gates = gates
-        self._least_first_divergence = least_first_divergence
-        """None once teacher and student have been compared."""
-        with _without_remark():
-            super().__init__(args=args, **options)
-        self._packable = make_ready(self.model)
-        self.policy = TransformersPolicy(self.model, self.processing_class, reuse=reuse(rollouts.most))
-        self.agent = agent_of(self.policy)
+        self._compared = compared
+        if settings.teacher_weights == "ema":
+            add_teacher(self.model)
+            self.add_callback(FollowStudent(settings.teacher_rate, lambda: self.learned))
         rank = [self.accelerator.process_index] if self.accelerator.process_index else []
         self.pipeline = Pipeline(
-            generator or LocalGenerator(rollouts, self.agent, lead),
+            generator or LocalGenerator(rollouts, self.agent, settings.lead),
             weights=lambda: student_weights(self.model),
             jobs_of=self._jobs_of,
-            seed_of=lambda number: int(np.random.default_rng([args.seed, number, _ACTIONS, *rank]).integers(2**31)),
+            seed_of=lambda number: int(np.random.default_rng([settings.seed, number, _ACTIONS, *rank]).integers(2**31)),
         )
-        self._idle = None if least_first_divergence is None or self._lessons.come_later else 0
+        self._idle = None if compared or self._lessons.come_later else 0
         """Batches so far that taught nothing; None once one has, or where that is to be expected."""
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
-        self.add_callback(LeaveAlone(self))
-        self.seconds = {"rollout": 0.0, "learn": 0.0}
-        """Wall-clock so far, by what it went into."""
 
-    def _set_signature_columns_if_needed(self) -> None:
-        self._signature_columns = ["env_id", "seed"]
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
+        student, teacher = self._student_and_teacher(model, inputs)
+        return self._distillation_loss(student, teacher, inputs) + self.forgetting(model)
 
-    def _setup_teacher_model(self) -> None:
-        kind = self.args.teacher_model_kind
-        self.teacher_model = self.model
-        state = self.accelerator.state
-        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
-        if kind == "ema":
-            add_teacher(self.model)
-            self.add_callback(
-                FollowStudent(self.args.teacher_update_rate, self.args.teacher_sync_steps, lambda: self.learned)
+    def _distillation_loss(self, student: torch.Tensor, teacher: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+        """The mean over rows of the divergence (`sdft.loss.distillation`), from logits (B, C, V)."""
+        settings, mask = self.settings, inputs["completion_mask"]
+        student = student.log_softmax(-1)
+        if not self._compared:
+            self._compare(student.detach(), teacher.log_softmax(-1), mask)
+        teacher = (teacher / settings.teacher_temperature).log_softmax(-1)
+        mask = self._gated(teacher, mask)
+        losses = divergence(student, teacher, settings.divergence)
+        if settings.importance_clip is not None:
+            drawn = inputs["completion_ids"], inputs["allowed"], inputs["old_per_token_logps"]
+            losses = losses * importance(student, *drawn, settings.importance_clip)
+        by_token = float((losses.detach() * mask).sum() / mask.sum().clamp(min=1))
+        self.note({"sdft/distillation_loss": self.over_all(by_token)})
+        return mean_of_rows(losses, mask) if mask.any() else student.sum() * 0.0
+
+    def _student_and_teacher(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the logits (B, C, V) of both about the tokens that the student sampled."""
+        held, seen = self.accelerator.unwrap_model(model), inputs.get("seen")
+        told = inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["completion_mask"]
+        # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
+        with torch.no_grad(), _TEACHERS[self.settings.teacher_weights](held):
+            teacher = self.logits(held, *told, seen and [one.teacher for one in seen])
+        return self.student_logits(model, inputs), teacher
+
+    def _gated(self, teacher: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the tokens that the teacher is sure of, and note whether there are any, in any process."""
+        kept = confident(teacher, mask, self.settings.min_confidence)
+        left_out = int((mask - kept).sum())
+        self.note({"gate/confidence": left_out})
+        self.learned = self.over_all(bool(kept.any())) > 0
+        if self.learned:
+            self._idle = None
+        elif self._told:
+            self._count_idle(
+                f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower or to 0."
             )
-        elif kind not in _TEACHERS:
-            raise ValueError(f"teacher_model_kind is one of {', '.join(_TEACHERS)}, not {kind!r}.")
+        return kept
 
-    def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        start = time.perf_counter()
+    def _compare(self, student: torch.Tensor, teacher: torch.Tensor, mask: torch.Tensor) -> None:
+        """Record how far the teacher with demonstration is from the student, per token, before anything is learned.
+
+        The teacher's distribution is taken as it is: sharpened, even one that knows nothing more differs.
+
+        Raises:
+            NothingToTeach: it is not.
+        """
+        total = self.over_all(float((divergence(student, teacher) * mask).sum()))
+        tokens = self.over_all(float(mask.sum()))
+        if tokens == 0:  # nothing was told about this batch
+            return
+        self._compared = True
+        mean, least = total / tokens, self.settings.least_first_divergence
+        self.note({"step0_divergence": mean})
+        if least > 0 and mean < least:
+            raise NothingToTeach(
+                f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
+                f"least {least:g} are wanted): there is nothing to learn. The demonstration is "
+                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, an average "
+                'of its weights (teacher="ema") does what it has learned before, whatever it is told: the untrained '
+                'model (teacher="base") may not. least_first_divergence=0 trains all the same.'
+            )
+
+    def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
         # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
-        rank = self.accelerator.process_index
-        rng = np.random.default_rng([self.args.seed, self.state.global_step, *([rank] if rank else [])])
-        jobs = [Job(row["env_id"], row["seed"]) for row in inputs]
-        self.policy.forget()  # the weights are others than in the last batch
+        number, rank = self.state.global_step, self.accelerator.process_index
+        rng = np.random.default_rng([self.settings.seed, number, *([rank] if rank else [])])
         with whole(self.model):
-            episodes = self.pipeline.batch(self.state.global_step, jobs, self.state.max_steps)
+            episodes = self.pipeline.batch(number, jobs, self.state.max_steps)
         results = episodes.results
-        heard = self.count_failed(results)
-        samples = samples_of(
-            results, self.policy, self._lessons, self.state.global_step, teacher_sees=self._teacher_sees
-        )
+        usable = self.count_failed(results)
+        samples = samples_of(results, self.policy, self._lessons, number, teacher_sees=self.settings.teacher_sees)
         if self._idle is not None:
             self._told = self.over_all(len(samples)) > 0
-            if heard and not self._told:
+            if usable and not self._told:
                 self._count_idle(_why_untold(results))
-        pad_id = self._tokenizer.pad_token_id
-        rows = choose(samples, self._max_rows, rng) or [idle(pad_id)]
-        weighed = self.args.distillation_is_clip is not None
-        if not self._under_grammar and not weighed:
-            rows = [replace(row, grammar=None) for row in rows]
-        batch: dict[str, Any] = collate(
-            rows,
-            self._tokenizer,
-            vocabulary=self.model.get_output_embeddings().weight.shape[0],
-            eos_token_ids=sorted(self.policy.eos_token_ids),
-            pad_id=pad_id,
-        )
-        if not self._under_grammar and weighed:
-            batch["drawn_under"] = batch["allowed"]
-            batch["allowed"] = torch.ones_like(batch["allowed"])
-        if not samples:
-            batch["completion_mask"].zero_()
-        learned = rows if samples else []
+        rows = choose(samples, self.max_rows, rng)
         self._batch = {
-            **batch_figures(results, samples, learned),
+            **batch_figures(results, samples, rows),
             **self._lessons.take_counts(),
-            **figures(episodes, self.state.global_step, [row.version for row in learned]),
+            **figures(episodes, number, [row.version for row in rows]),
         }
         self.note(self._batch)
-        self.seconds["rollout"] += time.perf_counter() - start
-        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
-        return {**batch, "seen": [row.seen for row in rows]} if self.policy.sees_images else batch
+        return self.collate(rows, allowed=self.settings.importance_clip is not None)
 
     def _count_idle(self, why: str) -> None:
         """Count the batches at a run's beginning that taught nothing.
@@ -273,21 +278,13 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         """The episodes that the data loader gives this process in a later step; it goes through them in order."""
         size = self.args.per_device_train_batch_size
         start = size * (number * self.accelerator.num_processes + self.accelerator.process_index)
-        rows = [self.train_dataset[index % len(self.train_dataset)] for index in range(start, start + size)]
-        return [Job(row["env_id"], row["seed"]) for row in rows]
-
-    def note(self, figures: Mapping[str, float]) -> None:
-        """Put columns into the next line of metrics."""
-        for name, figure in figures.items():
-            self._metrics["train"][name].append(figure)
+        return [self.jobs[index % len(self.jobs)] for index in range(start, start + size)]
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; the rollout that comes before it is timed apart."""
-        start, rolled = time.perf_counter(), self.seconds["rollout"]
+        """One step, with its speed and memory in the metrics."""
+        before = self.seconds["learn"]
         loss = super().training_step(*args, **kwargs)
-        rollout = self.seconds["rollout"] - rolled
-        learn = time.perf_counter() - start - rollout
-        self.seconds["learn"] += learn
+        learn = self.seconds["learn"] - before
         self.note({
             "tokens/generated_per_second": self._batch["tokens/generated"] / max(self._batch["rollouts/seconds"], 1e-9),
             "tokens/learned_per_second": self._batch["tokens/learned"] / max(learn, 1e-9),
@@ -295,128 +292,14 @@ class EpisodeSDFTTrainer(Idling, Remembering, WholeCheckpoints, SDFTTrainer):
         })  # fmt: skip
         return loss
 
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """TRL's loss, over the tokens at which there was a choice (`choices`)."""
-        mask = inputs["completion_mask"]
-        mask = mask * (torch.arange(mask.size(1), device=mask.device) >= self.num_loss_tokens_to_skip).long()
-        inputs = at_tokens(inputs, *choices(mask, inputs["allowed"]))
-        loss: torch.Tensor = super().compute_loss(model, inputs, *args, **kwargs)
-        return loss
 
-    def _compute_teacher_student_logits(self, model: Any, teacher_model: Any, inputs: Any) -> DistillationLogits:
-        teacher_model = self.accelerator.unwrap_model(model)
-        as_teacher = _TEACHERS[self.args.teacher_model_kind](teacher_model)
-        seen: list[Seen] | None = inputs.get("seen")
-        # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
-        with torch.no_grad(), as_teacher:
-            teacher = self._logits(
-                teacher_model, inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs,
-                extras=None if seen is None else [one.teacher for one in seen],
-            )  # fmt: skip
-        student = self._logits(
-            model,
-            torch.cat([inputs["prompt_ids"], inputs["tokens"]], dim=1),
-            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
-            inputs,
-            extras=None if seen is None else [one.student for one in seen],
-        )
-        forbidden = ~inputs["allowed"]
-        return DistillationLogits(
-            completion_ids=inputs["completion_ids"],
-            loss_mask=inputs["weights"],
-            student_logits=student.masked_fill_(forbidden, FORBIDDEN),
-            teacher_logits=teacher.div_(self._teacher_temperature).masked_fill_(forbidden, FORBIDDEN),
-        )
-
-    def _logits(
-        self,
-        model: Any,
-        ids: torch.Tensor,
-        mask: torch.Tensor,
-        inputs: dict[str, Any],
-        extras: list[dict[str, torch.Tensor]] | None,
-    ) -> torch.Tensor:
-        """Return float32 logits of the tokens with a choice; `extras`: what is given besides tokens, for images."""
-        at = inputs["columns"] + ids.size(1)
-        if extras is not None:
-            width = ids.size(1) - inputs["tokens"].size(1)
-            more = model_inputs(self.accelerator.unwrap_model(model), ids, mask, extras, width)
-            logits = plain_logits(model, ids, mask, at, **more)
-        else:
-            logits = (packed_logits if self._packable else plain_logits)(model, ids, mask, at)
-        return logits.float().div_(self.temperature)
-
-    def _compute_self_distillation_loss(self, model: Any, inputs: Any, distillation_logits: Any) -> torch.Tensor:
-        logits: DistillationLogits = distillation_logits
-        if "drawn_under" in inputs:
-            old = as_if_over_all(
-                logits.student_logits, logits.completion_ids, inputs["drawn_under"], inputs["old_per_token_logps"]
-            )
-            inputs = {**inputs, "old_per_token_logps": old}
-        self._check_first_divergence(logits)
-        mask, left_out = passed(
-            self._gates, logits.teacher_logits, logits.student_logits, logits.loss_mask, inputs["right"],
-            inputs["solved"], inputs["allowed"].sum(-1) > 1,
-        )  # fmt: skip
-        for name, count in left_out.items():
-            self._metrics["train"][f"gate/{name}"].append(count)
-        self.learned = self.over_all(bool(mask.any())) > 0
-        if self.learned:
-            self._idle = None
-        elif self._told:
-            self._count_idle(_why_left_out(left_out, any_before=bool(logits.loss_mask.any())))
-        if not mask.any():
-            # TRL would leave out a figure that the other processes wait for.
-            self._log_self_distillation_metric("train", self.over_all(0.0))
-            return logits.student_logits.sum() * 0.0
-        # A row without a loss is taken out: TRL's mean over rows would count it as one that is learned.
-        kept = mask.any(-1)
-        logits = DistillationLogits(
-            completion_ids=logits.completion_ids[kept],
-            loss_mask=mask[kept],
-            student_logits=logits.student_logits[kept],
-            teacher_logits=logits.teacher_logits[kept],
-        )
-        inputs = {**inputs, "old_per_token_logps": inputs["old_per_token_logps"][kept]}
-        if self._mean_over == "tokens":
-            # TRL takes the mean of each row and then that of rows: here there is but one.
-            logits = DistillationLogits(
-                completion_ids=logits.completion_ids.reshape(1, -1),
-                loss_mask=logits.loss_mask.reshape(1, -1),
-                student_logits=logits.student_logits.flatten(0, 1)[None],
-                teacher_logits=logits.teacher_logits.flatten(0, 1)[None],
-            )
-            inputs["old_per_token_logps"] = inputs["old_per_token_logps"].reshape(1, -1)
-        if self.args.distillation_mode == "topk_logits":
-            logits, inputs["old_per_token_logps"] = over_teachers_top(logits, inputs["old_per_token_logps"])
-        return super()._compute_self_distillation_loss(model, inputs, logits)
-
-    def _check_first_divergence(self, logits: DistillationLogits) -> None:
-        """Record how far the teacher with demonstration is from the student, per token, before anything is learned.
-
-        Raises:
-            NothingToTeach: it is not.
-        """
-        least = self._least_first_divergence
-        if least is None:
-            return
-        with torch.no_grad():
-            # As it is: sharpened, even a teacher that knows nothing more differs from the student.
-            teacher = torch.log_softmax(logits.teacher_logits * self._teacher_temperature, -1)
-            student = torch.log_softmax(logits.student_logits, -1)
-            divergence = (teacher.exp() * (teacher - student)).sum(-1)
-            total = self.over_all(float((divergence * logits.loss_mask).sum()))
-        tokens = self.over_all(float(logits.loss_mask.sum()))
-        if tokens == 0:  # nothing was told about this batch
-            return
-        self._least_first_divergence = None
-        mean = total / tokens
-        self._metrics["train"]["step0_divergence"].append(mean)
-        if least > 0 and mean < least:
-            raise NothingToTeach(
-                f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
-                f"least {least:g} are wanted): there is nothing to learn. The demonstration is "
-                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, an average "
-                'of its weights (teacher="ema") does what it has learned before, whatever it is told: the untrained '
-                'model (teacher="base") may not. least_first_divergence=0 trains all the same.'
-            )
+def _why_untold(results: Sequence[Result]) -> str:
+    """Say why nothing was told about a batch."""
+    sampled = any(step.decision.completion.token_ids for result in results for step in result.steps)
+    if not sampled and any(result.led for result in results):
+        return "the oracle took every step of every episode, and the student none. Set `lead` lower."
+    return (
+        "nothing could be told about any step. The right actions may be of kinds that the student is not offered "
+        '(--set \'actions=["click","fill","select","press"]\' offers more), or about elements that it is not shown '
+        "(max_prompt_tokens)."
+    )

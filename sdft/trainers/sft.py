@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on the oracles' demonstrations, with TRL's `SFTTrainer`: what SDFT is compared with.
+"""Supervised fine-tuning on the oracles' demonstrations: what SDFT is compared with.
 
 The oracle plays the training episodes and no model is asked. A row is the prompt that the student would have seen and
 the oracle's action as the student would have written it; the loss is on the action alone.
@@ -6,19 +6,19 @@ the oracle's action as the student would have written it; the loss is on the act
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from datasets import Dataset
 from torch.utils.data import DataLoader
-from trl import SFTConfig, SFTTrainer
 
 from selfsurf.agents.agent import Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
@@ -30,26 +30,19 @@ from selfsurf.browser_env.actions import Infeasible, parse_action
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.remembering import Remembering
-from selfsurf.sdft.loss.scoring import make_ready, packed_logits
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import choose, samples_of
-from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
 from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.running import Run, run_training
+from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
-from selfsurf.sdft.trainers.arguments import shared_arguments
-from selfsurf.sdft.trainers.idling import MOST_FAILED
-
-IGNORED = -100
-"""Label of a token that no loss is taken on."""
+from selfsurf.sdft.trainers.base import MOST_FAILED, RunTrainer
 
 
 class Demonstrator(LLMAgent):
-    """Does what it is told is right, and notes what the student would have seen and written."""
+    """Takes the privileged actions, and records what the student would have seen and written."""
 
     def decide(
         self,
@@ -134,44 +127,44 @@ def train_sft(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter on demonstrations; what `out` holds and what is returned are as with `sdft.train.train`.
+    """Train an adapter on demonstrations; what `out` holds and what is returned are as with `sdft.train`.
 
     Args:
         settings: what they mean for SDFT: `steps`, `max_rows`, the learning rate and its schedule, the adapter, tasks,
             seeds and prompts. What concerns the teacher or sampling is without effect.
         out: folder of the run.
         rows: demonstrations written by `collect`; they are collected into `out` if not given.
-        policy: see `sdft.train.train`.
+        policy: see `sdft.train`.
         resume: the same.
         progress: the same.
     """
+    refuse_sdft_only(settings)
+    made = partial(_trainer, rows=rows)
+    return run_training(settings, out, lambda *_: made, policy=policy, resume=resume, progress=progress)
 
-    def make(run: Run, options: dict[str, Any]) -> DemonstrationTrainer:
-        collected, path = 0.0, rows or run.folder / "rows.jsonl"
-        if rows is None and (run.last is None or not path.exists()):
-            start = time.perf_counter()
-            collect(settings, run.policy, path)
-            collected = time.perf_counter() - start
-        dataset = Dataset.from_list([_example(json.loads(line)) for line in path.read_text("utf8").splitlines()])
-        if len(dataset) < settings.steps:
-            few = (
-                f"There are {len(dataset)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
-            )
-            warnings.warn(few, stacklevel=2)
-        trainer = DemonstrationTrainer(
-            args=SFTConfig(
-                **shared_arguments(settings, run.folder / "checkpoints"),
-                max_length=None,
-                dataset_kwargs={"skip_prepare_dataset": True},
-            ),
-            train_dataset=dataset,
-            **options,
-        )
-        trainer.batches = batches_of(len(dataset), settings.steps)
-        trainer.seconds["collect"] = collected
-        return trainer
 
-    return run_training(settings, out, make, policy=policy, resume=resume, progress=progress)
+@contextlib.contextmanager
+def _trainer(run: Run, rows: Path | None) -> Iterator[DemonstrationTrainer]:
+    refuse_images(run)
+    settings, collected, path = run.settings, 0.0, rows or run.folder / "rows.jsonl"
+    if rows is None and (run.last is None or not path.exists()):
+        start = time.perf_counter()
+        collect(settings, run.policy, path)
+        collected = time.perf_counter() - start
+    lines = [json.loads(line) for line in path.read_text("utf8").splitlines()]
+    if len(lines) < settings.steps:
+        few = f"There are {len(lines)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
+        warnings.warn(few, stacklevel=2)
+    trainer = DemonstrationTrainer(
+        settings,
+        run.folder / "checkpoints",
+        [Sample(line["env_id"], line["prompt_ids"], [], line["completion_ids"], [], [], None, None) for line in lines],
+        processing_class=run.policy.tokenizer,
+        callbacks=run.callbacks,
+        **run.learner,
+    )
+    trainer.seconds["collect"] = collected
+    yield trainer
 
 
 def batches_of(rows: int, steps: int) -> list[range]:
@@ -183,62 +176,29 @@ def batches_of(rows: int, steps: int) -> list[range]:
     return [range(rows * step // count, rows * (step + 1) // count) for step in range(count)]
 
 
-class PackedSFTTrainer(SFTTrainer):
-    """TRL's trainer and its loss, computed as SDFT's is: rows packed, logits of the learned tokens alone."""
+class DemonstrationTrainer(RunTrainer):
+    """SFT from the steps of demonstrations, each learned from once."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._packable = make_ready(self.model)
-
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Any:
-        """Mean over the batch's learned tokens of the negative log-likelihood, in nats."""
-        if not self._packable:
-            return super().compute_loss(model, inputs, *args, num_items_in_batch=num_items_in_batch, **kwargs)
-        labels, mask = inputs["labels"], inputs["attention_mask"]
-        learned = labels[:, 1:] != IGNORED
-        at = (~learned).int().argsort(dim=1, stable=True)[:, : int(learned.sum(1).max())]
-        told = labels[:, 1:].gather(1, at)
-        logits = packed_logits(model, inputs["input_ids"], mask, at).float()
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), told.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        if num_items_in_batch is None:
-            return loss / learned.sum()
-        processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-        return loss / num_items_in_batch * processes
-
-
-class DemonstrationTrainer(Remembering, WholeCheckpoints, PackedSFTTrainer):
-    """The trainer of a run, which notes what it learned from as the SDFT trainer does."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.batches: list[range] = []
-        """The rows of every step."""
-        self.seconds = {"collect": 0.0, "learn": 0.0}
-        """Wall-clock so far, by what it went into."""
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
+        logprobs, mask = self.student_logits(model, inputs).log_softmax(-1), inputs["completion_mask"]
+        likely = logprobs.gather(-1, inputs["completion_ids"][..., None])[..., 0]
+        return -(likely * mask).sum() / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""
-        loader: DataLoader[Any] = DataLoader(
-            cast(Any, self.train_dataset), batch_sampler=self.batches, collate_fn=self.data_collator
-        )
+        rows: Any = self.train_dataset
+        batches = batches_of(len(rows), self.args.max_steps)
+        loader: DataLoader[Any] = DataLoader(rows, batch_sampler=batches, collate_fn=list)
         return cast("DataLoader[Any]", self.accelerator.prepare(loader))
 
-    def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass."""
-        start = time.perf_counter()
-        learned = (inputs["labels"] != IGNORED).sum(-1)
-        length = inputs["attention_mask"].sum(-1)
-        metrics = self._metrics["train"]
-        metrics["rows"].append(len(learned))
-        metrics["rows/prompt_tokens"].append(float((length - learned).float().mean()))
-        metrics["tokens/learned"].append(int(learned.sum()))
-        loss: torch.Tensor = super().training_step(model, inputs, *args, **kwargs)
-        self.seconds["learn"] += time.perf_counter() - start
-        return loss
-
-
-def _example(row: dict[str, Any]) -> dict[str, list[int]]:
-    prompt, completion = row["prompt_ids"], row["completion_ids"]
-    return {"input_ids": prompt + completion, "labels": [IGNORED] * len(prompt) + completion}
+    def _prepare_inputs(self, inputs: list[Sample]) -> dict[str, Any]:  # type: ignore[override]
+        batch = collate(inputs, self.pad_id)
+        self.note({
+            "rows": len(inputs),
+            "rows/prompt_tokens": float(batch["prompt_mask"].sum(-1).float().mean()),
+            "tokens/learned": int(batch["completion_mask"].sum()),
+        })  # fmt: skip
+        return {name: value.to(self.accelerator.device) for name, value in batch.items()}

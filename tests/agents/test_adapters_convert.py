@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx
 from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, read_about, write_about
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
+from selfsurf.agents.adapters.prompt import AdapterPrompt, read_prompt
 from selfsurf.agents.adapters.servable import check_servable
 from tests.models.adapters import ALL_LINEAR, save_random_adapter
 from tests.models.parity import save_idefics3, save_llama, save_qwen2_5_vl
@@ -59,12 +60,13 @@ def config_of(folder: Path) -> dict[str, Any]:
 )
 def test_there_and_back_not_a_bit_is_changed(lora: dict[str, Any], tiny: Path, tmp_path: Path) -> None:
     adapter = save_random_adapter(tiny, tmp_path / "adapter", **lora)
-    write_about(adapter, {**identity("tiny", tiny), "settings": {"a": 1}})
+    write_about(adapter, {**identity("tiny", tiny), "prompt": {"actions": ["press"]}, "settings": {"a": 1}})
     there = peft_to_mlx(adapter, tmp_path / "mlx", base=tiny)
     back = mlx_to_peft(there, tmp_path / "back", base=tiny)
     assert (back / PEFT_WEIGHTS).read_bytes() == (adapter / PEFT_WEIGHTS).read_bytes()
     assert config_of(back) == config_of(adapter)
     assert read_about(back) == read_about(there) == read_about(adapter)
+    assert read_prompt(there) == read_prompt(adapter) == AdapterPrompt(actions=("press",))
 
 
 def test_mlx_gets_the_transposed_matrices_and_the_scale(tiny: Path, adapter: Path, tmp_path: Path) -> None:

@@ -24,13 +24,12 @@ def test_run_leaves_an_episode_with_what_was_sampled(tmp_path):
 
 
 def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
-    from selfsurf.sdft import train as training
     from selfsurf.sdft.rollouts import RolloutError
 
     def train(*_, **__):
         raise RolloutError("The policy workers did not start: no room.")
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("selfsurf.sdft.train", train)
     result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     assert "The policy workers did not start: no room." in result.output
@@ -42,14 +41,12 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
     [((), "the same command begins again"), ((5, 10), "with --resume goes on from step 10 of 28")],
 )
 def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
-    from selfsurf.sdft import train as training
-
     def train(settings, out, **_):
         for step in checkpoints:
             (out / "checkpoints" / f"checkpoint-{step}").mkdir(parents=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("selfsurf.sdft.train", train)
     result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
     assert result.exit_code == 130
     assert says in " ".join(result.output.split())
@@ -65,9 +62,12 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "MiniWoB/count-sides-v0"], "no oracle"),
         (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "no setting colour; there are actions"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergnce=1"], "did you mean divergence?"),
+        (["train", "MiniWoB/click-test-v0", "--set", "rollout_workers=1"], "did you mean rollouts.workers?"),
+        (["train", "MiniWoB/click-test-v0", "--set", "rollouts.workers=-1"], "rollouts.workers: Input should be"),
+        (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers=1 or more"),
+        (["train", "MiniWoB/click-test-v0", "--set", "rollouts=1", "--set", "rollouts.ahead=1"], "is 1 already"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=-1"], "learning_rate: Input should be greater"),
-        (["train", "MiniWoB/click-test-v0", "--set", 'support="sampled"'], "set divergence=1"),
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),
         (["train", "MiniWoB/click-test-v0", "--out", "/dev/null/x"], "can't be a folder to write into"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"], "not a JSON value"),

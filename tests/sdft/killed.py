@@ -13,7 +13,7 @@ import torch
 
 from selfsurf.agents.play import player
 from selfsurf.sdft.measure import heldout
-from selfsurf.sdft.run import adapter, checkpoints, metrics
+from selfsurf.sdft.run import checkpoints, metrics, model
 from selfsurf.sdft.teacher import weights
 
 
@@ -45,7 +45,7 @@ MOMENTS = {
     "old checkpoint half removed": (shutil, "rmtree", half_removed),
     "evaluation": (heldout, "drift", die),
     "line of metrics": (metrics.MetricsLog, "on_log", torn_line),
-    "adapter without its name": (adapter, "publish", die),
+    "adapter without its name": (model, "publish", die),
 }
 
 

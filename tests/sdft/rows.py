@@ -39,8 +39,5 @@ def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **option
 def batch_of(trainer: Any, rows: list[Sample]) -> dict[str, Any]:
     """A batch as the trainer makes it of its own episodes."""
     policy = trainer.policy
-    batch: dict[str, Any] = collate(
-        rows, policy.tokenizer, vocabulary=trainer.model.get_output_embeddings().weight.shape[0],
-        eos_token_ids=sorted(policy.eos_token_ids), pad_id=policy.tokenizer.pad_token_id,
-    )  # fmt: skip
+    batch: dict[str, Any] = collate(rows, policy.tokenizer.pad_token_id)
     return {**batch, "seen": [row.seen for row in rows]} if policy.sees_images else batch

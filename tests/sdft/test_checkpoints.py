@@ -19,6 +19,7 @@ from selfsurf.agents.adapters.identity import read_about
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft import train
 from selfsurf.sdft.measure.heldout import Evaluation, better, fault
 from selfsurf.sdft.measure.retention import general_text
 from selfsurf.sdft.run.checkpoint_files import (
@@ -32,8 +33,8 @@ from selfsurf.sdft.run.checkpoint_files import (
     room_in,
     steps_saved,
 )
-from selfsurf.sdft.run.run_folder import alone_in
-from selfsurf.sdft.train import train
+from selfsurf.sdft.run.folder import alone_in, settle
+from selfsurf.sdft.settings import from_earlier
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = "adapter_model.safetensors"
@@ -69,7 +70,7 @@ def command(settings, run, *before):
 
 def start(settings, run, *before):
     return subprocess.Popen(
-        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -318,6 +319,51 @@ def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
     (tmp_path / "settings.json").write_text(settings.model_dump_json())
     with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
         train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)
+
+
+EARLIER = {
+    "rollout_workers": 0, "rollout_contexts": 6, "policy_workers": 1, "ahead": 0, "rollout_batch": 1,
+    "browser_resources": {"num_cpus": 0.5, "num_gpus": 0.0, "custom": {}}, "rollout_engine": None,
+    "rollout_call_timeout": 60.0, "skip_right": False, "skip_solved": False, "min_divergence": 0.0,
+    "under_grammar": False, "mean_over": "rows", "support": "vocabulary", "top_k": 7, "skip_tokens": 0,
+    "teacher_every": 1, "oracle_reason": False,
+}  # fmt: skip
+"""Settings as an earlier version saved them, `top_k` without effect."""
+
+
+def test_a_run_of_an_earlier_version_goes_on_by_settings_that_are_the_same(settings, tmp_path):
+    rollouts = {"contexts": 3, "batch": 1}
+    same = type(settings).model_validate({**settings.model_dump(), "rollouts": rollouts})
+    path = tmp_path / "settings.json"
+    old = {**settings.model_dump(mode="json", exclude={"rollouts"}), **EARLIER}
+    path.write_text(json.dumps(old))
+    settle(same, tmp_path, begun=True)
+    assert json.loads(path.read_text()) == same.model_dump(mode="json")
+    path.write_text(json.dumps(old))
+    with pytest.raises(ValueError, match=r"rollouts\.batch was 1 and is None"):
+        settle(settings, tmp_path, begun=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "matters"),
+    [
+        ({"skip_right": True}, True),
+        ({"support": "top", "top_k": 7}, True),
+        ({"mean_over": "tokens"}, True),
+        ({"teacher_every": 3}, True),
+        ({"teacher_every": 3, "teacher": "base"}, False),
+        ({"teacher_every": 3, "start_from": "adapter"}, False),
+        ({"oracle_reason": True}, True),
+        ({"oracle_reason": True, "contexts": ["feedback"]}, False),
+    ],
+)
+def test_what_this_version_can_t_do_is_named_if_it_matters(tmp_path, changes, matters):
+    saved = {**EARLIER, **changes}
+    if matters:
+        with pytest.raises(ValueError, match=f"was begun with {next(iter(changes))}=.*, which this version can't do"):
+            from_earlier(saved, tmp_path)
+    else:
+        assert not from_earlier(saved, tmp_path).keys() & EARLIER.keys()
 
 
 # Killed

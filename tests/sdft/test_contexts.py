@@ -11,6 +11,7 @@ from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import open_id, task_of
 from selfsurf.scripts import cli
+from selfsurf.sdft import train
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
@@ -21,7 +22,6 @@ from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import load_recordings, recording_of_result
 from selfsurf.sdft.teacher.shown import KEPT, Demonstrations, Hindsight
-from selfsurf.sdft.train import train
 from tests.sdft.contexts_cases import FORM, GOAL, NEWS, ORDER, in_turn, named, open_task, oracle, played, step_of
 
 KINDS = ("click", "fill", "select", "finish")

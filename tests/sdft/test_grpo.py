@@ -1,16 +1,19 @@
-"""GRPO on real episodes: groups, masks and the likelihoods that TRL's loss is given."""
+"""GRPO on real episodes: groups, masks, likelihoods, and TRL's loss."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
+from peft import LoraConfig
 from safetensors.torch import load_file
+from trl import GRPOConfig, GRPOTrainer
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import EnvError, Outcome
 from selfsurf.browser_env.env import AsyncBrowserEnv
-from selfsurf.sdft.rollouts import Job, Result, RolloutError
+from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.trainers.grpo import EpisodeGRPOTrainer, advantages, train_grpo
 from tests.sdft.rows import copied
@@ -48,27 +51,61 @@ def test_groups_are_whole(settings):
 
 def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grpo_settings, tmp_path, monkeypatch):
     sampled, computed = [], []
-    made, loss = EpisodeGRPOTrainer._rows, EpisodeGRPOTrainer._compute_loss
+    made, loss = EpisodeGRPOTrainer._rows, EpisodeGRPOTrainer.compute_loss
 
     def rows(self, *args):
         found = made(self, *args)
         sampled.extend(sum(row.logprobs) for row in found[0])
         return found
 
-    def compute_loss(self, model, inputs):
-        value = loss(self, model, inputs)
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
-        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
-        width = inputs["completion_ids"].size(1)
-        scores = self._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
+    def compute_loss(self, model, inputs, *args, **options):
+        scores = self.logprobs(model, inputs)
         computed.extend((scores * inputs["completion_mask"]).sum(-1).tolist())
-        return value
+        return loss(self, model, inputs, *args, **options)
 
     monkeypatch.setattr(EpisodeGRPOTrainer, "_rows", rows)
-    monkeypatch.setattr(EpisodeGRPOTrainer, "_compute_loss", compute_loss)
+    monkeypatch.setattr(EpisodeGRPOTrainer, "compute_loss", compute_loss)
     train_grpo(grpo_settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
     assert len(sampled) >= 2
-    assert sorted(computed) == pytest.approx(sorted(sampled), abs=1e-3)  # TRL shuffles rows
+    assert computed == pytest.approx(sampled, abs=1e-3)
+
+
+def test_the_loss_and_its_gradient_are_those_of_trls_trainer(tiny_policy, grpo_settings, tmp_path, monkeypatch):
+    theirs = GRPOTrainer(
+        model=tiny_policy.model,
+        reward_funcs=lambda **_: [],
+        args=GRPOConfig(
+            output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], per_device_train_batch_size=2,
+            num_generations=2,
+        ),
+        train_dataset=Dataset.from_dict({"prompt": ["Count."] * 2}),
+        processing_class=tiny_policy.tokenizer,
+        peft_config=LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"),
+    )  # fmt: skip
+    theirs.current_gradient_accumulation_steps = 1  # as within its training loop
+    ours = EpisodeGRPOTrainer(
+        grpo_settings, tmp_path, jobs=[Job("a", 0)], rollouts=Rollouts(), model=theirs.model,
+        processing_class=tiny_policy.tokenizer,
+    )  # fmt: skip
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    ids, no_prompt = torch.ones(2, 5, dtype=torch.long), torch.ones(2, 0, dtype=torch.long)
+    inputs = {
+        "prompt_ids": no_prompt, "prompt_mask": no_prompt, "completion_ids": ids, "completion_mask": mask,
+        "advantages": torch.tensor([1.5, -0.5]), "num_items_in_batch": mask.sum(),
+    }  # fmt: skip
+    losses, gradients = [], []
+    for compute in (lambda: theirs._compute_loss(theirs.model, inputs), lambda: ours.compute_loss(ours.model, inputs)):
+        scores = torch.linspace(-3, -0.1, 10).reshape(2, 5).requires_grad_()
+        told = (scores, torch.zeros(2, 5), None)
+        monkeypatch.setattr(theirs, "_get_per_token_logps_and_entropies", lambda *_, told=told, **__: told)
+        monkeypatch.setattr(ours, "logprobs", lambda *_, scores=scores: scores)
+        loss = compute()
+        loss.backward()
+        losses.append(float(loss))
+        gradients.append(scores.grad)
+    assert losses[0] == pytest.approx(losses[1])
+    assert torch.allclose(*gradients)
+    assert gradients[0].abs().max() > 0.1
 
 
 def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_path):

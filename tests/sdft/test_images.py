@@ -8,22 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.prompt import with_demonstration
-from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.scoring import at_tokens
-from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft import train
+from selfsurf.sdft.loss.distillation import FORBIDDEN
+from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.images import Seen
-from selfsurf.sdft.rows.samples import samples_of
-from selfsurf.sdft.run.loading import lora_config
+from selfsurf.sdft.rows.samples import allowed_tokens, samples_of
+from selfsurf.sdft.run.model import lora_config
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.train import train
-from selfsurf.sdft.trainers.arguments import sdft_arguments
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.models.vision import FAMILIES, idefics3, qwen2_5_vl
 from tests.sdft.rows import TOLD, batch_of, episodes_of
@@ -55,13 +52,12 @@ def folder(request: pytest.FixtureRequest, saved: Any) -> Path:
 
 def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -> Any:
     return EpisodeSDFTTrainer(
-        agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+        settings,
+        out,
         rollouts=Rollouts(),
-        max_rows=settings.max_rows,
         model=policy.model,
         processing_class=policy.processor,
-        args=sdft_arguments(settings, out),
-        train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
+        jobs=[Job("MiniWoB/click-test-v0", 0)],
         peft_config=lora_config(policy.model, settings),
     )
 
@@ -94,10 +90,8 @@ def alone(trainer: Any, messages: Any, prefill: list[int], completion: list[int]
 
 
 def scored(trainer: Any, batch: Any) -> Any:
-    """What the loss is taken on, at every token of the completions."""
-    mask = batch["completion_mask"]
-    every = torch.arange(mask.shape[1]).expand(mask.shape)
-    return trainer._compute_teacher_student_logits(trainer.model, trainer.model, at_tokens(batch, every, mask))
+    """Student's and teacher's logits, which the loss is taken on."""
+    return trainer._student_and_teacher(trainer.model, batch)
 
 
 def test_student_and_teacher_score_what_was_seen(trainer: Any) -> None:
@@ -106,16 +100,17 @@ def test_student_and_teacher_score_what_was_seen(trainer: Any) -> None:
     assert len(rows) == len(ASKED)
     batch = batch_of(trainer, rows)
     with torch.no_grad():
-        made = scored(trainer, batch)
-    logprobs = torch.log_softmax(made.student_logits, -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
+        student, teacher = scored(trainer, batch)
+    allowed_in = allowed_tokens(rows, trainer.policy)
+    student = student.masked_fill(~allowed_in, FORBIDDEN)
+    logprobs = torch.log_softmax(student, -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
     for row, sample in enumerate(rows):
         length = len(sample.completion_ids)
         assert logprobs[row, :length].tolist() == pytest.approx(sample.logprobs, abs=2e-5)
         messages = results[row].steps[0].decision.messages
         with trainer.model.disable_adapter():  # the teacher of these settings
             expected = alone(trainer, with_demonstration(messages, TOLD), sample.prefill_ids, sample.completion_ids)
-        allowed = batch["allowed"][row, :length]
-        assert torch.allclose(made.teacher_logits[row, :length][allowed], expected[allowed], atol=1e-4)
+        assert torch.allclose(teacher[row, :length], expected, atol=1e-4)
         told = trainer.policy.tokenizer.decode(sample.teacher_prompt_ids)
         assert told.rindex("Correct action:") > told.rindex(messages[-1].text.strip())
     assert min(sample.logprobs[-1] for sample in rows) < -0.01
@@ -126,7 +121,7 @@ def test_rows_without_images_make_a_batch_of_their_own(trainer: Any) -> None:
     assert [row.seen for row in rows] == [Seen(), Seen()]
     batch = batch_of(trainer, rows)
     with torch.no_grad():
-        logits = scored(trainer, batch).student_logits
+        logits = scored(trainer, batch)[0].masked_fill(~allowed_tokens(rows, trainer.policy), FORBIDDEN)
     logprobs = torch.log_softmax(logits, -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
     for row, sample in enumerate(rows):
         assert logprobs[row, : len(sample.logprobs)].tolist() == pytest.approx(sample.logprobs, abs=2e-5)
@@ -143,8 +138,8 @@ def test_the_teacher_sees_the_image(trainer: Any) -> None:
         before = scored(trainer, batch)
         batch["seen"] = [Seen(row.seen.student, teacher)]
         after = scored(trainer, batch)
-    assert torch.equal(before.student_logits, after.student_logits)
-    assert (before.teacher_logits - after.teacher_logits).abs().max() > 0.01
+    assert torch.equal(before[0], after[0])
+    assert (before[1] - after[1]).abs().max() > 0.01
 
 
 def test_a_prompt_that_was_made_otherwise_is_refused(trainer: Any) -> None:

@@ -25,7 +25,7 @@ TASKS = ("click-test-2", "click-option")
 
 def command(tiny_folder, out, arms, *more):
     small = ["episodes_per_step=4", "max_rows=4", "max_episode_steps=2", "lora_rank=2", "checkpoint_every=1",
-             "skip_right=true", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
+             "min_confidence=0.01", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
              "least_first_divergence=0", "snapshot_every=1", "validation_seeds=1"]  # fmt: skip
     return [
         "bench", "learn", "--out", str(out), "--arms", arms, "--tasks", ",".join(TASKS), "--unseen", "click-button",

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from datasets import Dataset
 from peft import get_peft_model
 from pydantic import ValidationError
 
@@ -15,13 +14,11 @@ from selfsurf.agents.policies.transformers import loading as transformers_loadin
 from selfsurf.agents.policies.transformers import policy as transformers
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
-from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.sdft import train
+from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.samples import samples_of
-from selfsurf.sdft.run.loading import load_policy, lora_config
+from selfsurf.sdft.run.model import load_policy, lora_config
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.train import train
-from selfsurf.sdft.trainers.arguments import sdft_arguments
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.models.small import save_small
 from tests.sdft.rows import batch_of, episodes_of
@@ -102,13 +99,12 @@ def test_targets_that_name_nothing_are_refused(tiny_policy: Any, settings: Train
 
 def trainer_of(policy: TransformersPolicy, out: Path, settings: TrainSettings) -> Any:
     return EpisodeSDFTTrainer(
-        agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+        settings,
+        out,
         rollouts=Rollouts(),
-        max_rows=5,
         model=policy.model,
         processing_class=policy.tokenizer,
-        args=sdft_arguments(settings, out),
-        train_dataset=Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]}),
+        jobs=[Job("MiniWoB/click-test-v0", 0)],
         peft_config=lora_config(policy.model, settings),
     )
 

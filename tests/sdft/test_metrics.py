@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from selfsurf.envs_registry import open_id
+from selfsurf.sdft import train
 from selfsurf.sdft.measure.retention import drift, perplexity
 from selfsurf.sdft.rollouts import Job, Result
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.run.metrics import MetricsLog, batch_figures, reporting
-from selfsurf.sdft.train import train
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 OPEN = open_id("https://example.org", "Look around.")
@@ -120,7 +120,7 @@ def test_a_run_says_all_of_it(tiny_policy, settings, tmp_path):
     base, first, second = lines(tmp_path / "run" / "metrics.jsonl")
     always = {
         "step", "loss", "learning_rate", "grad_norm", "success", "masked", "episodes/success", "episodes/masked",
-        "episodes/masked_share", "gate/right", "gate/solved", "gate/divergence", "gate/confidence", "rows", "rows/left_out",
+        "episodes/masked_share", "gate/confidence", "rows", "rows/left_out",
         "rows/prompt_tokens", "rows/staleness", "steps/right", "tokens/generated", "tokens/learned",
         "tokens/generated_per_second", "tokens/learned_per_second", "memory/peak_mb", "seconds",
     }  # fmt: skip
@@ -138,9 +138,9 @@ def test_a_run_says_all_of_it(tiny_policy, settings, tmp_path):
 
 
 def test_a_loss_that_is_no_number_is_not_told_as_zero(tiny_policy, settings, tmp_path, monkeypatch):
-    whole = EpisodeSDFTTrainer._compute_self_distillation_loss
+    whole = EpisodeSDFTTrainer._distillation_loss
     broken = lambda self, *args: whole(self, *args) * math.nan  # noqa: E731
-    monkeypatch.setattr(EpisodeSDFTTrainer, "_compute_self_distillation_loss", broken)
+    monkeypatch.setattr(EpisodeSDFTTrainer, "_distillation_loss", broken)
     train(settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
     (line,) = lines(tmp_path / "run" / "metrics.jsonl")
     assert line["loss"] is None

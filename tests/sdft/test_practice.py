@@ -9,10 +9,11 @@ from peft import LoraConfig, get_peft_model
 
 from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.sdft import train
 from selfsurf.sdft.loss.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
-from selfsurf.sdft.run.adapter import save_adapter
-from selfsurf.sdft.train import train
+from selfsurf.sdft.rollouts.layout import RolloutSettings
+from selfsurf.sdft.run.model import save_adapter
 from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.sdft.rows import copied
 
@@ -125,7 +126,9 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tiny_policy, settings, e
         if step == 3:
             raise Cut
 
-    chosen = settings.model_copy(update={"start_from": earlier, "rollout_batch": 1, "snapshot_every": 2})
+    chosen = settings.model_copy(
+        update={"start_from": earlier, "rollouts": RolloutSettings(batch=1), "snapshot_every": 2}
+    )
     train(chosen, tmp_path / "whole", policy=copied(tiny_policy))
     with pytest.raises(Cut):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
@@ -188,7 +191,7 @@ def test_it_is_played_as_it_was_learned(tiny_policy, settings, earlier, monkeypa
     monkeypatch.setattr("selfsurf.sdft.loss.practice.Rollouts", Watched)
     own = {"max_episode_steps": 5, "actions": ["click", "press"], "first_episode_seed": 50}
     says(earlier, learned=[EASY, "MiniWoB/enter-text-v0"], settings=own)
-    played(settings.model_copy(update={"start_from": earlier, "rollout_batch": 1}), tiny_policy)
+    played(settings.model_copy(update={"start_from": earlier, "rollouts": RolloutSettings(batch=1)}), tiny_policy)
     assert re.search("Not practised, since .* solved no episode of it: MiniWoB/enter-text-v0", caplog.text)
     assert seen[0] == {"most": 1, "max_episode_steps": 5}
     assert tuple(seen[1]["actions"]) == ("click", "press")

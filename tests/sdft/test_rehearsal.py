@@ -6,8 +6,8 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+from selfsurf.sdft import train
 from selfsurf.sdft.loss.rehearsal import Rehearsal, own_texts, rehearsal_of
-from selfsurf.sdft.train import train
 from selfsurf.sdft.trainers.grpo import GRPOSettings, train_grpo
 from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.sdft.rows import copied

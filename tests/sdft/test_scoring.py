@@ -6,8 +6,8 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+from selfsurf.sdft.loss.logits import make_packable, pack, packed_logits, plain_logits
 from selfsurf.sdft.loss.lora import make_lean
-from selfsurf.sdft.loss.scoring import choices, make_packable, pack, packed_logits, plain_logits
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -214,19 +214,3 @@ def test_rounding_is_hardly_worse_than_it_was_on_the_real_model(tokenizer):
     ids, mask, *_ = padded(rows, 3)
     at = torch.arange(ids.shape[1] - 28, ids.shape[1] - 3).expand(len(rows), -1)  # enough of them to compare
     check_rounding(model, ids, mask, at, torch.ones_like(at).bool())
-
-
-def test_forced_tokens_of_a_row_become_one_with_their_number_as_weight():
-    allowed = torch.ones((4, 5, 7), dtype=torch.bool)
-    for row, column in ((0, 0), (0, 2), (0, 4), (1, 1), (3, 0), (3, 1)):
-        allowed[row, column] = torch.arange(7) == 3
-    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 0, 0, 0]])
-    at, weights = choices(mask, allowed)
-    assert weights.tolist() == [[1, 1, 3], [1, 1, 1], [1, 1, 0], [2, 0, 0]]
-    assert at[0].tolist() == [1, 3, 0]
-    assert at[1].tolist() == [0, 2, 1]
-    assert at[2, :2].tolist() == [0, 1]
-    assert at[3, 0] == 0
-    at, weights = choices(mask * 0, allowed)
-    assert weights.sum() == 0
-    assert at.shape == weights.shape == (4, 1)

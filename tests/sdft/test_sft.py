@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import get_peft_model_state_dict
+from trl import SFTConfig, SFTTrainer
 
 from selfsurf.agents.adapters.identity import WrongBase
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
@@ -14,8 +16,10 @@ from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.run.adapter import trainable
+from selfsurf.sdft.run.model import lora_config, trainable
+from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.sft import Demonstrator, batches_of, collect, train_sft
 
 
@@ -102,20 +106,35 @@ def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings,
     assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").read_bytes() == weights
 
 
-def test_packed_rows_teach_what_trls_own_loss_does(tiny_policy, settings, few, tmp_path, monkeypatch):
+def test_it_teaches_what_trls_own_trainer_does(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"steps": 1})
-    found = []
-    for packed in (True, False):
-        if not packed:
-            monkeypatch.setattr("selfsurf.sdft.trainers.sft.make_ready", lambda model: False)
-        policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
-        run = train_sft(chosen, tmp_path / str(packed), rows=few, policy=policy)
-        (line,) = read(tmp_path / str(packed) / "metrics.jsonl")
-        found.append((line["loss"], line["grad_norm"], get_peft_model_state_dict(run["model"])))
-    (loss, norm, weights), (own_loss, own_norm, own_weights) = found
-    assert loss == pytest.approx(own_loss, rel=1e-4)
-    assert norm == pytest.approx(own_norm, rel=1e-3)
+    policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
+    run = train_sft(chosen, tmp_path / "run", rows=few, policy=policy)
+    (line,) = read(tmp_path / "run" / "metrics.jsonl")
+    weights = get_peft_model_state_dict(run["model"])
+    demonstrations = [
+        {
+            "input_ids": row["prompt_ids"] + row["completion_ids"],
+            "labels": [-100] * len(row["prompt_ids"]) + row["completion_ids"],
+        }
+        for row in read(few)
+    ]
+    theirs = SFTTrainer(
+        model=tiny_policy.model,
+        args=SFTConfig(
+            **shared_arguments(chosen, tmp_path / "theirs"), max_length=None, save_strategy="no",
+            dataset_kwargs={"skip_prepare_dataset": True}, per_device_train_batch_size=len(demonstrations),
+        ),
+        train_dataset=Dataset.from_list(demonstrations),
+        processing_class=tiny_policy.tokenizer,
+        peft_config=lora_config(tiny_policy.model, chosen),
+    )  # fmt: skip
+    theirs.train()
+    own = theirs.state.log_history[0]
+    assert line["loss"] == pytest.approx(own["loss"], rel=1e-4)
+    assert line["grad_norm"] == pytest.approx(own["grad_norm"], rel=1e-3)
     # Adam's first step is the rate times the gradient's sign, nearly: weights without a gradient to speak of may differ.
+    own_weights = get_peft_model_state_dict(theirs.model)
     moved = torch.cat([(weights[name] - own_weights[name]).abs().flatten() for name in weights])
     assert float((moved > 1e-4).float().mean()) < 0.01
 
@@ -135,10 +154,13 @@ def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
 
 
-@pytest.mark.parametrize("only", ["rollout_workers", "evaluate_every"])
-def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only):
+@pytest.mark.parametrize(
+    ("only", "changes"),
+    [("rollouts.workers", {"rollouts": RolloutSettings(workers=1)}), ("evaluate_every", {"evaluate_every": 1})],
+)
+def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only, changes):
     with pytest.raises(ValueError, match=f"{only} is for SDFT only"):
-        train_sft(settings.model_copy(update={only: 1}), tmp_path / "run", rows=rows, policy=tiny_policy)
+        train_sft(settings.model_copy(update=changes), tmp_path / "run", rows=rows, policy=tiny_policy)
 
 
 def test_a_run_goes_on_with_the_same_settings_only(tiny_policy, settings, few, tmp_path):

@@ -9,14 +9,14 @@ from safetensors.torch import load_file
 
 from selfsurf.agents.adapters.tensors import DamagedFile
 from selfsurf.envs_registry import open_id
+from selfsurf.sdft import train
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
+from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, samples_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.train import train
 from selfsurf.sdft.trainers.sdft import NothingToTeach
 
 
@@ -78,48 +78,32 @@ def test_rows_are_drawn_evenly_over_tasks():
     assert len(choose(rows[:4], 8, np.random.default_rng(0))) == 4
 
 
-def reference_divergence(model, rows, tokenizer, eos, teacher, temperature, alpha, skipped, *, under_grammar):
-    """KL over all or the allowed tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
+def reference_divergence(model, rows, teacher, temperature, alpha):
+    """KL over all tokens, forward (alpha 0) or reverse (1), row by row, without padding, in float64.
 
-    The teacher is sharpened by `temperature`; the first `skipped` tokens of a row are not learned from.
+    The teacher is sharpened by `temperature`.
     """
-    from selfsurf.agents.reply.constraint import token_masks
-
     means = []
     for row in rows:
-        allowed = torch.from_numpy(
-            token_masks(
-                tokenizer,
-                row.grammar,
-                row.completion_ids,
-                row.prefill_ids,
-                vocabulary=len(tokenizer),
-                eos_token_ids=eos,
-            )
-        )
-        allowed |= not under_grammar
 
-        def logprobs(prompt, sharpened=1.0, row=row, allowed=allowed):
+        def logprobs(prompt, sharpened=1.0, row=row):
             ids = torch.tensor([prompt + row.completion_ids])
             logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].double()
-            return torch.log_softmax((logits / sharpened).masked_fill(~allowed, -torch.inf), -1)
+            return torch.log_softmax(logits / sharpened, -1)
 
         with torch.no_grad():
             student = logprobs(row.prompt_ids)
             with teacher():
                 target = logprobs(row.teacher_prompt_ids, temperature)
         one, other = (student, target) if alpha else (target, student)
-        terms = torch.where(allowed, one.exp() * (one - other), torch.zeros(()).double()).nansum(-1)
-        if len(terms) > skipped:
-            means.append(terms[skipped:].mean())
+        means.append((one.exp() * (one - other)).sum(-1).mean())
     return float(torch.stack(means).mean())
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"under_grammar": True}, {"divergence": 1.0, "under_grammar": True}, {"skip_tokens": 2},
-        {"importance_clip": 2.0},  # fresh samples, of which none is weighed
+        {}, {"divergence": 1.0}, {"importance_clip": 2.0},  # fresh samples, of which none is weighed
     ],
 )  # fmt: skip
 def test_the_objective_is_the_divergence_on_completion_tokens(
@@ -144,23 +128,19 @@ def test_the_objective_is_the_divergence_on_completion_tokens(
     chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0, **changes})
     model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]
     expected = reference_divergence(
-        model, rows, tiny_policy.tokenizer, sorted(tiny_policy.eos_token_ids), lambda: teaching(model),
-        chosen.teacher_temperature, chosen.divergence, chosen.skip_tokens, under_grammar=chosen.under_grammar,
+        model, rows, lambda: teaching(model), chosen.teacher_temperature, chosen.divergence
     )  # fmt: skip
     assert losses == [pytest.approx(expected, rel=1e-4)]
     assert expected > 1e-6
 
 
-def test_forced_tokens_weigh_nothing(tiny_policy, settings, episodes):
+def test_what_was_sampled_was_allowed_and_what_was_forced_was_certain(tiny_policy, settings, episodes):
     rows = samples_of(episodes, tiny_policy)
-    batch = collate(
-        rows, tiny_policy.tokenizer, vocabulary=len(tiny_policy.tokenizer),
-        eos_token_ids=sorted(tiny_policy.eos_token_ids), pad_id=2,
-    )  # fmt: skip
-    choices = batch["allowed"].sum(-1)
+    batch, allowed = collate(rows, 2), allowed_tokens(rows, tiny_policy)
+    choices = allowed.sum(-1)
     for row, sample in enumerate(rows):
         for position, logprob in enumerate(sample.logprobs):
-            assert batch["allowed"][row, position, sample.completion_ids[position]]
+            assert allowed[row, position, sample.completion_ids[position]]
             if choices[row, position] == 1:
                 assert logprob == 0.0
     assert (choices[batch["completion_mask"].bool()] >= 1).all()
@@ -309,8 +289,7 @@ def test_an_oracle_is_silent_about_what_the_student_cannot_do(tiny_policy, setti
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"min_divergence": 100.0}, r"gates left out all of it \(rows, for confidence tokens: divergence \d+\)"),
-        ({"skip_tokens": 15}, "no action has more tokens than are skipped"),
+        ({"min_confidence": 1.0}, r"the confidence gate left out all of it \(\d+ tokens\)"),
         ({"lead": 0.999}, "the oracle took every step"),
     ],
 )
@@ -321,16 +300,15 @@ def test_settings_by_which_nothing_can_be_learned_end_a_run(tiny_policy, setting
     assert not (tmp_path / "run/adapter").exists()
 
 
-def test_gates_may_leave_out_batches_once_something_was_learned(tiny_policy, settings, tmp_path):
+def test_the_gate_may_leave_out_batches_once_something_was_learned(tiny_policy, settings, tmp_path):
     """The student may do its tasks by then."""
     learned = iter([True, False, False, False])
 
-    def passed(gates, teacher, student, mask, *others):
-        kept = mask if next(learned) else torch.zeros_like(mask)
-        return kept, {"divergence": int((mask - kept).any(-1).sum())}
+    def confident(teacher, mask, least):
+        return mask if next(learned) else torch.zeros_like(mask)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("selfsurf.sdft.trainers.sdft.passed", passed)
+        patch.setattr("selfsurf.sdft.trainers.sdft.confident", confident)
         train(settings, tmp_path / "run", policy=tiny_policy)
     assert (tmp_path / "run/adapter").exists()
 
@@ -339,7 +317,6 @@ def test_gates_may_leave_out_batches_once_something_was_learned(tiny_policy, set
     ("changes", "why"),
     [
         ({"actions": ["clik"]}, "Unknown actions"),
-        ({"skip_tokens": 48}, "leaves nothing of actions of at most 48 tokens"),
         ({"temperature": float("inf")}, "finite"),
     ],
 )

@@ -20,18 +20,15 @@ from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Message
-from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Result, Rollouts, Step
 from selfsurf.sdft.rows.samples import samples_of
 from selfsurf.sdft.run.processes import check_sharding
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import TEACHER, pairs
-from selfsurf.sdft.trainers.arguments import sdft_arguments
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 MENDED = "TRL has mended this: what sdft does about it may go"
 LORA = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
-JOBS = Dataset.from_dict({"env_id": ["MiniWoB/click-test-v0"], "seed": [0]})
 PROMPT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Count to ten. " * 30}]
 
 
@@ -47,17 +44,16 @@ def stock(policy: Any, out: Path, **options: Any) -> Any:
 
 
 def ours(policy: Any, out: Path, settings: TrainSettings, **options: Any) -> Any:
-    return EpisodeSDFTTrainer(**{
-        "agent_of": lambda policy: make_agent(policy, settings, sampling=True),
-        "rollouts": Rollouts(),
-        "max_rows": 5,
-        "model": policy.model,
-        "processing_class": policy.tokenizer,
-        "args": sdft_arguments(settings, out),
-        "train_dataset": JOBS,
-        "peft_config": LORA,
+    return EpisodeSDFTTrainer(
+        settings,
+        out,
+        rollouts=Rollouts(),
+        model=policy.model,
+        processing_class=policy.tokenizer,
+        jobs=[Job("MiniWoB/click-test-v0", 0)],
+        peft_config=LORA,
         **options,
-    })  # fmt: skip
+    )
 
 
 def test_the_defaults_are_not_the_papers(settings: TrainSettings, tmp_path: Path) -> None:
@@ -67,8 +63,7 @@ def test_the_defaults_are_not_the_papers(settings: TrainSettings, tmp_path: Path
     default = SDFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
     wrong = {name for name, value in paper.items() if getattr(default, name) != value}
     assert wrong >= {"teacher_model_kind", "distillation_mode", "distillation_alpha"}, MENDED
-    given = sdft_arguments(settings, tmp_path)
-    assert {name: getattr(given, name) for name in paper} == paper
+    assert (settings.teacher_weights, settings.divergence) == ("ema", 0.0)
 
 
 def test_the_teachers_prompt_is_not_cut(tiny_policy: Any, tmp_path: Path) -> None:
@@ -88,12 +83,6 @@ def test_the_teachers_prompt_is_not_cut(tiny_policy: Any, tmp_path: Path) -> Non
     assert "Correct action:" in whole
 
 
-def test_no_limit_of_trls_cuts_a_prompt(settings: TrainSettings, tmp_path: Path) -> None:
-    default = SDFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
-    assert default.max_prompt_length is not None, MENDED
-    assert sdft_arguments(settings, tmp_path).max_prompt_length is None
-
-
 def teachers_a(model: Any) -> float:
     return max(float(value.abs().max()) for name, value in model.named_parameters() if f"lora_A.{TEACHER}" in name)
 
@@ -106,19 +95,6 @@ def test_the_teachers_adapter_starts_as_the_students(tiny_policy: Any, settings:
     model = ours(type(tiny_policy)(trainer.model.unload(), tiny_policy.tokenizer), tmp_path, settings).model
     assert teachers_a(model) > 0
     assert all(torch.equal(student, teacher) for student, teacher in pairs(model))
-
-
-def test_arguments_and_datasets_that_can_not_be_used(tiny_policy: Any, settings: TrainSettings, tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match="num_loss_tokens_to_skip"):  # if not, TRL has mended this
-        SDFTTrainer(model=tiny_policy.model, args=None, train_dataset=JOBS)
-    with pytest.raises(ValueError, match="args must be given"):
-        ours(tiny_policy, tmp_path, settings, args=None)
-    with pytest.raises(NotImplementedError):  # if not, TRL has mended this
-        SDFTTrainer(
-            model=tiny_policy.model, args=sdft_arguments(settings, tmp_path), train_dataset=JOBS.to_iterable_dataset()
-        )
-    with pytest.raises(ValueError, match="A run's episodes are counted beforehand"):
-        ours(tiny_policy, tmp_path, settings, train_dataset=JOBS.to_iterable_dataset())
 
 
 def test_a_model_split_by_zero_3_is_refused() -> None:
@@ -136,28 +112,32 @@ def test_a_process_that_learns_nothing_still_takes_part(
     tiny_policy: Any, settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the other processes wait for its figures for ever."""
-    trainer = ours(tiny_policy, tmp_path, settings)
-    trainer._least_first_divergence = None  # as in a run that is gone on with: no check of the first step
+    trainer = ours(tiny_policy, tmp_path, settings, compared=True)  # no check of the first step
     asked: list[Any] = []
     gather = trainer.accelerator.gather
     monkeypatch.setattr(trainer.accelerator, "gather", lambda value: asked.append(value) or gather(value))
+    everything, nothing = torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)
 
-    def figures(loss_of: Any, mask: torch.Tensor) -> int:
+    def ours_asks(mask: torch.Tensor) -> int:
+        del asked[:]
+        student = torch.randn(2, 3, 9, requires_grad=True)
+        trainer._distillation_loss(student, torch.randn(2, 3, 9), {"completion_mask": mask}).backward()
+        return len(asked)
+
+    assert ours_asks(nothing) == ours_asks(everything) == 2
+    other = stock(
+        type(tiny_policy)(trainer.model.unload(), tiny_policy.tokenizer), tmp_path,
+        distillation_mode="full_logits", distillation_alpha=0.0,
+    )  # fmt: skip
+    monkeypatch.setattr(other.accelerator, "gather", lambda value: asked.append(value) or gather(value))
+
+    def theirs(mask: torch.Tensor) -> int:
         del asked[:]
         logits = DistillationLogits(
             completion_ids=torch.ones(2, 3, dtype=torch.long), loss_mask=mask,
             student_logits=torch.randn(2, 3, 9, requires_grad=True), teacher_logits=torch.randn(2, 3, 9),
         )  # fmt: skip
-        inputs = {
-            "old_per_token_logps": torch.zeros(2, 3),
-            "right": torch.zeros(2, dtype=torch.bool), "solved": torch.zeros(2, dtype=torch.bool),
-            "allowed": torch.ones(2, 3, 9, dtype=torch.bool),
-        }  # fmt: skip
-        loss_of(trainer.model, inputs, logits).backward()
+        other._compute_self_distillation_loss(other.model, {}, logits).backward()
         return len(asked)
 
-    everything, nothing = torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)
-    theirs = super(EpisodeSDFTTrainer, trainer)._compute_self_distillation_loss
-    assert figures(theirs, nothing) < figures(theirs, everything), MENDED
-    loss_of = trainer._compute_self_distillation_loss
-    assert figures(loss_of, nothing) == figures(loss_of, everything) == 2
+    assert theirs(nothing) < theirs(everything), MENDED

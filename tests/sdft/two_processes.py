@@ -11,8 +11,8 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from selfsurf.agents import models
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.sdft import train as training
 from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.run import run as training
 from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.trainers import sdft as trainer
@@ -54,7 +54,7 @@ def main(out: Path) -> None:
     trainer.samples_of = watched
     training.save_adapter = saved
     policy = TransformersPolicy(LlamaForCausalLM(config), tokenizer)
-    model = training.train(SETTINGS, out / "run", policy=policy)["model"]
+    model = trainer.train(SETTINGS, out / "run", policy=policy)["model"]
     left = {
         "jobs": jobs,
         "rows": rows,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from selfsurf.sdft.rollouts.layout import Layout, Resources
+from selfsurf.sdft.rollouts.layout import Resources, RolloutSettings
 
 FILE = Path(__file__).parents[3] / "docs" / "cluster" / "ray.yaml"
 
@@ -21,8 +21,8 @@ def test_ray_takes_the_cluster_file_and_the_run_has_room():
     for node in config["available_node_types"].values():
         for name, amount in node["resources"].items():
             there[name] = there.get(name, 0.0) + amount * node["min_workers"]
-    plan = Layout(
-        browser_workers=64,
+    plan = RolloutSettings(
+        workers=64,
         policy_workers=2,
         browser=Resources(num_cpus=1, custom={"browsers": 1}),
         policy=Resources(num_cpus=2, num_gpus=1, custom={"models": 1}),

@@ -1,18 +1,26 @@
-"""The workers that a run's settings ask for."""
+"""The settings of rollouts."""
 
-from selfsurf.sdft.rollouts.layout import Layout
-from selfsurf.sdft.run.generating import layout_of
+import pytest
+from pydantic import ValidationError
 
-LIMITS = {
-    "rollout_start_timeout": 1.0,
-    "rollout_call_timeout": 2.0,
-    "rollout_patience": 3.0,
-    "rollout_episode_timeout": 4.0,
-}
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 
 
-def test_limits_of_workers_are_those_of_the_settings(settings):
-    workers = {"rollout_workers": 2}
-    assert layout_of(settings.model_copy(update=workers)) == Layout(browser_workers=2)
-    found = layout_of(settings.model_copy(update={**workers, **LIMITS}))
-    assert (found.start_timeout, found.call_timeout, found.patience, found.episode_timeout) == (1.0, 2.0, 3.0, 4.0)
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"ahead": 1}, "need workers"),
+        ({"engine": "http://host:8000/v1", "engine_folder": "/shared"}, "need workers"),
+        ({"workers": 1, "engine": "http://host:8000/v1"}, "go together"),
+        ({"worker": 1}, "Extra inputs"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given, why):
+    with pytest.raises(ValidationError, match=why):
+        RolloutSettings(**given)
+
+
+def test_what_a_cluster_lacks_is_told():
+    plan = RolloutSettings(workers=4, policy_workers=2)
+    assert plan.missing({"CPU": 4}) == ""
+    assert plan.missing({"CPU": 3}) == "CPU: 4 wanted, 3 there"

@@ -12,7 +12,7 @@ import pytest
 from selfsurf.agents.play.player import Manner
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Books, Job, RolloutError, Rollouts
-from selfsurf.sdft.rollouts.layout import Layout, Resources
+from selfsurf.sdft.rollouts.layout import Resources, RolloutSettings
 from selfsurf.sdft.rollouts.ray_browser import Setup
 from selfsurf.sdft.rollouts.ray_generator import RayGenerator
 from tests.processes import browsers, descendants, gone, until
@@ -22,8 +22,8 @@ STEPS = 2
 
 
 def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
-    return Layout(
-        browser_workers=browser_workers, policy_workers=policy_workers, contexts=contexts,
+    return RolloutSettings(
+        workers=browser_workers, policy_workers=policy_workers, contexts=contexts,
         browser=Resources(num_cpus=1, custom={"browsers": 1}), policy=Resources(num_cpus=0.5, custom={"models": 1}),
         start_timeout=100, call_timeout=30, patience=90, **more,
     )  # fmt: skip
@@ -235,7 +235,7 @@ def test_a_run_with_workers_learns_from_the_same_rows(
     one_thread, cluster_of, settings, tiny_folder, tmp_path, monkeypatch
 ):
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.sdft.train import train
+    from selfsurf.sdft import train
     from selfsurf.sdft.trainers import sdft as trainer
 
     learned = []
@@ -247,22 +247,24 @@ def test_a_run_with_workers_learns_from_the_same_rows(
 
     monkeypatch.setattr(trainer, "collate", noted)
     cluster_of(2)
-    base = settings.model_copy(update={"steps": 3, "rollout_batch": 1})
+    base = settings.model_copy(update={"steps": 3, "rollouts": RolloutSettings(batch=1)})
     remote = type(settings).model_validate(
         {
-            **base.model_dump(), "rollout_workers": 2, "rollout_contexts": 2,
-            "browser_resources": {"num_cpus": 1, "custom": {"browsers": 1}},
-            "policy_resources": {"num_cpus": 1, "custom": {"models": 1}},
+            **base.model_dump(),
+            "rollouts": {
+                "batch": 1, "workers": 2, "contexts": 2, "browser": {"num_cpus": 1, "custom": {"browsers": 1}},
+                "policy": {"num_cpus": 1, "custom": {"models": 1}},
+            },
         }
     )  # fmt: skip
-    ahead = remote.model_copy(update={"ahead": 1})
+    ahead = remote.model_copy(update={"rollouts": remote.rollouts.model_copy(update={"ahead": 1})})
     rows = {}
     for name, chosen in {"here": base, "remote": remote, "ahead": ahead, "ahead again": ahead}.items():
         train(chosen, tmp_path / name, policy=TransformersPolicy(tiny_folder, dtype="float32"))
         rows[name] = list(learned)
         learned.clear()
         stale = [line["rows/staleness"] for line in metrics(tmp_path / name)]
-        assert stale == ([0, 1, 1] if chosen.ahead else [0, 0, 0])
+        assert stale == ([0, 1, 1] if chosen.rollouts.ahead else [0, 0, 0])
     for one, other in (("here", "remote"), ("ahead", "ahead again")):
         for ours, theirs in zip(rows[one], rows[other], strict=True):
             for row, same in zip(ours, theirs, strict=True):
@@ -293,13 +295,11 @@ def test_a_model_that_is_broken_is_not_the_environments_failure(cluster_of, gene
 
 
 def test_a_model_in_memory_is_refused(settings, tiny_policy, tmp_path):
-    from selfsurf.sdft.train import train
+    from selfsurf.sdft import train
 
-    chosen = settings.model_copy(update={"rollout_workers": 1})
+    chosen = settings.model_copy(update={"rollouts": RolloutSettings(workers=1)})
     with pytest.raises(ValueError, match="give its name or folder"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
-    with pytest.raises(ValueError, match="need workers"):
-        type(settings)(tasks=settings.tasks, ahead=1)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,9 +24,6 @@ from selfsurf.sdft.loss.lora import make_lean
 
 PACKED = "selfsurf_packed"
 """Name of the attention, with transformers, that knows packed rows."""
-
-FORBIDDEN = -1e9
-"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in the divergence."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +174,7 @@ def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.T
     """As `plain_logits`, of a model that `make_packable` prepared."""
     rows = [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
     packed = pack(rows, ids.device)
-    # The place in a row, from the column of the padded batch; what is padding there is nobody's concern.
+    # The place in a row, from the column of the padded batch; places of padding are not used.
     inside = (mask.cumsum(1).gather(1, at) - 1).clamp(min=0).tolist()
     wanted = [[places[column] for column in columns] for places, columns in zip(packed.places, inside, strict=True)]
     logits: torch.Tensor = model(
@@ -208,90 +205,3 @@ def plain_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Te
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **inputs).logits[:, first - ids.size(1) :]
     picked: torch.Tensor = logits[torch.arange(len(at), device=at.device)[:, None], at - first]
     return picked
-
-
-def choices(mask: torch.Tensor, allowed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pick the tokens at which there was a choice, and one of the others of each row to stand for all of those.
-
-    A token without alternative has probability 1 for student and teacher alike, and no gradient: all that it does is
-    to count in its row's mean, and so its logits need not be computed.
-
-    Args:
-        mask: (B, C), 1 for tokens with a loss.
-        allowed: (B, C, V), the tokens that could be sampled.
-
-    Returns:
-        Columns (B, K), and how many tokens each of them stands for: 1, for the forced ones their number, or 0.
-    """
-    forced = mask.bool() & (allowed.sum(-1) == 1)
-    free = mask.bool() & ~forced
-    width = int((free.sum(1) + forced.any(1)).max().clamp(min=1))
-    at = torch.where(free, 0, torch.where(forced, 1, 2)).argsort(dim=1, stable=True)[:, :width]
-    first_forced = forced.gather(1, at) & (torch.arange(width, device=at.device) == free.sum(1, keepdim=True))
-    return at, free.gather(1, at).long() + first_forced * forced.sum(1, keepdim=True)
-
-
-def at_tokens(batch: dict[str, Any], at: torch.Tensor, weights: torch.Tensor) -> dict[str, Any]:
-    """Return a trainer's batch with some of the completion tokens only.
-
-    Args:
-        batch: as `sdft.rows.samples.collate` makes it.
-        at: columns (B, K) of the completions.
-        weights: (B, K), what each of them counts.
-
-    Returns:
-        The batch, where what the loss reads of tokens is (B, K); with `tokens`, the whole completions, `weights`, and
-        `columns`, where the logits about each token stand, counted from the end of prompt and completion.
-    """
-    rows = torch.arange(len(at), device=at.device)[:, None]
-    by_token = ("completion_ids", "allowed", "drawn_under", "old_per_token_logps")
-    taken = {name: batch[name][rows, at] for name in by_token if name in batch}
-    tokens = batch["completion_ids"]
-    return {**batch, **taken, "tokens": tokens, "weights": weights, "columns": at - tokens.size(1) - 1}
-
-
-@torch.no_grad()
-def as_if_over_all(
-    logits: torch.Tensor, ids: torch.Tensor, drawn_under: torch.Tensor, old_per_token_logps: torch.Tensor
-) -> torch.Tensor:
-    """Return the sampler's log-probabilities, moved so that an importance ratio needs no grammar.
-
-    Tokens were drawn under a grammar, so how much likelier the student has become to draw them is
-    `exp(logp(token | grammar) - old)`. A trainer that takes its own log-probabilities over the whole vocabulary
-    computes that ratio from what this returns.
-
-    Args:
-        logits: (B, K, V), the student's now, with the temperature that it samples at.
-        ids: (B, K), the sampled tokens.
-        drawn_under: (B, K, V), the tokens that the grammar allowed.
-        old_per_token_logps: (B, K), log-probabilities when they were drawn, under the grammar.
-
-    Returns:
-        (B, K), in nats.
-    """
-    share = logits.masked_fill(~drawn_under, FORBIDDEN).logsumexp(-1) - logits.logsumexp(-1)
-    return old_per_token_logps + share
-
-
-def over_teachers_top(logits: Any, old_per_token_logps: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """Have TRL's trainer take its loss over the teacher's likeliest tokens.
-
-    TRL takes the student's: of a right action that the student does not think of nothing would be learned but that
-    something else is right. A divergence is the same with student, teacher and its direction exchanged, and TRL picks
-    the tokens of what it holds to be the student's.
-
-    Args:
-        logits: TRL's `DistillationLogits`.
-        old_per_token_logps: (B, K), what its importance ratio is taken to.
-
-    Returns:
-        Logits with both exchanged, for the divergence in the other direction (1 - alpha), and log-probabilities that
-        give the same ratio.
-    """
-    ids = logits.completion_ids[..., None]
-    student, teacher = (
-        torch.log_softmax(each.detach(), -1).gather(-1, ids)[..., 0]
-        for each in (logits.student_logits, logits.teacher_logits)
-    )
-    exchanged = replace(logits, student_logits=logits.teacher_logits, teacher_logits=logits.student_logits)
-    return exchanged, old_per_token_logps + teacher - student

@@ -1,4 +1,4 @@
-"""What is in the folder of a training: whether a run may begin or go on there, by what settings and recordings."""
+"""The folder of a run: whether one may begin or be resumed there, and by what settings and recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from selfsurf.agents.models import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from selfsurf.sdft.run.processes import is_first
-from selfsurf.sdft.settings import CHANGEABLE, TrainSettings
+from selfsurf.sdft.settings import CHANGEABLE, TrainSettings, from_earlier
 from selfsurf.sdft.teacher.recording import fingerprint, load_recordings
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def alone_in(folder: Path) -> Iterator[None]:
             folder.rmdir()  # if nothing came of it
 
 
-def going_on_from(folder: Path, *, resume: bool) -> int | None:
-    """Return the step after which the run in a folder goes on; None: from its start.
+def resume_step(folder: Path, *, resume: bool) -> int | None:
+    """Return the step from which the run in a folder is resumed; None: it begins.
 
     Raises:
         ValueError: the folder holds another run, and `resume` is off; it holds what is no run; the last checkpoint is
@@ -94,8 +94,14 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{error} Put it right, or choose another folder.") from None
 
 
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of rollouts as `rollouts.workers` and so on."""
+    rollouts = {f"rollouts.{name}": value for name, value in settings.get("rollouts", {}).items()}
+    return {**{name: value for name, value in settings.items() if name != "rollouts"}, **rollouts}
+
+
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Write down by what a run learns: its settings, and what it reads; a run that has begun must go on by the same.
+    """Save what a run learns by: its settings, and what it reads. A run is resumed with the same.
 
     Raises:
         ValueError: they are others.
@@ -107,10 +113,10 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():
-        old = _read(path)
-        others = [name for name in new if name not in CHANGEABLE and new[name] != old.get(name, new[name])]
+        old, now = (_flat(each) for each in (from_earlier(_read(path), path), new))
+        others = [name for name in now if name not in CHANGEABLE and now[name] != old.get(name, now[name])]
         if others:
-            told = ", ".join(f"{name} was {old[name]!r} and is {new[name]!r}" for name in others)
+            told = ", ".join(f"{name} was {old[name]!r} and is {now[name]!r}" for name in others)
             raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
     _keep_sources(settings, folder, begun=begun)
     write_atomically(path, json.dumps(new, indent=1))

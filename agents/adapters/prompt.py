@@ -1,0 +1,72 @@
+"""The prompt that an adapter was trained under, saved beside it and used again wherever it is loaded.
+
+An adapter answers best what it was trained on: the same kinds of actions, as much of the page, the same beginning of a
+reply. Knows nothing of how adapters are trained.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from selfsurf.agents.adapters.identity import ABOUT, AdapterError, read_about
+from selfsurf.agents.llm_agent import Vision
+from selfsurf.agents.policy import Policy
+from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
+from selfsurf.agents.reply.constraint import check_kinds
+
+PROMPT = "prompt"
+"""The section of `selfsurf.json`."""
+GUARDS = False
+"""Whether actions are guarded: rollouts in training never are, and an adapter acts as it did there."""
+
+
+class AdapterPrompt(BaseModel):
+    """What an adapter's prompts and replies were in training: options of `LLMAgent`, each with its meaning there."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
+    max_prompt_tokens: int = Field(default=1024, ge=1)
+    max_new_tokens: int = Field(default=48, ge=1)
+    constrained: bool = True
+    prefill: str = '{"'
+    vision: Vision = "auto"
+    max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
+    text_page: bool = True
+    guards: bool = GUARDS
+
+    def options(self, policy: Policy) -> dict[str, Any]:
+        """Return the options of an `LLMAgent` around a policy, without what that policy is not able to do."""
+        options = self.model_dump()
+        if not policy.sees_images:
+            options["vision"] = "none"
+        if policy.guidance == "none":
+            options["constrained"] = False
+        return options
+
+
+def read_prompt(adapter: str | Path | None) -> AdapterPrompt | None:
+    """Return the prompt of the adapter in a folder; None for an adapter from elsewhere, or one named on a server.
+
+    Adapters that were saved without the section have the same facts among the settings of their training, whatever
+    else these hold.
+
+    Raises:
+        AdapterError: what is saved is damaged.
+    """
+    if adapter is None:
+        return None
+    folder = Path(adapter).expanduser()
+    about = read_about(folder)
+    saved = about.get(PROMPT, about.get("settings"))
+    if saved is None:
+        return None
+    try:
+        return AdapterPrompt.model_validate(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise AdapterError(f"{folder / ABOUT} is damaged: {PROMPT} {where}: {first['msg']}.") from None

@@ -1,0 +1,220 @@
+"""A training run from its folder to its adapter, the same for every way to train: files, model, limits, resuming."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PrinterCallback, TrainerCallback
+
+from selfsurf.agents.adapters.identity import identity
+from selfsurf.agents.adapters.prompt import PROMPT
+from selfsurf.agents.play.record import versions
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.agent import prompt_of
+from selfsurf.sdft.loss.practice import Practice, practice_of, tasks_before
+from selfsurf.sdft.loss.rehearsal import Rehearsal, rehearsal_of
+from selfsurf.sdft.rows.images import shows_images
+from selfsurf.sdft.rows.jobs import trained_tasks
+from selfsurf.sdft.run.checkpoint_files import checkpoint
+from selfsurf.sdft.run.checkpoints import CheckpointManager
+from selfsurf.sdft.run.folder import alone_in, resume_step, settle
+from selfsurf.sdft.run.metrics import MetricsLog, Progress, check_reporters, reporting
+from selfsurf.sdft.run.model import load_policy, save_adapter, student
+from selfsurf.sdft.run.processes import is_first, whole
+from selfsurf.sdft.settings import TrainSettings, sdft_only
+from selfsurf.sdft.teacher.weights import STUDENT, activate
+
+_log = logging.getLogger(__name__)
+
+
+class Clock(TrainerCallback):
+    """Stops training when its time is up.
+
+    Args:
+        log: knows the run's wall-clock, of all its starts.
+        minutes: most wall-clock of the run; None for no limit.
+    """
+
+    def __init__(self, log: MetricsLog, minutes: float | None) -> None:
+        self.log = log
+        self.minutes = minutes
+        self.cut_off = False
+        """Whether the time was up before the last step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Stop when the time is up."""
+        if state.global_step < state.max_steps and self.is_up():
+            control.should_training_stop = control.should_save = True
+            self.cut_off = True
+
+    def is_up(self) -> bool:
+        """Has the run had its time?"""
+        return self.minutes is not None and self.log.all_seconds(2)["total"] >= 60 * self.minutes
+
+
+class Snapshots(TrainerCallback):
+    """Keeps the adapter every so many optimizer steps, as `step-N` in a folder.
+
+    Args:
+        folder: where.
+        every: steps between two of them.
+        about: what is written beside each.
+    """
+
+    def __init__(self, folder: Path, every: int, about: dict[str, Any]) -> None:
+        self.folder = folder
+        self.every = every
+        self.about = about
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Save one."""
+        if state.global_step % self.every == 0 and is_first():
+            about = {**self.about, "steps": state.global_step}
+            save_adapter(kwargs["model"], self.folder / f"step-{state.global_step}", about)
+
+
+@dataclass
+class Run:
+    """A training that begins or is resumed."""
+
+    settings: TrainSettings
+    folder: Path
+    last: int | None
+    """Step of the checkpoint that it is resumed from; None: it begins."""
+    policy: TransformersPolicy
+    base: dict[str, Any]
+    """Which model was not trained yet (`agents.adapters.identity`)."""
+    learned: list[str]
+    """The tasks that it will have learned in the end, those of the adapter that it began with included."""
+    learner: dict[str, Any]
+    """The trainer's `model` and `peft_config`."""
+    log: MetricsLog
+    clock: Clock
+    rehearsal: Rehearsal | None
+    practice: Practice | None
+    manager: CheckpointManager | None = None
+    """Evaluates the run and knows its best state, if the trainer has one."""
+
+    @property
+    def callbacks(self) -> list[TrainerCallback]:
+        """What goes along with the training."""
+        every = self.settings.snapshot_every
+        return [self.clock, self.log, *([Snapshots(self.folder / "snapshots", every, self.about)] if every else [])]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is said beside every adapter of the run."""
+        settings, prompt = self.settings.model_dump(mode="json"), prompt_of(self.settings).model_dump(mode="json")
+        return {**self.base, "learned": self.learned, PROMPT: prompt, "settings": settings, "versions": versions()}
+
+    def train(self, trainer: Any) -> None:
+        """Train, from the beginning or from the checkpoint; a run whose time was up before that has ended there."""
+        trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
+        trainer.remove_callback(PrinterCallback)
+        trainer.seconds.update(self.log.seconds)  # of earlier starts
+        self.log.seconds = trainer.seconds
+        self.log.prepared()
+        if self.manager is None or not self.manager.stopped:
+            self._train(trainer)
+        if self.manager is not None:
+            self.manager.restore_best()
+
+    def _train(self, trainer: Any) -> None:
+        if self.last is None:
+            trainer.train()
+            return
+        last = checkpoint(self.folder / "checkpoints", self.last)
+        if not self.clock.is_up():
+            trainer.train(resume_from_checkpoint=str(last))
+            return
+        trainer._load_from_checkpoint(str(last))
+        activate(trainer.model, STUDENT)
+        self.clock.cut_off = self.last < trainer.args.max_steps
+
+    def summary(self, trainer: Any) -> dict[str, Any]:
+        """Return what is said beside the adapter of a run that has ended."""
+        return {
+            **self.about,
+            "steps": max(trainer.state.global_step, self.last or 0),
+            "cut_off": self.clock.cut_off,
+            "seconds": self.log.all_seconds(1),
+            **({} if self.manager is None else {"evaluation": self.manager.summary()}),
+        }
+
+
+MakeTrainer = Callable[[Run], AbstractContextManager[Any]]
+"""Makes the trainer of a run (`sdft.trainers.base.RunTrainer`); what it needs is there for as long as the context."""
+
+Check = Callable[[Path, int | None], MakeTrainer]
+"""Checks, before anything is written or loaded, whether a run can begin in a folder, or be resumed from a step."""
+
+
+def run_training(
+    settings: TrainSettings,
+    out: str | Path,
+    check: Check,
+    *,
+    policy: TransformersPolicy | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train an adapter in some way; arguments, files and what is returned are as with `sdft.train`."""
+    folder = Path(out)
+    with alone_in(folder):
+        last = resume_step(folder, resume=resume)
+        check_reporters(settings.report_to)
+        make = check(folder, last)
+        settle(settings, folder, begun=last is not None)
+        policy = policy or load_policy(settings)
+        run = _prepare(settings, folder, policy, last, progress)
+        with reporting(settings.report_to, folder / "logs"), make(run) as trainer:
+            run.train(trainer)
+        summary = run.summary(trainer)
+        with whole(trainer.model):
+            if is_first():
+                save_adapter(trainer.model, folder / "adapter", summary)
+        trainer.accelerator.wait_for_everyone()
+        return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
+
+
+def refuse_sdft_only(settings: TrainSettings) -> None:
+    """Refuse settings that ask for what only SDFT does.
+
+    Raises:
+        ValueError: there are such.
+    """
+    if only := sdft_only(settings):
+        raise ValueError(f"{', '.join(only)} is for SDFT only; leave it out here.")
+
+
+def refuse_images(run: Run) -> None:
+    """Refuse a model that would be shown screenshots, as only SDFT does in training.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if shows_images(run.policy, run.settings):
+        raise ValueError(
+            f"{run.policy.name} sees screenshots, which SDFT alone shows in training: compare without them, "
+            "--set 'vision=\"none\"'."
+        )
+
+
+def _prepare(
+    settings: TrainSettings, folder: Path, policy: TransformersPolicy, last: int | None, progress: Progress | None
+) -> Run:
+    if last is not None:
+        _log.info("Going on from step %d of %d, by the last checkpoint in %s.", last, settings.steps, folder)
+    base = identity(policy.name, policy.source, policy.model)
+    log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
+    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
+    learner = student(policy, settings)
+    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
+    learned = [*tasks_before(settings), *trained_tasks(settings)]
+    clock = Clock(log, settings.minutes)
+    return Run(settings, folder, last, policy, base, learned, learner, log, clock, rehearsal, practice)

@@ -1,0 +1,273 @@
+"""What the trainers of SDFT, SFT and GRPO have in common."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainingArguments, set_seed
+from trl.experimental.utils import prepare_peft_model
+
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.logits import make_ready, packed_logits, plain_logits
+from selfsurf.sdft.loss.practice import Practice
+from selfsurf.sdft.loss.rehearsal import Rehearsal
+from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
+from selfsurf.sdft.rollouts.models import reuse
+from selfsurf.sdft.rows.images import model_inputs
+from selfsurf.sdft.rows.samples import Sample, allowed_tokens, collate, idle, learnable
+from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.run.processes import check_sharding, share
+from selfsurf.sdft.settings import TrainSettings
+
+MOST_FAILED = 3
+"""Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
+
+
+class RunTrainer(WholeCheckpoints):
+    """A trainer of a run: it computes through leaner layers, is kept from forgetting, and can sit out a batch.
+
+    Args:
+        settings: of the run.
+        checkpoints: folder.
+        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
+        processing_class: the model's tokenizer, or its processor if it sees images.
+        items: what batches are made of, in order.
+        peft_config: of the adapter.
+        callbacks: of transformers' trainer.
+        arguments: of transformers' trainer, besides those that follow from the settings.
+    """
+
+    rehearsal: Rehearsal | None = None
+    practice: Practice | None = None
+    learned = True
+    """Does the current batch teach anything, in any process? If not, the weights stay as they are (`LeaveAlone`)."""
+    temperature = 1.0
+    """By which logits are divided."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        checkpoints: Path,
+        items: Sequence[Any],
+        *,
+        model: Any,
+        processing_class: Any,
+        peft_config: Any = None,
+        callbacks: list[TrainerCallback] | None = None,
+        **arguments: Any,
+    ) -> None:
+        args = TrainingArguments(**shared_arguments(settings, checkpoints), remove_unused_columns=False, **arguments)
+        self.settings = settings
+        self.seconds = {"learn": 0.0}
+        """Wall-clock so far, by what it went into."""
+        self._metrics: dict[str, list[float]] = defaultdict(list)
+        self._failed = 0
+        tokenizer = getattr(processing_class, "tokenizer", processing_class)
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        self.pad_id: int = tokenizer.pad_token_id
+        set_seed(settings.seed)  # a new adapter is random
+        model = prepare_peft_model(model, peft_config, args)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0
+        super().__init__(
+            model=model, args=args, data_collator=list, train_dataset=list(items), processing_class=processing_class,
+            callbacks=callbacks,
+        )  # fmt: skip
+        state = self.accelerator.state
+        check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
+        self.packable = make_ready(self.model)
+        self.add_callback(LeaveAlone(self))
+
+    def note(self, figures: Mapping[str, float]) -> None:
+        """Put columns into the next line of metrics."""
+        for name, figure in figures.items():
+            self._metrics[name].append(figure)
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One forward and backward pass; the rollout that comes before it is timed apart."""
+        start, rolled = time.perf_counter(), self.seconds.get("rollout", 0.0)
+        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        rollout = self.seconds.get("rollout", 0.0) - rolled
+        self.seconds["learn"] += time.perf_counter() - start - rollout
+        return loss
+
+    def forgetting(self, model: Any) -> torch.Tensor | float:
+        """Return the weighted divergences from the untrained model and from the adapter of an earlier run."""
+        total: torch.Tensor | float = 0.0
+        for name, kept in {"rehearsal": self.rehearsal, "practice": self.practice}.items():
+            if kept is not None:
+                forgotten = kept.divergence(self.accelerator.unwrap_model(model), self.state.global_step)
+                self.note({f"{name}/divergence": float(forgotten.detach())})
+                total = total + kept.weight * forgotten
+        return total
+
+    def over_all(self, number: float) -> float:
+        """The mean of a number over the processes. All of them must ask."""
+        return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
+
+    def count_failed(self, results: Sequence[Result]) -> bool:
+        """Count the batches in a row in which the environment failed in every episode; is this one usable?
+
+        Raises:
+            RolloutError: there are too many of them.
+        """
+        usable = self.over_all(sum(map(learnable, results))) > 0
+        self._failed = 0 if usable else self._failed + 1
+        if self._failed == min(MOST_FAILED, self.state.max_steps):
+            outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
+            raise RolloutError(
+                f"No step of the last {self._failed} batches can be learned from: the environment failed "
+                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) goes on "
+                "from the last checkpoint."
+            )
+        return usable
+
+    def logits(
+        self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any = None
+    ) -> torch.Tensor:
+        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that is trained at.
+
+        Args:
+            model: which model.
+            ids: prompts and completions (B, L).
+            attended: (B, L), 1 for tokens.
+            mask: (B, C), 1 for the completions' tokens.
+            extras: what is given besides tokens, for images.
+        """
+        width = ids.size(1) - mask.size(1)
+        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
+        if extras:
+            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
+            logits = plain_logits(model, ids, attended, at, **more)
+        else:
+            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
+        return logits.float().div_(self.temperature)
+
+    def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the student's logits about the tokens that it sampled."""
+        seen, mask = inputs.get("seen"), inputs["completion_mask"]
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
+        return self.logits(model, ids, attended, mask, seen and [one.student for one in seen])
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log with the figures that were noted since the last time, each as its mean."""
+        noted = self._metrics
+        super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
+        noted.clear()
+
+
+class EpisodeTrainer(RunTrainer):
+    """A trainer on the student's own episodes, played anew for each optimizer step (`_prepare_training_batch`).
+
+    Args:
+        settings: of the run.
+        checkpoints: folder.
+        jobs: the run's episodes, in order.
+        rollouts: the environments.
+        processing_class: the model's tokenizer, or its processor if it sees images.
+        options: as `RunTrainer`.
+    """
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        checkpoints: Path,
+        *,
+        jobs: Sequence[Job],
+        rollouts: Rollouts,
+        processing_class: Any,
+        **options: Any,
+    ) -> None:
+        batch = share(settings.episodes_per_step, "episodes_per_step")
+        super().__init__(
+            settings, checkpoints, jobs, processing_class=processing_class, per_device_train_batch_size=batch,
+            train_sampling_strategy="sequential", **options,
+        )  # fmt: skip
+        self.jobs = list(jobs)
+        self.rollouts = rollouts
+        self.max_rows = share(settings.max_rows, "max_rows")
+        self.temperature = settings.temperature
+        self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(rollouts.most))
+        self.agent = make_agent(self.policy, settings, sampling=True)
+        self.seconds["rollout"] = 0.0
+
+    def _prepare_inputs(self, inputs: list[Job]) -> dict[str, Any]:  # type: ignore[override]
+        start = time.perf_counter()
+        self.policy.forget()  # the weights have changed since the last batch
+        batch = self._prepare_training_batch(inputs)
+        self.seconds["rollout"] += time.perf_counter() - start
+        return batch
+
+    def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
+        """Play the episodes and make rows of their steps."""
+        raise NotImplementedError
+
+    def collate(self, rows: Sequence[Sample], *, allowed: bool) -> dict[str, Any]:
+        """Return a batch of rows: of nothing, where there are none, for a process that sits this one out.
+
+        Args:
+            rows: what is learned from.
+            allowed: add `allowed`, the tokens that could be sampled.
+        """
+        padded = rows or [idle(self.pad_id)]
+        batch = collate(padded, self.pad_id)
+        if allowed:
+            batch["allowed"] = allowed_tokens(padded, self.policy)
+        if not rows:
+            batch["completion_mask"].zero_()
+        batch = {key: value.to(self.accelerator.device) for key, value in batch.items()}
+        return {**batch, "seen": [row.seen for row in padded]} if self.policy.sees_images else batch
+
+
+class LeaveAlone(TrainerCallback):
+    """Leaves the weights as they are where a batch taught nothing.
+
+    Gradients of zero would not: Adam goes on in the direction of the steps before.
+
+    Args:
+        trainer: knows whether it did.
+    """
+
+    def __init__(self, trainer: RunTrainer) -> None:
+        self._trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Take the gradients away, so that the optimizer skips all weights."""
+        if not self._trainer.learned:
+            for parameter in kwargs["model"].parameters():
+                parameter.grad = None
+
+
+def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
+    """Return the settings of a run as those arguments of transformers' trainer that all three have."""
+    return {
+        "output_dir": str(checkpoints),
+        "max_steps": settings.steps,
+        "gradient_accumulation_steps": 1,
+        "learning_rate": settings.learning_rate,
+        "warmup_steps": min(settings.warmup_steps, settings.steps // 4),
+        "lr_scheduler_type": "linear",
+        "max_grad_norm": settings.max_grad_norm,
+        "weight_decay": 0.0,
+        "seed": settings.seed,
+        "activation_checkpointing": settings.gradient_checkpointing,
+        "activation_checkpointing_kwargs": {"use_reentrant": False},
+        "bf16": False,
+        "use_cpu": not torch.cuda.is_available() and not torch.backends.mps.is_available(),
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "save_steps": settings.checkpoint_every,
+        "save_total_limit": 2,
+        "report_to": list(settings.report_to),
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    }
