@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from selfsurf.agents.prompt.prompt import with_demonstration, with_told
+from selfsurf.agents.prompt.prompt import with_demonstration, with_hint
 from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import open_id, task_of
@@ -233,7 +233,7 @@ def test_contexts_combine_to_one_text_with_one_action_at_its_end(shown):
     assert several.take_counts() == {"told/oracle": 0, "told/feedback": 0}
     assert Lessons([shown]).of([result]) == [[None]]
     messages = result.steps[0].decision.messages
-    told = with_told(messages, both.text)
+    told = with_hint(messages, both.text)
     assert told[-1].text == f"{messages[-1].text}\n\n{both.text}"
     ((alone,),) = Lessons([Feedback()]).of([result])
     assert alone.action is None

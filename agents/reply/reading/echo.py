@@ -1,4 +1,4 @@
-"""What of a reply is only copied from the prompt.
+"""The parts of a reply that are only copied from the prompt.
 
 A prompt holds actions in plenty: the examples of the format, the handle behind every element, the history, the
 demonstration, the page's own text. A model that repeats a stretch of it has chosen none of them, whereas a model that

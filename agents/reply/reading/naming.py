@@ -1,6 +1,6 @@
 """From a dict as models write it to the environment's full form: names, argument names, types.
 
-Knows every name that models use for an action or an argument; checks no values.
+Knows the names that models use for actions and arguments; checks no values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PASSED_OVER = REASONS | {
     "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
     "page", "elements", "dom", "schema", "properties", "text", "content", "message", "answer", "question", "options",
 }  # fmt: skip
-"""Fields in which actions are spoken of and not chosen, or which are a text."""
+"""Fields that mention actions without choosing them, or that hold a text."""
 
 _PREFIX = re.compile(
     r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
@@ -85,20 +85,20 @@ def action_name(text: str) -> str | None:
 
 
 def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
-    """What a dict may stand for: itself with its names mended, then what is nested in it, the chosen action first.
+    """What a dict may mean: itself with normalized names, then what is nested in it, the chosen action first.
 
     Args:
         data: a JSON object.
-        cut: its end is missing: then the action's main argument must stand in it.
+        cut: its end is missing; then the action's main argument must be there.
         depth: how deeply it is nested.
 
     Yields:
-        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is yet to be read.
+        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is still to be read.
     """
     lowered = {str(key).strip().lower(): value for key, value in data.items()}
-    mended = mend(lowered)
-    if isinstance(mended, str) or (mended is not None and not (cut and _lacks_main(mended))):
-        yield mended
+    normal = normalize(lowered)
+    if isinstance(normal, str) or (normal is not None and not (cut and _lacks_main(normal))):
+        yield normal
     if depth < 5:
         nested = sorted(lowered.items(), key=lambda item: item[0] not in (*_NAMED, *_TOOLS))
         for key, value in nested:
@@ -109,7 +109,7 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
                     yield from full_forms(inner, cut=cut, depth=depth + 1)
 
 
-def mend(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
+def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
     """Give an action dict, its keys in lower case, its right names and types.
 
     Returns:
@@ -211,7 +211,7 @@ def _convert(result: dict[str, Any]) -> None:
         elif isinstance(value, (int, float)):
             result[key] = value.written if isinstance(value, Written) else str(value)
     if name == "finish" and "answer" in result:
-        result["answer"] = _told(result["answer"])
+        result["answer"] = _answer_text(result["answer"])
     options = result.get("options")
     if isinstance(options, (int, float)) and not isinstance(options, bool):
         options = [options]
@@ -223,7 +223,7 @@ def _convert(result: dict[str, Any]) -> None:
         del result["reason"]
 
 
-def _told(answer: Any) -> str:
+def _answer_text(answer: Any) -> str:
     """An answer that is no text: nothing, the only value of an object, values in a row, else JSON."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
