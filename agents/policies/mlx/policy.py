@@ -110,7 +110,7 @@ class MLXPolicy(LocalPolicy):
             _Prompts(str(model), tokenizer, processor), tokenizer, _eos_token_ids(folder, self._config, tokenizer),
             name=str(model), sees_images=sees, seed=seed,
         )  # fmt: skip
-        self._parameter_count = _count(self._model)
+        self.parameter_count: int | None = _count(self._model)
         self._adapters = Adapters(self._model, folder, sees)
         if adapter is not None:
             self.set_adapter(adapter)
@@ -119,11 +119,6 @@ class MLXPolicy(LocalPolicy):
     def model(self) -> Any:
         """The mlx-lm or mlx-vlm model itself."""
         return self._model
-
-    @property
-    def parameter_count(self) -> int:
-        """Number of weights, adapters not counted."""
-        return self._parameter_count
 
     @property
     def context_length(self) -> int | None:

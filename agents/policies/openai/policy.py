@@ -113,10 +113,11 @@ class OpenAIPolicy:
             raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
+        self.parameter_count: int | None = None  # servers don't report it
+        self.context_length = context_length
         self.prices = prices_of(prices)
         self.totals = Totals()
         """Requests, tokens and dollars since this policy was made."""
-        self._context_length = context_length
         self._tokenizer = _tokenizer(tokenizer)
         self._server_counts = self.endpoint.tokenizes
         self._logprobs = self.endpoint.logprobs if logprobs is None else logprobs
@@ -129,16 +130,6 @@ class OpenAIPolicy:
         self._slots = asyncio.Semaphore(max_concurrency)
         self._background = Background("openai-policy")
         self._closing = weakref.finalize(self, _close, self._background, self._client)
-
-    @property
-    def parameter_count(self) -> int | None:
-        """None: servers don't report it."""
-        return None
-
-    @property
-    def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together, if given."""
-        return self._context_length
 
     def close(self) -> None:
         """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
@@ -167,36 +158,30 @@ class OpenAIPolicy:
         larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
         check_sampling(temperature, max_new_tokens)
         seeds = [None] * rows if seed is None else row_seeds(seed, rows)
-        bodies = []
-        for row, messages in enumerate(conversations):
-            grammar, schema = larks[row], forms[row]
-            started = "" if grammar or schema else self._given(prefill)
-            body = self._guide_fields(grammar, schema) | self._sampling_fields(temperature, max_new_tokens)
-            own = seeds[row]
-            if own is not None:
-                body["seed"] = own % 2**31  # some servers read 32 bits
-            bodies.append(self._message_fields(messages, started) | body)
+        free = [not (grammar or schema) for grammar, schema in zip(larks, forms, strict=True)]
+        started = [self._given(prefill) if own else "" for own in free]
+        bodies = [
+            self._message_fields(messages, start)
+            | self._guide_fields(grammar, schema)
+            | self._sampling_fields(temperature, max_new_tokens)
+            | ({} if own is None else {"seed": own % 2**31})  # some servers read 32 bits
+            for messages, start, grammar, schema, own in zip(conversations, started, larks, forms, seeds, strict=True)
+        ]
         results = self._background.run(self._all(bodies))
         _report(results)
-        completions = []
-        for row, (reply, usage) in enumerate(results):
-            grammar = larks[row]
-            free = not grammar and not forms[row]
-            started = self._given(prefill) if free else ""
-            reported = self._processed or (free and temperature in (0, 1))
-            completions.append(
-                Completion(
-                    text=started + reply.text,
-                    prompt_token_ids=reply.prompt_token_ids,
-                    token_ids=reply.token_ids,
-                    logprobs=reply.logprobs if reported else [],
-                    grammar=grammar,
-                    finish_reason=reply.finish_reason,
-                    prefill_token_ids=self._prefill_ids(started, reply.prompt_token_ids),
-                    usage=usage,
-                )
+        return [
+            Completion(
+                text=started[row] + reply.text,
+                prompt_token_ids=reply.prompt_token_ids,
+                token_ids=reply.token_ids,
+                logprobs=reply.logprobs if self._processed or (free[row] and temperature in (0, 1)) else [],
+                grammar=larks[row],
+                finish_reason=reply.finish_reason,
+                prefill_token_ids=self._prefill_ids(started[row], reply.prompt_token_ids),
+                usage=usage,
             )
-        return completions
+            for row, (reply, usage) in enumerate(results)
+        ]
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone: exact with a tokenizer or a server that counts, else an estimate.

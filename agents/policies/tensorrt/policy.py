@@ -92,7 +92,7 @@ class TensorRTPolicy:
         self._config: Any = AutoConfig.from_pretrained(self._source)
         self.sees_images = getattr(self._config, "vision_config", None) is not None
         self.eos_token_ids = _eos_token_ids(self._source, self.tokenizer)
-        self._parameter_count = _parameter_count(self._config)
+        self.parameter_count = _parameter_count(self._config)
         options = dict(engine or {})
         self._longest = options.get("max_seq_len")
         self._random = np.random.default_rng(seed)
@@ -119,11 +119,6 @@ class TensorRTPolicy:
             raise PolicyError(f"TensorRT-LLM could not start {self.name}: {_said(error)}") from error
         if adapter is not None:
             self.set_adapter(adapter)
-
-    @property
-    def parameter_count(self) -> int | None:
-        """Number of weights of the architecture, or None if transformers does not know it."""
-        return self._parameter_count
 
     @property
     def context_length(self) -> int | None:

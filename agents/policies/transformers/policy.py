@@ -129,7 +129,7 @@ class TransformersPolicy(LocalPolicy):
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
-        self._parameter_count = int(base.num_parameters())
+        self.parameter_count: int | None = int(base.num_parameters())
         self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype, source=self.source, name=self.name)
         make_lm_head_contiguous(held)
         if adapter is not None:
@@ -139,11 +139,6 @@ class TransformersPolicy(LocalPolicy):
     def model(self) -> Any:
         """The model itself, wrapped by PEFT while an adapter is loaded."""
         return self._adapters.model
-
-    @property
-    def parameter_count(self) -> int:
-        """Number of weights, adapters not counted when they were loaded here."""
-        return self._parameter_count
 
     @property
     def context_length(self) -> int | None:

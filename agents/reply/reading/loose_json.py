@@ -80,7 +80,7 @@ class Found:
 
 
 class _Unreadable(ValueError):
-    """No object, however sloppy."""
+    """Not an object, however sloppy."""
 
 
 class _InString(_Unreadable):
@@ -88,11 +88,11 @@ class _InString(_Unreadable):
 
 
 def objects(text: str, *, sloppy: bool = True) -> list[Found]:
-    """Return the outermost objects of the text in their order. What can't be read is passed over.
+    """Return the outermost objects of the text in their order. What can't be read is skipped.
 
     Args:
         text: anything.
-        sloppy: read also what is not strict JSON.
+        sloppy: also read what is not strict JSON.
     """
     found: list[Found] = []
     work = 0
@@ -111,13 +111,13 @@ def objects(text: str, *, sloppy: bool = True) -> list[Found]:
 
 
 def load(text: str) -> dict[str, Any] | None:
-    """Return the object that the whole text is, strictly read, or None."""
+    """Return the object that the whole text is as strict JSON, or None."""
     one, _ = _strict(text, 0)
     return one.data if one and not text[one.end :].strip() else None
 
 
 def unescape(text: str) -> str:
-    r"""Take one level of escapes away: `{\"click\": 4}` becomes `{"click": 4}`."""
+    r"""Remove one level of escapes: `{\"click\": 4}` becomes `{"click": 4}`."""
     return _ESCAPE.sub(_unescaped, text)
 
 
@@ -129,7 +129,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _strict(text: str, start: int) -> tuple[Found | None, int]:
-    """The strict object at `start`, or None and how many characters were read in vain."""
+    """The strict object at `start`, or None and how many characters were read without result."""
     if text[start : start + 1] != "{":
         return None, 1
     try:
@@ -166,7 +166,7 @@ class _Reader:
         self.dropped = False
 
     def object(self, depth: int) -> dict[str, Any]:
-        """Read the object whose brace stands here."""
+        """Read the object that begins here."""
         if depth > MAX_DEPTH:
             raise _Unreadable
         data: dict[str, Any] = {}

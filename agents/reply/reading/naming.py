@@ -51,7 +51,7 @@ _NAMED = ("action", "action_type", "action_name", "next_action", "command", "ope
 """Fields that hold an action's name, or a whole action."""
 
 _TOOLS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
-"""Fields that hold it in a tool call, next to its arguments."""
+"""Fields that hold it in a tool call, beside its arguments."""
 
 _ARGUMENTS = (
     "arguments", "args", "params", "parameters", "kwargs", "action_input", "tool_input", "action_args", "action_params",
@@ -78,7 +78,7 @@ _DIRECTIONS = ("up", "down", "left", "right")
 
 
 def action_name(text: str) -> str | None:
-    """The action that a name stands for: `CLICK`, `goBack`, `browser_click`, `Press key`; None if for none."""
+    """The action that a name means: `CLICK`, `goBack`, `browser_click`, `Press key`; None if none."""
     if not _NAME.fullmatch(text):
         return None
     return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower()))
@@ -113,7 +113,7 @@ def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
     """Give an action dict, its keys in lower case, its right names and types.
 
     Returns:
-        The full dict, a phrase that is yet to be read, or None if it names no action.
+        The full dict, a phrase that is still to be read, or None if it names no action.
     """
     for key in _NAMED:
         value = lowered.get(key)
@@ -224,7 +224,7 @@ def _convert(result: dict[str, Any]) -> None:
 
 
 def _answer_text(answer: Any) -> str:
-    """An answer that is no text: nothing, the only value of an object, values in a row, else JSON."""
+    """An answer that is not a text, as text: empty, the only value of an object, a list of values, else JSON."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
     if answer is None or isinstance(answer, str):
@@ -242,7 +242,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
-    """`{"click":4}` and its like: names before other names, and what is said to the user last."""
+    """Read `{"click":4}` and the like: proper names before aliases, messages to the user last."""
     best: tuple[int, str, str] | None = None
     for key, value in lowered.items():
         name = action_name(key)
@@ -282,13 +282,13 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _fits(name: str, rest: dict[str, Any]) -> bool:
-    """Whether the fields are this action's and hold its main argument: no description of an element by that name."""
+    """Whether the fields are this action's and hold its main argument; else they may describe an element."""
     fields = {info.alias or key for key, info in ACTION_TYPES[name].model_fields.items()}
     return name in POSITIONS and POSITIONS[name][0] in rest and set(rest) <= fields
 
 
 def _lacks_main(full: dict[str, Any]) -> bool:
-    """Whether the part of a cut object that is there leaves open what the action is."""
+    """Whether a cut-off object leaves open what the action is."""
     name = full["action"]
     if name == "scroll":
         return not {"dx", "dy"} & set(full)

@@ -62,7 +62,7 @@ _REPORTED = re.compile(
 def without_thinking(text: str) -> tuple[str, bool]:
     """Remove the model's thinking, and turns that it invents for other speakers.
 
-    A tag inside of a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
+    A tag inside a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
     prompt; thinking that is never closed reaches to the end.
 
     Returns:
@@ -122,12 +122,12 @@ class Standing:
                 continue
             blank = not label[0].strip()
             if blank and (not self._ranks or self._ranks[-1] == 0):
-                continue  # `Action:` goes on behind a blank line
+                continue  # `Action:` also covers what follows a blank line
             self._labels.append(label.end())
             self._ranks.append(1 if blank else 0 if label[1] or label[2] else 2)
 
     def rank(self, position: int) -> int:
-        """0 behind a label such as `Action:` or a tag such as `<action>`, 2 behind one such as `Thought:`, else 1."""
+        """0 after a label such as `Action:` or a tag such as `<action>`, 2 after one such as `Thought:`, else 1."""
         index = bisect_right(self._labels, position) - 1
         return self._ranks[index] if index >= 0 else 1
 
