@@ -247,7 +247,7 @@ def test_an_action_is_told_in_the_words_of_the_settings(login):
     ((told,),) = lessons.of([result])
     assert told.text == f"Now {told.action}, {told.action}!"
     assert {context.wording for context in lessons.contexts} == {settings.teacher_wording}
-    with pytest.raises(ValidationError, match="which is not in it"):
+    with pytest.raises(ValidationError, match=r"lacks \{action\}"):
         TrainSettings(tasks=(LOGIN,), teacher_wording="Do it")
 
 
