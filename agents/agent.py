@@ -12,7 +12,7 @@ from selfsurf.browser_env.observation import Observation
 
 Act: TypeAlias = Action | str
 """What `act` returns. A str is a reply that could not be read as an action: the environment answers it with an
-error, so the mistake costs a step and the model is told."""
+error, so the mistake costs a step and the next prompt reports it."""
 
 Privileged: TypeAlias = dict[str, Any]
 """What the task's oracle would do and why: `{"action": {...}, "reason": str}`, from `env.unwrapped.privileged()`."""

@@ -1,4 +1,4 @@
-"""The agent that asks a language model: prompt, completion, parse, guard. One policy call for many episodes."""
+"""The agent around a language model: prompt, completion, parser, guards. One policy call for many episodes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from selfsurf.agents.prompt.page import label
 from selfsurf.agents.prompt.prompt import build, with_demonstration
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.constraint import DEFAULT_KINDS, MAX_TEXT, check_kinds, grammar
+from selfsurf.agents.reply.constraint import MAX_TEXT, grammar
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, check_kinds
 from selfsurf.agents.reply.parse import Parsed, parse
 from selfsurf.agents.reply.schema import action_schema
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
 
 SMALL = 3_000_000_000
-"""Models with fewer weights are constrained by default: they rarely keep a format by themselves."""
+"""Models with fewer weights are constrained by default: they rarely keep to a format by themselves."""
 
 Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
 """What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
@@ -61,12 +62,12 @@ class LLMAgent:
             what the model's context leaves.
         prefill: the reply's first characters, given to the model.
         actions: the kinds of actions offered.
-        guards: check and mend actions. Turn off for training rollouts.
-        examples: few-shot examples, the most useful first; those that leave too little for the page are left out.
+        guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
+        examples: few-shot examples, the most useful first; those that leave too little room for the page are dropped.
         vision: what is shown of the screenshot. `"auto"`: marks, where the policy sees images and the observation has
             a screenshot, else nothing.
         max_image_side: screenshots are scaled down to this many pixels of the longer side; None leaves them.
-        text_page: show the page as text, too. Without it there must be a screenshot with marks.
+        text_page: also show the page as text. Without it there must be a screenshot with marks.
         seed: of the first policy call; each call has its own. None leaves it to the policy.
 
     Raises:
@@ -83,7 +84,7 @@ class LLMAgent:
         max_prompt_tokens: Count | Literal["auto"] | None = "auto",
         prefill: str = '{"',
         actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS,
-        guards: bool = True,
+        guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True,
         examples: Sequence[Example] = (),
         vision: Vision = "auto",
         max_image_side: Count | None = MAX_IMAGE_SIDE,
@@ -93,7 +94,7 @@ class LLMAgent:
         lacking = [name for name in _POLICY_HAS if not hasattr(policy, name)]
         if lacking:
             raise TypeError(
-                f"{type(policy).__name__} is no policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
+                f"{type(policy).__name__} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
             )
         if max_new_tokens < 1 or temperature < 0:
             raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
@@ -109,7 +110,7 @@ class LLMAgent:
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
         self.prefill = prefill
         self.actions = check_kinds(actions)
-        self.guards = guards
+        self.guards = guarding.guard_names(guards)
         self.examples = tuple(examples)
         self.vision = vision
         self.max_image_side = max_image_side
@@ -129,12 +130,12 @@ class LLMAgent:
             raise ValueError("max_image_side is at least 1 pixel, or None.")
 
     def reseed(self, seed: int | None) -> None:
-        """Start the agent's random stream anew: the same seed and observations give the same actions again."""
+        """Restart the agent's random stream: the same seed and observations give the same actions again."""
         self._seed = seed
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
         """Begin a new episode in `slot`. An empty goal means `obs["goal"]`."""
-        self._slots[slot] = _Slot(goal, guards=guarding.default_guards() if self.guards else [])
+        self._slots[slot] = _Slot(goal, guards=guarding.make_guards(self.guards))
 
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
         """Choose the next action of slot 0; `privileged` shows the model the right one."""

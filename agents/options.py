@@ -1,7 +1,7 @@
 """Options of an agent as a command line or a file gives them, checked before anything is loaded.
 
-What is allowed stands in one place: in the signatures of the policies and of `LLMAgent`, as types. The types below say
-ranges; `Annotated[..., AfterValidator(function)]` says whatever else there is to say.
+What is allowed is written once: as types in the signatures of the policies and of `LLMAgent`. The types below are
+ranges; `Annotated[..., AfterValidator(function)]` covers anything else.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Duration: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class OptionError(ValueError):
-    """An option that there is not, that is missing, or whose value can't be. The message says what is allowed."""
+    """An unknown or missing option, or an invalid value. The message says what is allowed."""
 
 
 def checked(agent: str, kinds: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options in their right types: a price list as `Prices`, a path as it was given.
 
     Args:
-        agent: how it is called in messages.
-        kinds: the classes or functions that take the options, the first one's parameters first. Those of the first
-            one that have no default are needed.
+        agent: its name in messages.
+        kinds: the classes or functions that take the options; of a name in several, the first one counts. The first
+            one's parameters without a default are required.
         options: their values, as JSON has them.
 
     Raises:
@@ -72,7 +72,7 @@ def _value(name: str, value: Any, kind: Any, parameter: Parameter) -> Any:
     wanted = _type(parameter.annotation, getattr(function, "__globals__", {}))
     try:
         return TypeAdapter(wanted).validate_json(json.dumps(value), strict=True)
-    except PydanticSchemaGenerationError:  # a class of someone's own
+    except PydanticSchemaGenerationError:  # a user's own class
         return value
     except ValidationError as error:
         reasons = list(dict.fromkeys(_reason(one["loc"], one["msg"], one["type"]) for one in error.errors()))
@@ -89,9 +89,9 @@ def _reason(where: tuple[int | str, ...], told: str, kind: str) -> str:
 
 
 def _type(annotation: Any, names: Mapping[str, Any]) -> Any:
-    """The type that an annotation means. Of a union, what is imported for type checkers only is left out.
+    """The type that an annotation means, without members of a union that are imported for type checkers only.
 
-    Such types are objects in memory (a model, a torch dtype), which nobody can write.
+    Those are objects in memory (a model, a torch dtype), which can't be written on a command line.
     """
     if annotation is Parameter.empty:
         return Any

@@ -1,6 +1,6 @@
 """What a policy is: it turns conversations into completions. Knows nothing about web pages or actions.
 
-Backends live in `agents.policies`, one file each.
+Backends live in `agents.policies`, a folder each; its docstring says how to add one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Guidance: TypeAlias = Literal["grammar", "schema", "none"]
 
 
 class PolicyError(RuntimeError):
-    """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own failure."""
+    """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own fault."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Message:
     images: tuple[Any, ...] = ()
     """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
     goal_only: str | None = field(default=None, compare=False)
-    """The part of `text` before what happened so far and the page; None: all of it."""
+    """The part of `text` before history and page; None: all of it."""
     plain: str | None = field(default=None, compare=False)
-    """`text` without what was done so far and without the actions behind the page's elements; None: the same."""
+    """`text` without the history and without the actions behind the page's elements; None: the same."""
 
 
 Conversation: TypeAlias = Sequence[Message]
@@ -45,7 +45,7 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
-    """Of the prompt's, those that were not computed anew."""
+    """Tokens of the prompt that were not computed again."""
     cost: float | None = None
     """US dollars, where prices are known."""
     seconds: float = 0.0
@@ -62,10 +62,10 @@ class Completion:
     prompt_token_ids: list[int]
     """What the model was given, the prefill's tokens included."""
     token_ids: list[int]
-    """What was sampled, an end-of-turn token included when one was sampled. Empty where a server does not tell."""
+    """What was sampled, an end-of-turn token included when one was sampled. Empty where a server doesn't report it."""
     logprobs: list[float]
     """Natural log-probability of each sampled token under the distribution it was drawn from, i.e. after the
-    grammar's mask and the temperature; empty where a server does not tell. Greedy decoding is no draw; it reports the
+    grammar's mask and the temperature; empty where a server doesn't report it. Greedy decoding reports the
     values of temperature 1."""
     grammar: str | None
     """The llguidance Lark grammar of the whole reply that it was sampled under, or None."""
@@ -79,7 +79,7 @@ class Policy(Protocol):
     """A language model that completes conversations, many at a time.
 
     `name` is what an episode records; `guidance` is how it can be constrained; `sees_images` is whether messages may
-    carry images; `prompt_budget` is how many tokens of prompt are worth their time on it, where nobody says otherwise.
+    carry images; `prompt_budget` is the default limit of a prompt's tokens, beyond which they are not worth their time.
     """
 
     name: str
@@ -112,15 +112,15 @@ class Policy(Protocol):
             conversations: the messages, each ending with the user's.
             grammars: a Lark grammar of the whole reply (the prefill included) for each conversation, or None.
             schemas: a JSON schema of the whole reply for each conversation, or None; a policy follows the one of
-                `grammars` and `schemas` that its `guidance` names, and is given no other.
+                `grammars` and `schemas` that its `guidance` names, and gets no other.
             prefill: the reply's first characters, given to the model and not sampled.
             temperature: 0 takes the most likely token.
             max_new_tokens: most tokens sampled for each reply, the prefill not counted.
-            seed: makes the call reproducible by itself; None continues the policy's own random stream. A sequence has
-                a seed for each conversation, by which its reply is the same whatever else is in the call.
+            seed: makes the call reproducible; None continues the policy's own random stream. A sequence holds a seed
+                for each conversation, whose reply is then the same whatever else is in the call.
 
         Raises:
-            PolicyError: the model could not be asked, after what retries there are.
+            PolicyError: the model could not answer, after any retries.
             ValueError: the request itself can't be answered (a prompt that is too long, images for a text model).
         """
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.agents.agent import Act, Decision, Privileged
-from selfsurf.agents.reply.constraint import is_editable
+from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
 from selfsurf.browser_env.observation import Observation
 
@@ -44,7 +44,7 @@ class ScriptedAgent(_PerSlot):
         self._next: dict[int, int] = {}
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Go back to the script's first line."""
+        """Go back to the first action."""
         self._next[slot] = 0
 
     def _act(self, obs: Observation, slot: int) -> Act:
@@ -66,7 +66,7 @@ class RandomAgent(_PerSlot):
         self._goal: dict[int, str] = {}
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Begin an episode; the random stream goes on."""
+        """Begin an episode; the random stream continues."""
         self._goal[slot] = goal
 
     def _act(self, obs: Observation, slot: int) -> Act:

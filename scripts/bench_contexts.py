@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from selfsurf.agents.prompt.prompt import Sight, with_told
+from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.compact import compact
 from selfsurf.scripts.terminal.console import progress
 
@@ -166,7 +166,7 @@ def _right(step: Step) -> str:
 def _scores(policy: TransformersPolicy, step: Step, told: str | None, sight: Sight = "all") -> _Scores | None:
     """None where the student can't say the oracle's action."""
     completion = step.decision.completion
-    messages = step.decision.messages if told is None else with_told(step.decision.messages, told, sight=sight)
+    messages = step.decision.messages if told is None else with_hint(step.decision.messages, told, sight=sight)
     prompt = policy.encode(messages) + completion.prefill_token_ids
     prefill = policy.tokenizer.decode(completion.prefill_token_ids)
     try:

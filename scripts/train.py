@@ -106,7 +106,7 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
     """The settings that follow from recorded episodes: their kinds of actions and their length are allowed."""
     if not demonstrations:
         return {}
-    from selfsurf.agents.reply.constraint import KINDS
+    from selfsurf.agents.reply.kinds import KINDS
     from selfsurf.sdft.settings import TrainSettings
     from selfsurf.sdft.teacher.recording import load_recordings
 

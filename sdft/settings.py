@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.constraint import check_kinds
+from selfsurf.agents.reply.kinds import check_kinds
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 

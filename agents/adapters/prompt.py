@@ -15,11 +15,11 @@ from selfsurf.agents.adapters.identity import ABOUT, AdapterError, read_about
 from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.constraint import check_kinds
+from selfsurf.agents.reply.kinds import check_kinds
 
 PROMPT = "prompt"
 """The section of `selfsurf.json`."""
-GUARDS = False
+GUARDS = True
 """Whether actions are guarded: rollouts in training never are, and an adapter acts as it did there."""
 
 

@@ -15,7 +15,7 @@ from selfsurf.agents import models
 from selfsurf.agents.adapters.base import local_folder
 from selfsurf.agents.adapters.identity import AdapterError, check_base
 from selfsurf.agents.adapters.mlx import load_mlx_adapter
-from selfsurf.agents.policies.mlx import loading as mlx_models
+from selfsurf.agents.policies.mlx import loading
 
 TOLERANCE = 1e-3
 """The largest difference of a logit, both models in float32. Kernels differ; 1e-4 is seen for a model of 135M."""
@@ -63,8 +63,8 @@ def verify_mlx(
         raise models.ModelError(f"The base model {base} is not on this machine: give its folder.")
     check_base(peft, folder)
     check_base(mlx, folder)
-    vision = mlx_models.is_vision(folder)
-    load = mlx_models.load_vision if vision else mlx_models.load_text
+    vision = loading.is_vision(folder)
+    load = loading.load_vision if vision else loading.load_text
     model, reader = load(folder, dtype="float32")
     inputs = [_inputs(reader, prompt, vision=vision) for prompt in prompts]
     plain = [_mlx_logits(model, item, vision=vision) for item in inputs]

@@ -1,24 +1,43 @@
 """Small checks between the model's reply and the environment. Each says what it changed and why.
 
-They belong to deployment: rollouts for training are made without, since on-policy data must be what was sampled.
+A guard is a class in this package and its place in `GUARDS`. Training samples without guards, since on-policy data
+must be what was sampled.
 """
 
 from __future__ import annotations
 
-from selfsurf.agents.guards.answer import Answer
+from collections.abc import Sequence
+
 from selfsurf.agents.guards.base import Guard, Verdict, apply, counts
-from selfsurf.agents.guards.empty_text import EmptyText
-from selfsurf.agents.guards.loop import Loop
-from selfsurf.agents.guards.repetition import Repetition
+from selfsurf.agents.guards.goal import Answer, EmptyText
+from selfsurf.agents.guards.stuck import Loop, Repetition
 from selfsurf.agents.guards.submit import Submit
 from selfsurf.agents.guards.vanished import Vanished
 
 __all__ = [
-    "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Submit", "Vanished", "Verdict", "apply", "counts",
-    "default_guards",
+    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Submit", "Vanished", "Verdict", "apply", "counts",
+    "guard_names", "make_guards",
 ]  # fmt: skip
 
+GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetition, Loop)
+"""All guards, in the order in which they check an action."""
 
-def default_guards() -> list[Guard]:
-    """The guards of one episode, in the order in which they are asked."""
-    return [Vanished(), EmptyText(), Submit(), Answer(), Repetition(), Loop()]
+
+def guard_names(guards: bool | Sequence[str] = True) -> tuple[str, ...]:
+    """Return the names of the guards that are meant: of all (True), of none (False), or those given.
+
+    Raises:
+        ValueError: there is no guard of such a name.
+    """
+    names = tuple(kind.name for kind in GUARDS)
+    chosen = names if guards is True else tuple(guards or ())
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise ValueError(f"Unknown guards {unknown}: choose from {', '.join(names)}.")
+    return tuple(name for name in names if name in chosen)
+
+
+def make_guards(guards: bool | Sequence[str] = True) -> list[Guard]:
+    """Return the guards of one episode, in the order in which they check an action; see `guard_names`."""
+    names = guard_names(guards)
+    return [kind() for kind in GUARDS if kind.name in names]

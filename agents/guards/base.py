@@ -1,4 +1,4 @@
-"""What a guard is, and how several are asked."""
+"""What a guard is, and how several are applied."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ class Verdict:
 
     action: Action
     note: str = ""
-    """What was overridden or noticed, and why; empty when the action passed. For the episode."""
+    """What was overridden or noticed, and why, for the episode; empty when the action passed."""
     feedback: str = ""
-    """What the model is told in its next prompt."""
+    """What the next prompt tells the model."""
 
 
 class Guard(ABC):
-    """One check, with a memory of one episode. Counted by `apply`."""
+    """One check, with a memory of one episode."""
 
     name: ClassVar[str]
-    """As it stands in the episode."""
+    """Its name in options and episodes."""
 
     def __init__(self) -> None:
         self.overridden = 0
         """Actions that it replaced."""
         self.noticed = 0
-        """Actions that it remarked on and let pass."""
+        """Actions that it noted and let pass."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
-        """Forget what was seen of the page and done."""
+        """Begin a new episode."""
 
     @abstractmethod
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Pass the action, override it, or only remark on it."""
+        """Pass the action, override it, or only note something."""
 
 
 def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) -> Verdict:
-    """Ask the guards in turn, each about what the one before made of the action, and count; notes are joined."""
+    """Apply the guards in turn, each to the action that the last one returned; count what they do, join their notes."""
     notes, feedback = [], []
     for guard in guards:
         verdict = guard.check(action, obs, goal)
@@ -57,7 +57,7 @@ def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) 
 
 
 def counts(guards: Sequence[Guard]) -> dict[str, int]:
-    """What the guards did so far: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
+    """Return what the guards did so far: `{"submit.overridden": 1, "vanished.noticed": 2}`, without zeros."""
     found = {}
     for guard in guards:
         found[f"{guard.name}.overridden"] = guard.overridden

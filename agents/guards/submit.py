@@ -1,4 +1,4 @@
-"""What was typed is submitted before the end."""
+"""A guard that submits what was typed before the model finishes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NOT = re.compile(r"\b(?:not|don't|don’t|never|without|before)\b", re.IGNORECA
 
 
 class Submit(Guard):
-    """The model typed something, there is a button to submit it, and it says that it has finished: the button first.
+    """A model that finishes after typing, without submitting, presses the submit button first.
 
-    The button is the first after the field that is named like one (`Submit`, `Search`, `Log in`), in the same frame,
-    or the only one there; none that buys or deletes, and none if the goal says not to do something. Any button
-    pressed, or Enter, after typing counts as having submitted.
+    The button is the first after the field with a name like `Submit`, `Search` or `Log in`, in the same frame, or the
+    only one there; never one that buys or deletes, and none if the goal says not to do something. Any button, or
+    Enter, pressed after typing counts as submitting.
     """
 
     name = "submit"
@@ -48,7 +48,7 @@ class Submit(Guard):
         return Verdict(action)
 
     def _button(self, obs: Observation) -> Element | None:
-        """The button for what was typed, if that is still there."""
+        """The button for the field that was typed into, if that is still there and filled."""
         elements = obs["elements"]
         field = next((index for index, element in enumerate(elements) if element["id"] == self._typed), None)
         if field is None or not elements[field]["value"]:

@@ -1,4 +1,4 @@
-"""Elements that are gone: found again where another is the same, or only noted."""
+"""A guard for actions on elements that are gone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _Kind = tuple[str, str]
 
 
 class Vanished(Guard):
-    """The element is gone, as after a page was built anew: the only one of the same role and name takes its place.
+    """An element that is gone, as after a page was rebuilt, is replaced by the only one of the same role and name.
 
-    Where there is none or several, and where the element is disabled, it is only noted: the environment will say so.
+    Without exactly one such element, and for a disabled element, this is only noted: the environment reports it.
     """
 
     name = "vanished"
@@ -23,7 +23,7 @@ class Vanished(Guard):
 
     @property
     def known(self) -> frozenset[int]:
-        """The ids that were ever on a page of this episode."""
+        """The ids of all elements seen in this episode."""
         return frozenset(self._known)
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""Checks of what `Policy.complete` is asked for, the same for every backend."""
+"""Checks of the arguments of `Policy.complete`, the same for every backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from selfsurf.agents.policy import Guidance
 
 
 def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:
-    """Return a guide for each conversation, None where there is none.
+    """Return one item for each conversation; None each where nothing is given.
 
     Raises:
         ValueError: there are more or fewer than `count`.
@@ -27,14 +27,14 @@ def followed(
     """Return grammars and schemas, one for each conversation.
 
     Args:
-        subject: how the message about a wrong kind begins: `llama is guided by`.
+        subject: the beginning of the error message about a wrong kind: `llama is guided by`.
         guidance: the kind that the policy follows.
         grammars: as `Policy.complete` takes them.
         schemas: the same.
         count: of conversations.
 
     Raises:
-        ValueError: they don't match the conversations, or are of the kind that the policy does not follow.
+        ValueError: their number is not that of the conversations, or they are not of the policy's kind.
     """
     guides = one_each("grammar", grammars, count), one_each("schema", schemas, count)
     for kind, given in zip(("grammar", "schema"), guides, strict=True):
@@ -44,7 +44,7 @@ def followed(
 
 
 def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
-    """Return a seed for each of `count` rows: those given, or one that is the first row's and the ones after it.
+    """Return a seed for each of `count` rows: those given, or the given one and its successors.
 
     Raises:
         ValueError: there are more or fewer than `count`.
@@ -55,12 +55,12 @@ def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
 
 
 def check_sampling(temperature: float, max_new_tokens: int) -> None:
-    """Raise ValueError for what nothing can be sampled by."""
+    """Raise ValueError for settings that nothing can be sampled with."""
     if temperature < 0 or max_new_tokens < 1:
         raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
 
 
 def check_length(prompt: int, new: int, limit: int | None) -> None:
-    """Raise ValueError if so many tokens of prompt and reply exceed the context."""
+    """Raise ValueError if prompt and reply together exceed the context."""
     if limit is not None and prompt + new > limit:
         raise ValueError(f"{prompt} prompt tokens and {new} new ones exceed the context of {limit}.")

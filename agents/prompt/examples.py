@@ -1,4 +1,4 @@
-"""Few-shot examples: earlier turns of the conversation in which the right action was given."""
+"""Few-shot examples: earlier turns of the conversation with the right action."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.reply.compact import compact, expand
-from selfsurf.agents.reply.constraint import DEFAULT_KINDS
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
 

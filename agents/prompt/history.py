@@ -1,4 +1,4 @@
-"""The history of an episode in a few words: the last actions in full, those before by kind and target."""
+"""The history of an episode in a few words: the last actions in full, earlier ones by kind and target."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MAX_TARGETS = 3
 def compacted(history: Sequence[str], limit: int | None = None, count: Callable[[str], int] | None = None) -> str:
     """Return the history as one line.
 
-    Up to `MAX_HISTORY` actions stand as they are. Of more, the same action several times in a row is written once
-    (`{"scroll":"down"} x3`), and what comes before the last `MAX_HISTORY` is only counted:
+    Up to `MAX_HISTORY` actions are shown as they are. Of more, repetitions in a row are written once
+    (`{"scroll":"down"} x3`), and those before the last `MAX_HISTORY` are only counted:
     `earlier: 7 steps (click x5, fill x2)`.
 
     Args:
         history: the actions so far as short texts, oldest first, as `agents.llm_agent.describe` writes them.
-        limit: most tokens; None for no limit. To keep to it, long actions are cut, fewer are shown, and then none.
+        limit: most tokens; None for no limit. To stay below it, long actions are cut, then fewer are shown, then none.
         count: number of tokens of a text; needed with `limit`.
     """
     if limit is None:

@@ -1,4 +1,4 @@
-"""The whole outline of a page where the environment tells only what changed (`obs_mode="delta"`)."""
+"""The whole outline of a page where observations hold only what changed (`obs_mode="delta"`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from selfsurf.browser_env.observe.delta import CHANGED, NEW_PAGE, NO_CHANGE, WHO
 
 
 class Outlines:
-    """Follows one environment's observations; those that are whole already pass as they are."""
+    """Follows the observations of one environment; whole ones pass unchanged."""
 
     def __init__(self) -> None:
         self._last: str | None = None
         self._given = ""
 
     def whole(self, obs: Observation) -> Observation:
-        """Return the observation with its whole outline. To be called with every observation, in order.
+        """Return the observation with its whole outline. Call it with every observation, in order.
 
-        The same one may be given again, as after a model that could not be asked.
+        The same one may be given again, as after a failed policy call.
 
         Raises:
-            ValueError: it tells what changed, but not since anything that was seen here.
+            ValueError: it holds changes to an outline that was not seen here.
         """
         given = obs["dom"]
         if given is self._given and self._last is not None:
@@ -38,13 +38,13 @@ class Outlines:
 
 
 _UNKNOWN = (
-    "This observation tells only what changed on the page, and the agent has not seen what was there before. Give it "
+    "This observation holds only what changed on the page, and the agent has not seen what was there before. Give it "
     'every observation of the episode from the first on, or make the environment with obs_mode="full".'
 )
 
 
 def _is_delta(obs: Observation) -> bool:
-    """Is it what changed, and not a page that begins with the same words?"""
+    """Whether it holds changes, and is not a page that begins with the same words."""
     first = obs["dom"].partition("\n")[0]
     said = first in (NEW_PAGE, WHOLE, CHANGED) or obs["dom"] == NO_CHANGE
     return said and not obs["page_text"].lstrip().startswith(first)

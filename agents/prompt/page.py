@@ -1,4 +1,4 @@
-"""The page as lines of a prompt: each element's id behind its label, and what to leave out where it gets long."""
+"""The page as lines of a prompt: each element's id after its label, and what to leave out of a long page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from selfsurf.agents.prompt.tokens import cut
-from selfsurf.agents.reply.constraint import DEFAULT_KINDS, is_editable
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe.outline import parse_line
 
@@ -18,7 +18,7 @@ class PageLine:
     text: str
     element_id: int | None = None
     handle: str = ""
-    """The end of the text by which its element is named; never cut."""
+    """The end of the text that names its element; never cut."""
 
     def shortened(self, limit: int, count: Callable[[str], int]) -> PageLine:
         """The line with at most `limit` tokens before its handle, and a note of how many it had."""
@@ -50,8 +50,8 @@ def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str
 def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
     """The element's id in the form of the action that it is there for: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
 
-    What follows a label is what a small model writes once it has found the label: copying is the first thing that it
-    learns, and the bare id (`link "Eget" id 4`) is copied far less often.
+    A small model that has found the label writes what follows it: copying is the first thing that it learns, and a bare
+    id (`link "Eget" id 4`) is copied far less often.
     """
     if "select" in kinds and element["tag"] == "select":
         kind = "select"
@@ -84,7 +84,7 @@ def render(lines: Sequence[PageLine], order: Sequence[int], number: int, *, hand
         lines: of the page.
         order: their indices, the most important first.
         number: how many to show.
-        handles: show the elements' handles; without them no line says how its element is acted on.
+        handles: show the elements' handles, without which nothing says how to act on them.
     """
     kept = set(order[:number])
     parts: list[str] = []

@@ -1,13 +1,13 @@
 """From an observation to the conversation that a model is given. Knows the model only through token counts.
 
-The goal, the reply's format and the actions come first and are never cut; then what happened so far; the page comes
-last. An element's id stands after its label, in the form in which it is to be used (`link "Eget" {"click":4}`), since
-small models find it there far more often than in front.
+The goal, the reply's format and the actions come first and are never cut; then the history; the page comes last. An
+element's id follows its label, in the form in which it is used (`link "Eget" {"click":4}`), since small models find it
+there far more often than in front.
 
 Where all of it exceeds the budget, in tokens of the model's own tokenizer: the history may take a quarter of it, chat,
 tabs, events and error an eighth each; examples go, the last one first, until a quarter is left for the page; long lines
-of the page are cut, to no less than a quarter of its room, and then whole lines are left out. If even no page is too
-much, events, tabs, history, chat and error go, in this order.
+of the page are cut, to no less than a quarter of its room, and then whole lines are left out. If that is
+still too much, events, tabs, history, chat and error are dropped, in this order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from selfsurf.agents.prompt.page import PageLine, page_lines, priority, render
 from selfsurf.agents.prompt.tokens import cut, most_that_fit
 from selfsurf.agents.prompt.vision import Picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.constraint import DEFAULT_KINDS, is_editable, offered
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable, offered
 from selfsurf.browser_env.observation import Element, Observation
 
 MIN_PAGE_SHARE = 0.25
@@ -36,13 +36,13 @@ OTHER_SHARE = 0.125
 """The same for chat, tabs, events and error, each."""
 
 MIN_LINE = 16
-"""Tokens to which a line of the page is cut at most."""
+"""Tokens below which no line of the page is cut."""
 
 _MOST_CHARACTERS = 8
-"""Characters of a token on average, at most: a prompt with more than that is not worth counting as a whole."""
+"""Upper bound of the characters per token: a prompt beyond it is too long without counting."""
 
 _EXPENDABLE = ("events", "tabs", "history", "chat", "advice", "error")
-"""What goes, in this order, where even no page is too much."""
+"""What is dropped, in this order, if the prompt is too long even without the page."""
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
 """What turns a student's prompt into the teacher's."""
@@ -68,8 +68,8 @@ WORDS: dict[str, str] = {
     "finish": "finish when the goal is reached",
     "infeasible": "say that the goal is infeasible",
 }
-"""What an action does, by kind: for replies under a grammar, which needs no telling how they are written. A small
-model follows a demonstration far better after these words than after examples, which it copies."""
+"""What an action does, by kind: for replies under a grammar, whose format needs no explanation. A small model follows a
+demonstration far better after these words than after examples, which it copies."""
 
 FORMATS: dict[str, str] = {
     "click": '{{"click":{id}}} to click',
@@ -90,7 +90,7 @@ FORMATS: dict[str, str] = {
     "finish": '{{"finish":"abc"}} when the goal is reached',
     "infeasible": '{{"infeasible":"abc"}} if it can\'t be reached',
 }
-"""How an action is written, by kind: for free replies. Real ids of the page are put in, since a placeholder would be
+"""How an action is written, by kind: for free replies. Filled with real ids of the page, since a placeholder would be
 copied."""
 
 
@@ -104,7 +104,7 @@ class Prompt:
 
     messages: tuple[Message, ...]
     visible_ids: frozenset[int]
-    """Elements whose ids stand in the prompt's text or are drawn on its picture."""
+    """Elements whose ids are in the prompt's text or drawn on its picture."""
     lines_left_out: int = 0
     """Lines of the page that did not fit."""
     examples_left_out: int = 0
@@ -130,11 +130,11 @@ def build(
     """Write the prompt for one observation.
 
     Args:
-        obs: what the environment returned; its `dom` is a whole outline, no delta (see `agents.prompt.outlines`).
+        obs: what the environment returned; its `dom` is a whole outline, not a delta (see `agents.prompt.outlines`).
         goal: what is wanted; `obs["goal"]` if empty.
         history: this episode's actions so far, as short texts, oldest first; compacted (`agents.prompt.history`).
         error: what went wrong with the last action; `obs["last_error"]` if empty.
-        advice: what else the model is to know, such as what was done instead of its last action.
+        advice: what else the model should know, such as what was done instead of its last action.
         kinds: the actions to offer, those of them that the page allows.
         spelled: show how each action is written in JSON, not only what it does: for replies without a grammar.
         examples: earlier turns in which the right action was given, the most useful first.
@@ -177,7 +177,7 @@ def build(
 
 
 def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None) -> tuple[Message, ...]:
-    """Return the conversation with the correct action told at the end of the user's last message.
+    """Return the conversation with the correct action at the end of the user's last message.
 
     Args:
         messages: what the student sees.
@@ -187,11 +187,11 @@ def with_demonstration(messages: Conversation, privileged: dict[str, Any] | None
         ValueError: there is no user message.
         browser_env.errors.ActionError: the action is malformed.
     """
-    return tuple(messages) if privileged is None else with_told(messages, demonstration(privileged["action"]))
+    return tuple(messages) if privileged is None else with_hint(messages, demonstration(privileged["action"]))
 
 
 def demonstration(action: Any, wording: str = DEMONSTRATION) -> str:
-    """Return the text that tells an action as the correct one.
+    """Return the text that presents an action as the correct one.
 
     Args:
         action: in any form.
@@ -207,24 +207,24 @@ def check_wording(wording: str) -> str:
     """Return the wording of a demonstration.
 
     Raises:
-        ValueError: it does not tell the action.
+        ValueError: it does not contain `{action}`.
     """
     if "{action}" not in wording:
-        raise ValueError(f"{wording!r}: the action stands for {{action}}, which is not in it")
+        raise ValueError(f"{wording!r} lacks {{action}}, the place of the action")
     return wording
 
 
 Sight: TypeAlias = Literal["all", "page", "goal"]
-"""What a teacher sees besides what it is told: all that the student sees; that without what was done before and without
-the actions behind the page's elements; or the goal and the instructions only."""
+"""What a teacher sees besides its hint: all that the student sees; the same without the history and without the actions
+behind the page's elements; or only the goal and the instructions."""
 
 
-def with_told(messages: Conversation, told: str, *, sight: Sight = "all") -> tuple[Message, ...]:
-    """Return the conversation with a text at the end of the user's last message: what only a teacher is told.
+def with_hint(messages: Conversation, hint: str, *, sight: Sight = "all") -> tuple[Message, ...]:
+    """Return the conversation with a hint for the teacher at the end of the user's last message.
 
     Args:
         messages: what the student sees.
-        told: the text.
+        hint: the text.
         sight: what else the teacher sees.
 
     Raises:
@@ -234,19 +234,19 @@ def with_told(messages: Conversation, told: str, *, sight: Sight = "all") -> tup
         if messages[index].role == "user":
             message = messages[index]
             less = {"all": None, "page": message.plain, "goal": message.goal_only}[sight]
-            taught = replace(message, text=f"{message.text if less is None else less}\n\n{told}")
+            taught = replace(message, text=f"{message.text if less is None else less}\n\n{hint}")
             return (*messages[:index], taught, *messages[index + 1 :])
     raise ValueError("The conversation has no user message to put the demonstration in.")
 
 
 @dataclass
 class _Draft:
-    """A prompt that is still being made to fit."""
+    """A prompt that is being fitted into its budget."""
 
     first: list[str]
     """Never cut."""
     asides: list[tuple[str, str]]
-    """Kind and text of what stands between the first part and the page."""
+    """Kind and text of the parts between the first and the page."""
     lines: list[PageLine] | None
     """None for no text page."""
     order: list[int]
@@ -260,7 +260,7 @@ class _Draft:
         return (*turns, Message("user", self._text(number), self.images))
 
     def whole(self, number: int) -> tuple[Message, ...]:
-        """The same, and what a teacher may be shown of it."""
+        """The same, with the parts that a teacher may see."""
         *turns, last = self.messages(number)
         return (*turns, replace(last, goal_only="\n".join(self.first), plain=self._text(number, plain=True)))
 
@@ -315,7 +315,7 @@ def _fit(
 def _cut_lines(
     lines: Sequence[PageLine], order: Sequence[int], most: int, room: int, count_text: Callable[[str], int]
 ) -> list[PageLine]:
-    """The lines, those that may be shown in the room cut to `most` tokens each."""
+    """The lines, with those that may fit into `room` tokens cut to `most` tokens each."""
     short, reach = list(lines), 0
     for index in order:
         short[index] = short[index].shortened(most, count_text)

@@ -1,6 +1,6 @@
-"""Cutting to a number of tokens, knowing a tokenizer only by what it counts.
+"""Cutting to a number of tokens, knowing a tokenizer only by its counts.
 
-A count can be expensive (a whole prompt, a question to a server), so few are made: the number of characters says where
+A count can be expensive (a whole prompt, a request to a server), so few are made: the number of characters says where
 to look, and exact counts decide.
 """
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 _RATE = 0.3
-"""Tokens of a character, before anything is known about the text."""
+"""Tokens per character, before anything is known about the text."""
 
 _GUESSES = 6
-"""Guesses by characters before the search goes on by halves."""
+"""Guesses by characters before the search continues by bisection."""
 
 
 def most_that_fit(sizes: Sequence[int], count: Callable[[int], int], limit: int, none: int) -> int:
-    """Return the greatest number of pieces, taken in order, that fits; where counts fall again, one that fits.
+    """Return the greatest number of pieces, taken in order, that fits; where counts are not monotonic, one that fits.
 
     Args:
         sizes: about how long each piece is, in characters.

@@ -1,4 +1,4 @@
-"""What a model that sees is shown: the screenshot, with the elements' ids drawn on it or without."""
+"""The picture for a model that sees images: the screenshot, with or without the elements' ids on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe import marks
 
 MAX_IMAGE_SIDE = 1280
-"""Pixels of the longer side: the usual viewport is sent as it is."""
+"""Pixels of the longer side: the usual viewport is not scaled."""
 
 MARKS_NOTE = "The screenshot shows the page, with each element's id beside it."
 SCREENSHOT_NOTE = "The screenshot shows the page."
@@ -68,7 +68,7 @@ def _shrunk(element: Element, scale: float) -> Element:
 
 
 def _is_marked(element: Element, image: NDArray[np.uint8]) -> bool:
-    """Does `browser_env.observe.marks.draw` draw it?"""
+    """Whether `browser_env.observe.marks.draw` draws it."""
     x, y, width, height = element["bbox"]
     inside = x < image.shape[1] and y < image.shape[0] and x + width > 0 and y + height > 0
     return element["in_viewport"] and "covered" not in element["states"] and width > 0 and height > 0 and inside

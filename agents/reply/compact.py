@@ -25,7 +25,7 @@ MAIN: dict[str, str] = {
     "upload": "id", "navigate": "url", "new_tab": "url", "focus_tab": "index", "wait": "ms", "message": "text",
     "ask_user": "question", "finish": "answer", "infeasible": "reason",
 }  # fmt: skip
-"""The argument that stands as the value of the action's name. `scroll` takes a direction, the rest take true."""
+"""The argument that is the value of the action's name. `scroll` takes a direction, the rest take true."""
 
 BARE = ("back", "forward", "close_tab")
 """Actions without arguments: `{"back":true}`."""

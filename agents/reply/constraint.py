@@ -1,85 +1,29 @@
 """The grammar of a valid action on an element that exists, and its token masks. Lark, for llguidance.
 
 Element ids change at every step, so a grammar is built for each prompt; compiling one takes a millisecond or two.
-A grammar always describes the whole reply; where a reply is prefilled, its tokens are fed to the matcher first.
+A grammar always describes the whole reply; a prefill's tokens are fed to the matcher first.
 """
 
 from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, forms
 from selfsurf.browser_env.observation import Element
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
-DEFAULT_KINDS = ("click", "fill", "select", "press", "scroll", "finish")
-"""The actions offered to a model unless told otherwise."""
-
-KINDS = (
-    "click", "fill", "type", "select", "hover", "press", "scroll", "navigate", "back", "forward", "new_tab",
-    "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
-)  # fmt: skip
-"""The actions that a grammar can offer."""
-
-KEYS = (
-    "Enter", "Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight",
-    "PageUp", "PageDown", "Home", "End", "Control+a", "Control+c", "Control+v",
-)  # fmt: skip
-"""The keys that a grammar offers."""
-
-EDITABLE_ROLES = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider"})
 MAX_TEXT = 200
 """Characters in one string of a reply."""
 
-_STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "switch", "tab", "option", "img"})
-_TEXT_KEYS = frozenset({"navigate", "new_tab", "message", "ask_user", "finish", "infeasible"})
-
-
-def is_editable(element: Element) -> bool:
-    """Whether text can be filled into the element."""
-    if element["tag"] == "select" or {"disabled", "readonly"} & set(element["states"]):
-        return False
-    if element["role"] in EDITABLE_ROLES:
-        return True
-    return element["tag"] in ("input", "textarea") and element["role"] not in _STATIC_INPUTS
-
-
-def usable_options(element: Element) -> list[str]:
-    """The labels of a `<select>` that can be written in a reply, each once."""
-    return [label for label in dict.fromkeys(element.get("options", ())) if label and label.isprintable()]
-
-
-def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds as a tuple.
-
-    Raises:
-        ValueError: a kind is unknown, or there is none.
-    """
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown or not kinds:
-        raise ValueError(f"Unknown actions {unknown}: choose from {', '.join(KINDS)}.")
-    return tuple(dict.fromkeys(kinds))
-
-
-def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...]:
-    """The kinds that are possible on a page with these elements; `wait` if there is no other."""
-    possible = []
-    for kind in kinds:
-        if kind in ("click", "hover") and not elements:
-            continue
-        if kind in ("fill", "type") and not any(is_editable(element) for element in elements):
-            continue
-        if kind == "select" and not any(element["tag"] == "select" for element in elements):
-            continue
-        possible.append(kind)
-    return tuple(possible) or ("wait",)
+_ID_TERMINALS = {"click": "ID", "hover": "ID", "fill": "FIELD", "type": "FIELD"}
 
 
 def grammar(
@@ -96,33 +40,29 @@ def grammar(
         kinds: the actions to offer, those of them that the page allows.
         max_text: most characters of a text.
     """
-    alternatives = []
+    alternatives: list[str] = []
     terminals: dict[str, str] = {}
-    for kind in offered(check_kinds(kinds), elements):
-        head = f'{kind}":'
-        if kind in ("click", "hover"):
-            terminals["ID"] = _ids(element["id"] for element in elements)
-            alternatives.append(f"{_quote(head)} ID")
-        elif kind in ("fill", "type"):
-            terminals["FIELD"] = _ids(element["id"] for element in elements if is_editable(element))
-            terminals["TEXT"] = _text(max_text)
-            middle, end = _quote(',"text":"'), _quote('"')
-            alternatives.append(f"{_quote(head)} FIELD {middle} TEXT {end}")
-        elif kind == "select":
-            selects = [element for element in elements if element["tag"] == "select"]
-            alternatives += [_select(element, terminals, max_text) for element in selects]
-        elif kind == "press":
-            terminals["KEY"] = "/" + "|".join(key.replace("+", "\\+") for key in KEYS) + "/"
-            alternatives.append(f"{_quote(head + chr(34))} KEY {_quote(chr(34))}")
-        elif kind == "scroll":
-            alternatives.append(f"""{_quote(head)} ({_quote('"down"')} | {_quote('"up"')})""")
-        elif kind == "wait":
-            alternatives.append(f'{_quote(head)} ("200" | "1000")')
-        elif kind in _TEXT_KEYS:
-            terminals["TEXT"] = _text(max_text)
-            alternatives.append(f"{_quote(head + chr(34))} TEXT {_quote(chr(34))}")
-        else:
-            alternatives.append(_quote(head + "true"))
+    for form in forms(kinds, elements):
+        parts: list[str] = []
+        literal = ""
+        for key, value in form.items():
+            literal += f',"{key}":' if parts or literal else f'{key}":'
+            if value is True:
+                literal += "true"
+            elif value is None:
+                terminals["TEXT"] = r'/([^"\\\x00-\x1F\x7F]|\\["\\]){0,' + str(max_text) + "}/"
+                parts += [_quote(literal + '"'), "TEXT"]
+                literal = '"'
+            elif key in _ID_TERMINALS:
+                terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
+                parts += [_quote(literal), _ID_TERMINALS[key]]
+                literal = ""
+            elif len(value) == 1:
+                literal += _quote(value[0])
+            else:
+                parts += [_quote(literal), f"({' | '.join(_quote(_quote(word)) for word in value)})"]
+                literal = ""
+        alternatives.append(" ".join([*parts, *([_quote(literal)] if literal else [])]))
     lines = ['start: "{\\"" act "}"', "act: " + "\n   | ".join(alternatives)]
     lines += [f"{name}: {pattern}" for name, pattern in terminals.items()]
     return "\n".join(lines) + "\n"
@@ -151,10 +91,10 @@ _WRAPPED: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], LLTokenizer]] = w
 
 
 class Matcher:
-    """One reply's walk through its grammar."""
+    """The position of one reply in its grammar."""
 
     def __init__(self, tokenizer: LLTokenizer, text: str, prefill_ids: Sequence[int] = ()) -> None:
-        """Compile the grammar and step over the prefill.
+        """Compile the grammar and consume the prefill.
 
         Raises:
             ValueError: the grammar is malformed, or does not begin with the prefill.
@@ -171,7 +111,7 @@ class Matcher:
 
     @property
     def done(self) -> bool:
-        """Whether nothing but the end can follow."""
+        """Whether only the end can follow."""
         return bool(self._matcher.is_stopped())
 
     def allowed(self) -> NDArray[np.bool_]:
@@ -181,13 +121,13 @@ class Matcher:
         return bits[: self._vocabulary].astype(np.bool_)
 
     def forced_ending(self, longest: int) -> list[int] | None:
-        """Step over the rest of the reply if only one is possible, and return its tokens.
+        """Consume the rest of the reply if only one is possible, and return its tokens.
 
         Args:
             longest: most tokens that it may have.
 
         Returns:
-            The tokens, none if the walk is done already; None (and no step is made) if there is a choice.
+            The tokens, empty if the reply is complete; None if there is a choice, and then nothing is consumed.
         """
         ending: list[int] = []
         while not self.done:
@@ -200,14 +140,14 @@ class Matcher:
         return ending
 
     def likely(self) -> list[int]:
-        """The tokens that write what must come next, if something must; other tokens may write it as well."""
+        """Return tokens for the text that must come next, if any must; other tokens may spell the same text."""
         return list(self._matcher.compute_ff_tokens())
 
     def step(self, token_id: int) -> None:
-        """Go on by one token.
+        """Advance by one token.
 
         Raises:
-            ValueError: the grammar does not allow it; the walk is over.
+            ValueError: the grammar does not allow it; the matcher can't be used any more.
         """
         if not self._matcher.consume_token(token_id):
             raise ValueError(f"The grammar does not allow token {token_id} here.")
@@ -252,22 +192,5 @@ def token_masks(
     return masks
 
 
-def _select(element: Element, terminals: dict[str, str], max_text: int) -> str:
-    head = _quote(f'select":{element["id"]},"option":')
-    usable = usable_options(element)
-    if usable:
-        return f"{head} ({' | '.join(_quote(json.dumps(label, ensure_ascii=False)) for label in usable)})"
-    terminals["TEXT"] = _text(max_text)
-    return f'{head} "\\"" TEXT "\\""'
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return "/" + "|".join(str(number) for number in sorted(set(ids))) + "/"
-
-
-def _text(length: int) -> str:
-    return r'/([^"\\\x00-\x1F\x7F]|\\["\\]){0,' + str(length) + "}/"
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _quote(value: str | int) -> str:
+    return json.dumps(value, ensure_ascii=False)

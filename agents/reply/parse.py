@@ -1,18 +1,18 @@
 """From a model's text to an action on an element that exists. Never raises, never invents an element.
 
-What is looked for, in this order:
+It looks for, in this order:
 
 1. JSON objects that name an action: compact (`{"click":4}`), full, as a tool call, nested, fenced, sloppy;
 2. tool calls in tags (`<function=click>`), then calls (`click(4)`);
 3. lines that begin with an action's name (`CLICK 4`, `type [3] [Ada]`);
-4. words that say the goal is reached, or a reply that is nothing but the answer (`The answer is 42.`).
+4. a statement that the goal is reached, or a reply that is nothing but the answer (`The answer is 42.`).
 
-Of several, the first that is valid counts: a reply is one step, and what follows is a plan or made up. But what
-stands behind a label such as `Action:` or `Answer:`, or in `<action>` tags, comes before everything else, and what
-stands behind one such as `Thought:` after it. Never taken: what stands in thinking (`<think>`; all of it where it is
-never closed), what is rejected ("not {...}") or quoted ("the page says ..."), texts inside of an action, and what is
-copied from the prompt (`agents.reply.reading.echo`). A reply that the token limit cut off is read only where nothing
-but closing braces or a reason are missing; a number or a text that may be incomplete is never acted upon.
+Of several, the first valid one counts: a reply is one step, and what follows is a plan or made up. But an action after
+a label such as `Action:` or `Answer:`, or in `<action>` tags, comes before all others, and one after a label such as
+`Thought:` comes last. Never read as actions: thinking (`<think>`; to the end of the reply where it is never closed),
+rejections ("not {...}"), quotations ("the page says ..."), texts inside an action, and copies of the prompt
+(`agents.reply.reading.echo`). A reply cut off by the token limit is read only if nothing but closing braces or a
+reason is missing; a number or text that may be incomplete is never acted upon.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_CANDIDATES = 1000
 """Most objects, and most possible actions, of a reply that are looked at."""
 
 MAX_CHECKED = 150
-"""Most of them, the prompt's copies not counted, that are checked."""
+"""Most of them that are checked, copies of the prompt not counted."""
 
 _BLANK = "\ufffc"
 
@@ -53,13 +53,13 @@ class Parsed:
 
     action: Action | None
     error: str = ""
-    """One sentence that says why there is no action; empty when there is one."""
+    """Why there is no action, in one sentence; empty when there is one."""
     how: How = "none"
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Something that may be an action: a full dict or a call string, and where it stands."""
+    """Something that may be an action: a full dict or a call string, and its place in the reply."""
 
     start: int
     end: int
@@ -77,7 +77,7 @@ def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
     Args:
         text: the whole reply.
         ids: the elements of the observation; an action on any other is an error.
-        prompt: all that the model was given, so that what it only repeats is not taken for its choice.
+        prompt: all that the model was given, so that what it merely repeats is not taken for its choice.
     """
     if not text.strip():
         return Parsed(None, "The reply is empty.")
@@ -145,9 +145,9 @@ def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
     place = lines.done(rest)
     if place is not None:
         yield _Candidate(*place, 6, "words", Finish().to_dict())
-    told = lines.answer(rest)
-    if told is not None:
-        yield _Candidate(0, len(rest), 6, "words", Finish(answer=told).to_dict())
+    answer = lines.answer(rest)
+    if answer is not None:
+        yield _Candidate(0, len(rest), 6, "words", Finish(answer=answer).to_dict())
 
 
 def _called(text: str, one: Found) -> bool:

@@ -11,17 +11,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from selfsurf.agents.reply.compact import BARE
-from selfsurf.agents.reply.constraint import (
-    DEFAULT_KINDS,
-    KEYS,
-    KINDS,
-    MAX_TEXT,
-    check_kinds,
-    is_editable,
-    offered,
-    usable_options,
-)
+from selfsurf.agents.reply.constraint import MAX_TEXT
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, WITHOUT_ELEMENT, Value, forms
 from selfsurf.browser_env.observation import Element
 
 Schema: TypeAlias = dict[str, Any]
@@ -47,25 +38,13 @@ def action_schema(
         max_text: most characters of a text.
     """
     text: Schema = {"type": "string", "maxLength": max_text}
-    branches = []
-    for kind in offered(check_kinds(kinds), elements):
-        if kind in ("click", "hover"):
-            branches.append(_object({kind: _ids(elements)}))
-        elif kind in ("fill", "type"):
-            fields = [element for element in elements if is_editable(element)]
-            branches.append(_object({kind: _ids(fields), "text": text}))
-        elif kind == "select":
-            for element in elements:
-                if element["tag"] == "select":
-                    options = usable_options(element)
-                    branches.append(_object({kind: _ids([element]), "option": _one_of(options) if options else text}))
-        else:
-            branches.append(_object({kind: _without_element(kind, text)}))
-    return {"anyOf": branches}
+    return {
+        "anyOf": [_object({key: _value(value, text) for key, value in form.items()}) for form in forms(kinds, elements)]
+    }
 
 
 def any_action() -> Schema:
-    """Build the JSON schema of an action on whatever element: it describes the language to a model that is free."""
+    """Build the JSON schema of an action on any element: it describes the format to an unconstrained model."""
     number, text = {"type": "integer"}, {"type": "string"}
     branches: list[dict[str, Schema]] = []
     for kind in KINDS:
@@ -74,14 +53,14 @@ def any_action() -> Schema:
         elif kind in ("fill", "type", "select"):
             branches.append({kind: number, "option" if kind == "select" else "text": text})
         else:
-            branches.append({kind: _without_element(kind, text)})
+            branches.append({kind: _value(WITHOUT_ELEMENT[kind], text)})
     return {"anyOf": [_object(branch) for branch in branches]}
 
 
 def wrapped(schema: Schema) -> Schema:
-    """The schema of an object whose only key `action` holds what `schema` describes.
+    """Return the schema of an object whose only key `action` holds what `schema` describes.
 
-    Where a server wants an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
+    For servers that require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
     """
     return _object({"action": schema})
 
@@ -95,7 +74,7 @@ def strict(schema: Schema) -> Schema:
     schema no longer rules out, the parser and the environment do.
     """
     # The rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the one on first keys
-    # stands only in the server's error, https://github.com/openai/openai-python/issues/2193.
+    # appears only in the server's error, https://github.com/openai/openai-python/issues/2193.
     merged: dict[str, Schema] = {}
     for branch in copy.deepcopy(schema["anyOf"]):
         properties = branch["properties"]
@@ -122,15 +101,12 @@ def strict(schema: Schema) -> Schema:
     return wrapped({"anyOf": list(merged.values())})
 
 
-def _without_element(kind: str, text: Schema) -> Schema:
-    """What the main argument of an action may be that has no element."""
-    if kind == "press":
-        return _one_of(KEYS)
-    if kind == "scroll":
-        return _one_of(("down", "up"))
-    if kind == "wait":
-        return {"type": "integer", "enum": [200, 1000]}
-    return {"type": "boolean", "enum": [True]} if kind in BARE else text
+def _value(value: Value, text: Schema) -> Schema:
+    if value is None:
+        return text
+    if value is True:
+        return {"type": "boolean", "enum": [True]}
+    return {"type": "integer" if isinstance(value[0], int) else "string", "enum": list(value)}
 
 
 def _object(properties: dict[str, Schema]) -> Schema:
@@ -140,14 +116,6 @@ def _object(properties: dict[str, Schema]) -> Schema:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _ids(elements: Sequence[Element]) -> Schema:
-    return {"type": "integer", "enum": sorted({element["id"] for element in elements})}
-
-
-def _one_of(words: Sequence[str]) -> Schema:
-    return {"type": "string", "enum": list(words)}
 
 
 def _enumerations(branch: Schema) -> Iterator[Schema]:

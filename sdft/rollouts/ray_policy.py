@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.agents.play.gather import Gather
+from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
-from selfsurf.agents.policies.transformers.prompts import Prompts
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
 from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.agents.policies.transformers.images import PER_TOKEN, Prompt, merge, positions
+from selfsurf.agents.policies.local.prompts import Prompt
+from selfsurf.agents.policies.transformers.images import PER_TOKEN, merge, positions
 from selfsurf.agents.policy import Completion, Conversation
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfsurf.agents.prompt.prompt import Sight, with_told
+from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.constraint import token_masks
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.rollouts import Result
@@ -72,7 +72,7 @@ def samples_of(
                 continue
             messages = step.decision.messages
             sight = "all" if lesson.action is None else teacher_sees
-            taught = policy.prompt(with_told(messages, lesson.text, sight=sight))
+            taught = policy.prompt(with_hint(messages, lesson.text, sight=sight))
             rows.append(
                 Sample(
                     env_id=result.job.env_id,

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from selfsurf.agents.policies.openai import estimate
+from selfsurf.agents.policies.openai import usage
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.teacher.context import Told
 
 if TYPE_CHECKING:
-    from selfsurf.agents.policies.openai.accounting import Prices
+    from selfsurf.agents.policies.openai.usage import Prices
     from selfsurf.sdft.rollouts import Result
 
 ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
@@ -195,7 +195,7 @@ class Enricher:
 
     def _most(self, question: str) -> dict[str, float]:
         """What the request may come to at most, nearly."""
-        prompt, reply = estimate.conversation_tokens([Message("user", question)]), self._settings.max_new_tokens
+        prompt, reply = usage.conversation_tokens([Message("user", question)]), self._settings.max_new_tokens
         prices: Prices | None = self._policy.prices
         return {"tokens": prompt + reply, "dollars": prices.cost(prompt, 0, reply) if prices else 0.0}
 

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 from selfsurf.agents.agent import Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.policies.local.template import token_ids
+from selfsurf.agents.policies.local.prompts import token_ids
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Completion, Conversation
 from selfsurf.agents.reply.compact import compact

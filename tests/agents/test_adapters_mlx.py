@@ -16,7 +16,7 @@ from selfsurf.agents.adapters.convert import peft_to_mlx
 from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, write_about
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 from selfsurf.agents.adapters.verify import Prompt, verify_mlx
-from selfsurf.agents.policies.mlx import loading as mlx_models
+from selfsurf.agents.policies.mlx import loading
 from tests.models.adapters import save_random_adapter
 from tests.models.parity import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl
 
@@ -141,9 +141,9 @@ def test_mlx_vlm_alone_would_load_nothing_and_not_say_so(vision: tuple[Path, Pat
 
     base, _, mlx = vision
     folder = damaged(mlx, all_keys_wrong)
-    apply_lora_layers(mlx_models.load_vision(base)[0], folder)
+    apply_lora_layers(loading.load_vision(base)[0], folder)
     with pytest.raises(AdapterError, match="is not used"):
-        load_mlx_adapter(mlx_models.load_vision(base)[0], folder, vision=True)
+        load_mlx_adapter(loading.load_vision(base)[0], folder, vision=True)
 
 
 def test_nothing_is_proved_by_an_adapter_without_effect_or_on_another_base(

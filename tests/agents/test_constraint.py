@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfsurf.agents.reply.constraint import KINDS, Matcher, grammar, ll_tokenizer, offered, token_masks
+from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer, token_masks
+from selfsurf.agents.reply.kinds import KINDS, offered
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.actions import Fill, Select, Type
 from selfsurf.browser_env.observation import Element, Observation

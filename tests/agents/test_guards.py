@@ -17,9 +17,10 @@ from selfsurf.agents.guards import (
     Vanished,
     apply,
     counts,
-    default_guards,
+    guard_names,
+    make_guards,
 )
-from selfsurf.agents.guards.goals import asks
+from selfsurf.agents.guards.goal import asks
 from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe.delta import NO_CHANGE
@@ -231,7 +232,7 @@ def test_a_vanished_element_is_found_again(observation: Make, element: MakeEleme
 
 
 def test_notes_are_joined_and_counted(form: Observation) -> None:
-    guards = default_guards()
+    guards = make_guards()
     verdict = apply(guards, Fill(id=99, text=""), form, form["goal"])
     assert verdict.action == Fill(id=99, text="Ada")
     assert "typed" in verdict.note
@@ -242,9 +243,17 @@ def test_notes_are_joined_and_counted(form: Observation) -> None:
 
 
 def test_every_guard_has_its_name_and_a_count() -> None:
-    names = [guard.name for guard in default_guards()]
+    names = [guard.name for guard in make_guards()]
     assert len(names) == len(set(names)) == 6
     guard: Any
-    for guard in default_guards():
+    for guard in make_guards():
         assert isinstance(guard, Guard)
         assert (guard.overridden, guard.noticed) == (0, 0)
+
+
+def test_guards_are_chosen_by_name() -> None:
+    assert [guard.name for guard in make_guards(["loop", "submit"])] == ["submit", "loop"]
+    assert make_guards(False) == [] == make_guards([])
+    assert guard_names(True) == tuple(guard.name for guard in make_guards())
+    with pytest.raises(ValueError, match=r"Unknown guards \['lop'\]: choose from vanished, "):
+        guard_names(["lop"])

@@ -266,11 +266,11 @@ def test_what_was_typed_is_submitted_before_the_end(policy: Any, tmp_path: Path)
     assert outcomes == {True: "solved", False: "failed"}
 
 
-def test_what_is_no_policy_is_refused_by_name(policy: Any) -> None:
+def test_what_is_not_a_policy_is_refused_by_name(policy: Any) -> None:
     class Bare:
         name = "bare"
 
-    with pytest.raises(TypeError, match="Bare is no policy: it lacks guidance"):
+    with pytest.raises(TypeError, match="Bare is not a policy: it lacks guidance"):
         Noting(Bare())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_new_tokens"):
         Noting(policy, max_new_tokens=0)

@@ -1,4 +1,4 @@
-"""Adapters in force alone, together and not at all, against the same changes added to the weights themselves."""
+"""Adapters active alone, together and not at all, against the same changes added to the weights themselves."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_adapters_come_and_go(policy: TransformersPolicy, folders: dict[str, Pat
     start = logits(policy)
     policy.use_adapters(["two"])
     only_two = logits(policy)
-    with pytest.raises(ValueError, match="in force"):
+    with pytest.raises(ValueError, match="is active"):
         policy.unload_adapter("two")
     policy.unload_adapter("one")
     assert torch.equal(logits(policy), only_two)
@@ -185,7 +185,7 @@ def test_the_last_adapter_leaves_the_plain_model(base: Any, tokenizer: Any, fold
     start = logits(policy)
     for _ in range(2):
         policy.load_adapter("one", folders["one"])
-        assert torch.equal(logits(policy), start)  # loaded, and not in force
+        assert torch.equal(logits(policy), start)  # loaded, but not active
         policy.use_adapters(["one"])
         assert not torch.allclose(logits(policy), start, atol=1e-3)
         policy.use_adapters([])

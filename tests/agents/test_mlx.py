@@ -15,11 +15,11 @@ from safetensors.torch import load_file, save_file
 from selfsurf import agents
 from selfsurf.agents.adapters.convert import peft_to_mlx
 from selfsurf.agents.models import ModelError
-from selfsurf.agents.policies.parity import PlainTorch, compare, short_prompts
 from selfsurf.agents.policy import Completion, Conversation, Message, PolicyError
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
+from tests.agents.parity import PlainTorch, compare, short_prompts
 from tests.models.adapters import save_random_adapter
 from tests.models.parity import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
 
@@ -237,8 +237,8 @@ def test_a_vision_model_replies_to_an_image_as_torch_does(vision: tuple[Any, Any
     policy, model = vision
     assert policy.sees_images
     conversation = [Message("system", "Be brief."), Message("user", "What is it?", (image(1), image(2)))]
-    prompt = policy._prompts.encode(conversation)
-    inputs = {key: torch.tensor(np.array(value)) for key, value in prompt.inputs.items()}
+    prompt = policy.prompt(conversation)
+    inputs = {key: torch.tensor(np.array(value)) for key, value in prompt.extras.items()}
     ids = torch.tensor([prompt.ids])
     if "image_grid_thw" in inputs:
         inputs["mm_token_type_ids"] = (ids == model.config.image_token_id).long()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from selfsurf.agents.models import ModelError
-from selfsurf.agents.policies.mlx import loading as mlx_models
+from selfsurf.agents.policies.mlx import loading
 from tests.models.parity import VISION_PROMPTS, rope, save_idefics3, save_llama, save_qwen2_5_vl
 
 pytestmark = pytest.mark.skipif(find_spec("mlx_vlm") is None or find_spec("mlx_lm") is None, reason="needs MLX")
@@ -55,7 +55,7 @@ def test_the_rotary_embedding_of_a_text_model_is_the_checkpoints(
     from transformers import LlamaForCausalLM
 
     folder = saved(save_llama, rope_parameters=settings)
-    model, loaded = mlx_models.load_text(folder)
+    model, loaded = loading.load_text(folder)
     reference = torch_logits(LlamaForCausalLM.from_pretrained(folder), IDS)
     assert np.abs(mlx_logits(model, IDS) - reference).max() < 1e-4
     assert loaded.encode("a page") == tokenizer.encode("a page")
@@ -66,7 +66,7 @@ def test_a_vision_model_gives_torchs_logits_for_text_and_image(save: Any, saved:
     from transformers import AutoModelForImageTextToText
 
     folder = saved(save)
-    model, processor = mlx_models.load_vision(folder)
+    model, processor = loading.load_vision(folder)
     reference = AutoModelForImageTextToText.from_pretrained(folder).eval()
     assert np.abs(mlx_logits(model, IDS) - torch_logits(reference, IDS)).max() < 1e-4
     pixels = Image.fromarray(np.random.default_rng(0).integers(0, 256, (56, 56, 3), dtype=np.uint8))
@@ -88,9 +88,9 @@ def test_a_vision_model_gives_torchs_logits_for_text_and_image(save: Any, saved:
 
 def test_each_kind_of_layer_keeps_its_rotary_base() -> None:
     both = {"full_attention": rope(1e6), "sliding_attention": rope(5e3)}
-    mended = mlx_models.mend_text({"rope_parameters": both})
+    fixed = loading.fix_text_config({"rope_parameters": both})
     bases = ("rope_theta", "rope_global_base_freq", "rope_local_base_freq")
-    assert [mended[key] for key in bases] == [1e6, 1e6, 5e3]
+    assert [fixed[key] for key in bases] == [1e6, 1e6, 5e3]
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_each_kind_of_layer_keeps_its_rotary_base() -> None:
 )
 def test_layers_of_two_kinds_are_counted(kinds: str, pattern: int | None) -> None:
     names = {"s": "sliding_attention", "f": "full_attention"}
-    mended = mlx_models.mend_text({"layer_types": [names[kind] for kind in kinds]})
-    assert mended.get("sliding_window_pattern") == pattern
+    fixed = loading.fix_text_config({"layer_types": [names[kind] for kind in kinds]})
+    assert fixed.get("sliding_window_pattern") == pattern
 
 
 def test_settings_of_transformers_4_are_kept() -> None:
     config = {"rope_theta": 7.0, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": rope(9.0)}
-    assert mlx_models.mend_text(config) == config
+    assert loading.fix_text_config(config) == config
     nested = {"hidden_size": 3, "text_config": {"hidden_size": 4, "vocab_size": 5, "model_type": "llama"}}
-    assert mlx_models.mend_vision(nested) == {**nested, "vocab_size": 5}
+    assert loading.fix_vision_config(nested) == {**nested, "vocab_size": 5}
 
 
 def test_a_model_whose_rotary_base_was_not_taken_is_refused(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,13 +116,13 @@ def test_a_model_whose_rotary_base_was_not_taken_is_refused(saved: Any, monkeypa
     plain = utils.load_model
     monkeypatch.setattr(utils, "load_model", lambda folder, model_config: plain(folder))
     with pytest.raises(ModelError, match=r"rope_theta=10000 where config.json says 100000"):
-        mlx_models.load_text(saved(save_llama))
+        loading.load_text(saved(save_llama))
 
 
 def test_loading_casts_to_the_precision_asked_for(saved: Any) -> None:
     import mlx.core as mx
 
-    model, _ = mlx_models.load_text(saved(save_llama), dtype="bfloat16")
+    model, _ = loading.load_text(saved(save_llama), dtype="bfloat16")
     assert model.model.embed_tokens.weight.dtype == mx.bfloat16
 
 
@@ -153,7 +153,7 @@ def test_a_quantised_model_is_loaded_as_it_is(saved: Any, tokenizer: Any, tmp_pa
 
     folder = saved(save_llama)
     convert(str(folder), str(tmp_path / "small"), quantize=True, q_bits=8, dtype="float32")
-    (full, _), (small, loaded) = (mlx_models.load_text(where) for where in (folder, tmp_path / "small"))
+    (full, _), (small, loaded) = (loading.load_text(where) for where in (folder, tmp_path / "small"))
     assert small.model.layers[0].self_attn.q_proj.weight.dtype == mx.uint32
     assert 0 < np.abs(mlx_logits(small, IDS) - mlx_logits(full, IDS)).max() < 0.5  # of logits up to 8
     assert loaded.chat_template == tokenizer.chat_template
@@ -161,11 +161,11 @@ def test_a_quantised_model_is_loaded_as_it_is(saved: Any, tokenizer: Any, tmp_pa
 
 def test_a_folder_without_a_model_or_with_code_of_its_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no config\.json"):
-        mlx_models.load_text(tmp_path)
+        loading.load_text(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelError, match="not valid JSON"):
-        mlx_models.is_vision(tmp_path)
+        loading.is_vision(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "nothing", "model_file": "mine.py"}))
-    for load in (mlx_models.load_text, mlx_models.load_vision):
-        with pytest.raises(ModelError, match=r"code of its own|No safetensors"):
+    for load in (loading.load_text, loading.load_vision):
+        with pytest.raises(ModelError, match=r"its own code|No safetensors"):
             load(tmp_path)

@@ -17,11 +17,11 @@ import pytest
 from PIL import Image
 
 from selfsurf import agents
-from selfsurf.agents.policies.openai import retry
-from selfsurf.agents.policies.openai.accounting import Prices
+from selfsurf.agents.policies.openai import requests
 from selfsurf.agents.policies.openai.chat import read, without_reasoning
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.agents.policies.openai.usage import Prices
 from selfsurf.agents.policy import Message, PolicyError
 from selfsurf.agents.reply.parse import parse
 from tests.agents.policy_server import Handler, answer, completion, serve_raw
@@ -35,7 +35,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIPoli
     """Makes a policy in front of a server that answers as told: `asking(handle, **options)`; waits are short."""
     import contextlib
 
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(requests, "FIRST_WAIT", 0.01)
     with contextlib.ExitStack() as stack:
 
         def make(handle: Handler, **options: Any) -> OpenAIPolicy:
@@ -135,12 +135,12 @@ def test_retry_after_is_waited_for(asking: Callable[..., OpenAIPolicy], form: st
     ],
 )  # fmt: skip
 def test_retry_after_is_read_in_both_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry.retry_after(headers, now=60.0) == seconds
+    assert requests.retry_after(headers, now=60.0) == seconds
 
 
 def test_backoff_doubles_up_to_a_limit() -> None:
     for attempts, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (20, 30.0), (5000, 30.0)):
-        waits = [retry.backoff(attempts) for _ in range(200)]
+        waits = [requests.backoff(attempts) for _ in range(200)]
         assert longest / 2 <= min(waits) < max(waits) <= longest
         assert len(set(waits)) > 100
 
@@ -184,7 +184,7 @@ def test_patience_bounds_the_last_attempt_too(asking: Callable[..., OpenAIPolicy
 
 
 def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(requests, "FIRST_WAIT", 0.01)
     with serve_raw(in_turn()) as url:
         pass
     policy = OpenAIPolicy("m", base_url=url.replace("://", "://user:hidden@"), retries=1)

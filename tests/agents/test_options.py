@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from selfsurf import agents
 from selfsurf.agents.options import Amount, Count, OptionError, checked
-from selfsurf.agents.policies.openai.accounting import Prices
 from selfsurf.agents.policies.openai.endpoints import Endpoint
+from selfsurf.agents.policies.openai.usage import Prices
 
 if TYPE_CHECKING:
     from decimal import Decimal

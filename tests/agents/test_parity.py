@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from selfsurf.agents.policies.parity import PlainTorch, compare, short_prompts
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
+from tests.agents.parity import PlainTorch, compare, short_prompts
 from tests.models.adapters import save_random_adapter
 from tests.models.parity import save_llama
 

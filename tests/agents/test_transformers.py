@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from selfsurf.agents.policies.transformers import loading as transformers_loading
+from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
 from selfsurf.agents.policy import Completion, Message
-from selfsurf.agents.reply.constraint import KINDS, grammar, token_masks
+from selfsurf.agents.reply.constraint import grammar, token_masks
+from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
 from tests.models.small import small_llama
@@ -204,23 +205,23 @@ def test_a_small_model_is_widened_where_the_processor_has_no_arithmetic_for_it(
     tokenizer.save_pretrained(tmp_path)
 
     def loaded(**options: Any) -> torch.dtype:
-        model = transformers_loading.load(tmp_path, device="cpu", **options).model
+        model = loading.load(tmp_path, device="cpu", **options).model
         assert model.config.dtype == model.dtype
         kinds = {parameter.dtype for parameter in model.parameters()}
         assert kinds == {model.dtype}
         return model.dtype
 
     for native, narrow in [(True, torch.bfloat16), (False, torch.float32)]:
-        monkeypatch.setattr(transformers_loading, "natively", lambda device, dtype, native=native: native)
+        monkeypatch.setattr(loading, "natively", lambda device, dtype, native=native: native)
         assert loaded() == narrow
         assert loaded(dtype="bf16") == torch.bfloat16
         assert loaded(dtype="fp32") == torch.float32
-    monkeypatch.setattr(transformers_loading, "WIDENED", small.num_parameters() - 1)
+    monkeypatch.setattr(loading, "WIDENED", small.num_parameters() - 1)
     assert loaded() == torch.bfloat16
 
 
 def test_what_a_device_has_arithmetic_for() -> None:
-    natively = transformers_loading.natively
+    natively = loading.natively
     assert natively(torch.device("cpu"), torch.float32)
     assert natively(torch.device("cuda"), torch.float16)
     narrow, wide = (_seconds_to_multiply(dtype) for dtype in (torch.bfloat16, torch.float32))

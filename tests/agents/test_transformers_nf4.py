@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from selfsurf.agents.policies.transformers import loading as transformers_loading
+from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from tests.models.small import save_small
@@ -103,7 +103,7 @@ def test_a_rollout_leaves_the_weights_trainable(folder: Path) -> None:
 
 def test_a_model_in_memory_is_kept_trainable_too(folder: Path, tokenizer: Any) -> None:
     """On a processor without AVX512-BF16 the library would not switch its packing on: here it is, for either kind."""
-    model = transformers_loading.load(folder, device="cpu", dtype="fp32", quantization="nf4").model
+    model = loading.load(folder, device="cpu", dtype="fp32", quantization="nf4").model
     for layer in four_bit_layers(model):
         layer.support_avx512bf16_for_cpu = True
     TransformersPolicy(model, tokenizer).complete(RAGGED, max_new_tokens=2)
@@ -114,8 +114,8 @@ def test_a_model_in_memory_is_kept_trainable_too(folder: Path, tokenizer: Any) -
 @pytest.mark.skipif(not bitsandbytes.functional.has_avx512bf16(), reason="this processor has no AVX512-BF16")
 def test_without_the_handling_gradients_vanish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, the library packs no longer or can train what it packed: then `keep_trainable` may go."""
-    monkeypatch.setattr(transformers_loading, "keep_trainable", lambda model: None)
-    model = transformers_loading.load(folder, device="cpu", dtype="fp32", quantization="nf4").model
+    monkeypatch.setattr(loading, "keep_trainable", lambda model: None)
+    model = loading.load(folder, device="cpu", dtype="fp32", quantization="nf4").model
     with torch.no_grad():
         model(input_ids=torch.ones(1, 4, dtype=torch.long))
     assert all(packed(model))
@@ -145,7 +145,7 @@ def test_an_adapter_over_four_bits(folder: Path, tmp_path: Path) -> None:
 
     torch.manual_seed(1)
     settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
-    whole = transformers_loading.load(folder, device="cpu").model
+    whole = loading.load(folder, device="cpu").model
     get_peft_model(whole, settings).save_pretrained(tmp_path / "a")
     policy = TransformersPolicy(folder, device="cpu", dtype="fp32", quantization="nf4")
     before = policy.complete(RAGGED, max_new_tokens=4)
@@ -166,9 +166,9 @@ def test_wrong_ways_to_load(folder: Path, tokenizer: Any, monkeypatch: pytest.Mo
         with pytest.raises(ValueError, match="torch sees 0 CUDA devices"):
             TransformersPolicy(folder, device="cuda:1")
     with pytest.raises(ValueError, match="can't be quantised any more"):
-        TransformersPolicy(transformers_loading.load(folder).model, tokenizer, quantization="nf4")
+        TransformersPolicy(loading.load(folder).model, tokenizer, quantization="nf4")
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    monkeypatch.setattr(transformers_loading, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"selfsurf\[train\]"):
         TransformersPolicy(folder, quantization="nf4")
 

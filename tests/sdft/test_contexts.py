@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from selfsurf.agents.prompt.prompt import with_demonstration, with_told
+from selfsurf.agents.prompt.prompt import with_demonstration, with_hint
 from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import open_id, task_of
@@ -233,7 +233,7 @@ def test_contexts_combine_to_one_text_with_one_action_at_its_end(shown):
     assert several.take_counts() == {"told/oracle": 0, "told/feedback": 0}
     assert Lessons([shown]).of([result]) == [[None]]
     messages = result.steps[0].decision.messages
-    told = with_told(messages, both.text)
+    told = with_hint(messages, both.text)
     assert told[-1].text == f"{messages[-1].text}\n\n{both.text}"
     ((alone,),) = Lessons([Feedback()]).of([result])
     assert alone.action is None
@@ -247,7 +247,7 @@ def test_an_action_is_told_in_the_words_of_the_settings(login):
     ((told,),) = lessons.of([result])
     assert told.text == f"Now {told.action}, {told.action}!"
     assert {context.wording for context in lessons.contexts} == {settings.teacher_wording}
-    with pytest.raises(ValidationError, match="which is not in it"):
+    with pytest.raises(ValidationError, match=r"lacks \{action\}"):
         TrainSettings(tasks=(LOGIN,), teacher_wording="Do it")
 
 

@@ -10,8 +10,6 @@ import torch
 from peft import get_peft_model
 from pydantic import ValidationError
 
-from selfsurf.agents.policies.transformers import loading as transformers_loading
-from selfsurf.agents.policies.transformers import policy as transformers
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from selfsurf.sdft import train
@@ -82,8 +80,8 @@ def test_without_the_handling_some_modules_in_four_bits_do_not(
     bitsandbytes = pytest.importorskip("bitsandbytes")
     if not bitsandbytes.functional.has_avx512bf16():
         pytest.skip("this processor has no AVX512-BF16")
-    for module in (transformers, transformers_loading):
-        monkeypatch.setattr(module, "keep_trainable", lambda model: None)
+    for module in ("loading", "policy"):
+        monkeypatch.setattr(f"selfsurf.agents.policies.transformers.{module}.keep_trainable", lambda model: None)
     assert min(lora_b_gradients(wide_folder, settings, tmp_path / "run")) == 0
 
 

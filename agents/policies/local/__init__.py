@@ -1,1 +1,1 @@
-"""What the backends that run a model in this process share: chat templates, prompt caches, constrained replies."""
+"""Shared by the backends that sample token by token in this process: prompts, prompt caches, constrained replies."""

@@ -1,4 +1,4 @@
-"""Key-value caches of prompts read before, so that the part that a new prompt shares with one is not computed again."""
+"""Key-value caches of earlier prompts, so that the beginning a new prompt shares with one is not computed again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Layers: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
 
 @dataclass(frozen=True)
 class Known:
-    """A prompt that was read."""
+    """An earlier prompt."""
 
     ids: NDArray[np.int64]
     layers: Layers
@@ -27,29 +27,29 @@ class Known:
 
 
 class PrefixCache:
-    """The prompts read last, within a limit of memory.
+    """The latest prompts, within a limit of memory.
 
     Args:
-        max_bytes: of keys and values; what was used longest ago goes first.
+        max_bytes: of keys and values; the least recently used go first.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.size = 0
-        """Bytes that are kept."""
-        self._known: list[Known] = []  # what was used last stands last
+        """Bytes in use."""
+        self._known: list[Known] = []  # the most recently used last
         self._weights: Hashable = None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         self._known.clear()
         self.size = 0
 
     def for_weights(self, weights: Hashable) -> None:
-        """Forget what other weights made. `weights` names those that are in force now."""
+        """Drop what other weights computed. `weights` identifies the current ones."""
         if weights != self._weights:
             self.clear()
             self._weights = weights
@@ -57,13 +57,13 @@ class PrefixCache:
     def longest(self, ids: Sequence[int]) -> tuple[Known | None, int]:
         """Return the prompt that shares the longest beginning with `ids`, and how many tokens that is.
 
-        At least one token of `ids` is left over: a model has to read something to say what comes next.
+        At least one token of `ids` is left over, since a model needs one to predict the next.
         """
         wanted = np.asarray(ids[:-1], dtype=np.int64)
         best, most = None, 0
         for index, known in enumerate(self._known):
             shared = _shared(known.ids, wanted)
-            if shared >= most and shared > 0:  # of equals the one used last
+            if shared >= most and shared > 0:  # of equals the most recently used
                 best, most = index, shared
         if best is None:
             return None, 0
@@ -72,7 +72,7 @@ class PrefixCache:
         return known, most
 
     def add(self, ids: Sequence[int], layers: Layers) -> None:
-        """Keep a prompt's keys and values; the tensors must not change any more."""
+        """Keep a prompt's keys and values; the tensors must not change afterwards."""
         known = Known(np.asarray(ids, dtype=np.int64), layers, sum(part.nbytes for layer in layers for part in layer))
         self._known = [one for one in self._known if not np.array_equal(one.ids, known.ids)]
         self._known.append(known)

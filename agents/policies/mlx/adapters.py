@@ -1,4 +1,4 @@
-"""LoRA adapters on a running MLX model: put on, exchanged, and taken off again without loading the model anew."""
+"""LoRA adapters on a running MLX model: applied, exchanged and removed without reloading the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Adapters:
 
     Args:
         model: an mlx-lm or mlx-vlm model without adapters.
-        folder: of the base model, by which it is known whether an adapter belongs to it.
+        folder: of the base model, to check that an adapter belongs to it.
         vision: whether it is one of mlx-vlm.
     """
 
@@ -27,7 +27,7 @@ class Adapters:
         self._plain: dict[str, Any] = dict(model.named_modules())
 
     def put(self, adapter: Path) -> None:
-        """Put this adapter on, and no other.
+        """Apply this adapter alone.
 
         Args:
             adapter: a folder in the format of MLX, or of PEFT, which is converted.

@@ -1,31 +1,21 @@
-"""Running MLX models token by token: prompts into key-value caches, caches kept for the next prompt, batched steps."""
+"""Runs MLX models token by token: prompts into key-value caches, caches kept for later prompts, batched steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfsurf.agents.policies.local.prefixes import PrefixCache
+from selfsurf.agents.policies.local.prompts import Prompt
 
 CHUNK = 512
-"""Tokens of a prompt that are computed at a time; more need more memory and are hardly faster."""
+"""Tokens of a prompt computed at a time; more take more memory and are hardly faster."""
 
 Logits: TypeAlias = NDArray[np.float32]
 """Scores of the next token."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One prompt as a model takes it."""
-
-    ids: list[int]
-    """Tokens, those that stand for images included."""
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What an mlx-vlm processor makes of images (`pixel_values` and others); empty without."""
 
 
 class TextDecoder:
@@ -33,8 +23,8 @@ class TextDecoder:
 
     Args:
         model: the mlx-lm model.
-        prefixes: prompts read before; None if nothing is to be reused. Models whose layers look at a window of the
-            last tokens alone, or keep a state, have nothing that can be reused.
+        prefixes: earlier prompts; None to reuse nothing. Models with sliding windows or recurrent states can't reuse
+            anything.
     """
 
     def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
@@ -44,15 +34,15 @@ class TextDecoder:
         self._batch: list[Any] = []
 
     def forget(self) -> None:
-        """Forget the prompts read before: the model's weights have changed."""
+        """Drop earlier prompts: the model's weights have changed."""
         if self._prefixes is not None:
             self._prefixes.clear()
 
     def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
-        """Take up a batch of prompts.
+        """Start a batch of prompts.
 
         Returns:
-            For each prompt the logits (V,) after its last token, and how many of its tokens were not computed anew.
+            For each prompt the logits (V,) after its last token, and how many of its tokens were reused.
         """
         self._rows, self._batch = [], []
         logits, reused = [], []
@@ -65,7 +55,7 @@ class TextDecoder:
         return logits, reused
 
     def choose(self, rows: Sequence[int]) -> None:
-        """Go on with these rows of the batch only; the first call comes right after `start`."""
+        """Continue with these rows of the batch only; the first call comes right after `start`."""
         import mlx.core as mx
 
         if self._batch:
@@ -114,7 +104,7 @@ class TextDecoder:
         self._prefixes.add(ids, layers)
 
     def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
-        """Compute the cache of a prompt. Its logits are asked for at the last token alone."""
+        """Fill the cache with a prompt and return the logits of its last token."""
         import mlx.core as mx
 
         for start in range(known, len(ids) - 1, CHUNK):
@@ -126,7 +116,7 @@ class TextDecoder:
 class VisionDecoder:
     """Decodes with an mlx-vlm model: one row at a time, each prompt from its beginning.
 
-    (Some of its models keep the positions of the prompt in themselves, so that rows can't be taken in turns.)
+    Some of its models store the positions of the prompt in themselves, so rows can't take turns.
     """
 
     def __init__(self, model: Any) -> None:
@@ -142,7 +132,7 @@ class VisionDecoder:
         """Nothing is kept between prompts."""
 
     def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
-        """Take up one prompt; see `TextDecoder.start`."""
+        """Start one prompt; see `TextDecoder.start`."""
         import mlx.core as mx
         from mlx_vlm.models.cache import make_prompt_cache
 
@@ -180,8 +170,8 @@ class VisionDecoder:
         import mlx.core as mx
 
         ids = mx.array([prompt.ids])
-        inputs = {key: value for key, value in prompt.inputs.items() if key != "pixel_values"}
-        found = self._model.get_input_embeddings(ids, prompt.inputs.get("pixel_values"), **inputs)
+        inputs = {key: value for key, value in prompt.extras.items() if key != "pixel_values"}
+        found = self._model.get_input_embeddings(ids, prompt.extras.get("pixel_values"), **inputs)
         rest = {key: value for key, value in found.to_dict().items() if value is not None and key != "inputs_embeds"}
         return ids, found.inputs_embeds, rest
 

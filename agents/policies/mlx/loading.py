@@ -1,8 +1,8 @@
 """Loading models into MLX: mlx-lm for text, mlx-vlm for vision and language, from ordinary Hugging Face folders.
 
 Both libraries read the `config.json` of transformers 4. transformers 5 writes some settings elsewhere, and neither
-library complains: a missing `rope_theta` becomes a default, and every logit is wrong. So the configuration is mended
-before it is read (`mend_text`, `mend_vision`), and after loading it is checked that the model took what stands there.
+library complains: a missing `rope_theta` falls back to a default, and every logit is wrong. So the configuration is
+converted before it is read (`fix_text_config`, `fix_vision_config`), and after loading the model is checked against it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
         agents.models.ModelError: the folder holds no model, or one that mlx-lm can't load.
     """
     folder = Path(folder).expanduser()
-    config = mend_text(read_config(folder))
+    config = fix_text_config(read_config(folder))
     with _limits_kept():
         from mlx_lm.utils import load_model
         from transformers import AutoTokenizer
@@ -69,7 +69,7 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
     folder = Path(folder).expanduser()
     original = read_config(folder)
     if original.get("model_file"):
-        raise ModelError(f"{folder} wants to run code of its own ({original['model_file']}), which is not allowed.")
+        raise ModelError(f"{folder} needs to run its own code ({original['model_file']}), which is not allowed.")
     with _limits_kept(), _own_processors():
         from mlx_vlm.utils import get_model_and_args, load_image_processor, load_model, load_processor
     try:
@@ -77,7 +77,7 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
             package, _ = get_model_and_args(original)
             processor = load_processor(folder, add_detokenizer=False, trust_remote_code=False)
         default = getattr(getattr(package, "VisionConfig", None), "model_type", "")
-        config = mend_vision(original, vision_type=default if isinstance(default, str) else "")
+        config = fix_vision_config(original, vision_type=default if isinstance(default, str) else "")
         with _view(folder, config) as view:
             model = load_model(view)
         model.model_path = folder
@@ -104,7 +104,7 @@ def read_config(folder: Path) -> Config:
     """Return what the folder's `config.json` holds.
 
     Raises:
-        agents.models.ModelError: there is none, or it is no JSON object.
+        agents.models.ModelError: there is none, or it is not a JSON object.
     """
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -117,61 +117,61 @@ def read_config(folder: Path) -> Config:
     return config
 
 
-def mend_text(config: Mapping[str, Any]) -> Config:
+def fix_text_config(config: Mapping[str, Any]) -> Config:
     """Return the configuration with the settings of rotary embedding and attention where transformers 4 had them.
 
     transformers 5 has `rope_parameters: {rope_theta, rope_type, ...}`, one for each kind of layer in some models;
     mlx reads `rope_theta`, `rope_scaling`, `partial_rotary_factor`, and for two kinds of layers `rope_local_base_freq`
     and `rope_global_base_freq`. transformers 5 lists the kind of each layer in `layer_types`; mlx reads of how many
-    layers one sees all tokens, `sliding_window_pattern`. What stands there already is kept.
+    layers one sees all tokens, `sliding_window_pattern`. Settings that are there already are kept.
     """
-    mended = dict(config)
-    given = mended.get("rope_parameters")
+    fixed = dict(config)
+    given = fixed.get("rope_parameters")
     if isinstance(given, Mapping):
         local = given.get("sliding_attention")
         if isinstance(local, Mapping):
-            _fill(mended, "rope_local_base_freq", local.get("rope_theta"))
+            _fill(fixed, "rope_local_base_freq", local.get("rope_theta"))
         whole = given.get("full_attention")
         if isinstance(whole, Mapping):
-            _fill(mended, "rope_global_base_freq", whole.get("rope_theta"))
+            _fill(fixed, "rope_global_base_freq", whole.get("rope_theta"))
             given = whole
-        _fill(mended, "rope_theta", given.get("rope_theta"))
-        _fill(mended, "partial_rotary_factor", given.get("partial_rotary_factor"))
-        _fill(mended, "rope_scaling", _rope_scaling(given))
-    _fill(mended, "sliding_window_pattern", _pattern(mended.get("layer_types")))
-    if isinstance(mended.get("text_config"), Mapping):
-        mended["text_config"] = mend_text(mended["text_config"])
-    return mended
+        _fill(fixed, "rope_theta", given.get("rope_theta"))
+        _fill(fixed, "partial_rotary_factor", given.get("partial_rotary_factor"))
+        _fill(fixed, "rope_scaling", _rope_scaling(given))
+    _fill(fixed, "sliding_window_pattern", _pattern(fixed.get("layer_types")))
+    if isinstance(fixed.get("text_config"), Mapping):
+        fixed["text_config"] = fix_text_config(fixed["text_config"])
+    return fixed
 
 
-def mend_vision(config: Mapping[str, Any], vision_type: str = "") -> Config:
-    """Return the configuration as `mend_text` does, and with what mlx-vlm wants besides.
+def fix_vision_config(config: Mapping[str, Any], vision_type: str = "") -> Config:
+    """Return the configuration as `fix_text_config` does, with what mlx-vlm needs besides.
 
     - Some of its models (Qwen2-VL, Qwen2.5-VL and others) read the text model's settings from the root, where
-      transformers 4 had them, so those of `text_config` are repeated there; what stands at the root is kept.
+      transformers 4 had them, so those of `text_config` are copied there, without overwriting any.
     - Some of its vision models know only the transformers 4 name of their `model_type`, without `_vision`.
 
     Args:
         config: what `config.json` holds.
         vision_type: the `model_type` that mlx-vlm's own vision configuration has by default.
     """
-    mended = mend_text(config)
-    text = mended.get("text_config")
+    fixed = fix_text_config(config)
+    text = fixed.get("text_config")
     if isinstance(text, Mapping):
         for key, value in text.items():
             if key not in _NEVER_COPIED:
-                _fill(mended, key, value)
-    vision = mended.get("vision_config")
+                _fill(fixed, key, value)
+    vision = fixed.get("vision_config")
     if isinstance(vision, Mapping) and vision_type and vision.get("model_type") == f"{vision_type}_vision":
-        mended["vision_config"] = {**vision, "model_type": vision_type}
-    return mended
+        fixed["vision_config"] = {**vision, "model_type": vision_type}
+    return fixed
 
 
 def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
     """The `rope_scaling` of transformers 4, or None if positions are not scaled."""
     kind = given.get("rope_type", given.get("type", "default"))
     if "mrope_section" in given:
-        kind = "mrope"  # transformers 5 calls it default; mlx wants its own name
+        kind = "mrope"  # transformers 5 calls it default, mlx does not
     if kind == "default":
         return None
     rest = {key: value for key, value in given.items() if key not in ("rope_theta", "partial_rotary_factor")}
@@ -179,7 +179,7 @@ def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
 
 
 def _pattern(kinds: Any) -> int | None:
-    """Every how many layers one is of full attention and the others of a sliding window; None if it is not so."""
+    """Every how many layers one has full attention among sliding windows; None where there is no such period."""
     if not isinstance(kinds, list) or "sliding_attention" not in kinds or "full_attention" not in kinds:
         return None
     period = kinds.index("full_attention") + 1
@@ -193,7 +193,7 @@ def _fill(config: Config, key: str, value: Any) -> None:
 
 
 def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
-    """Refuse a model whose rotary base is not the configuration's: it would answer, and wrongly."""
+    """Refuse a model whose rotary base is not the configuration's: its answers would be wrong."""
     for key in ("rope_theta", "rope_local_base_freq", "rope_global_base_freq"):
         expected, found = wanted.get(key), getattr(taken, key, None)
         if expected is not None and found is not None and float(found) != float(expected):
@@ -221,14 +221,14 @@ def _view(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
 
 
 _PROCESSORS: list[Any] = []
-"""`AutoProcessor.from_pretrained` as mlx-vlm has it, once it was loaded."""
+"""mlx-vlm's `AutoProcessor.from_pretrained`, once it was loaded."""
 
 
 @contextlib.contextmanager
 def _own_processors() -> Iterator[None]:
     """Let mlx-vlm replace `AutoProcessor.from_pretrained` for as long as it loads a processor, and no longer.
 
-    It does so for each of its models when that is imported, and torch models in this process would get its processors.
+    It does so whenever one of its models is imported, and torch models in this process would get its processors.
     """
     from transformers import AutoProcessor
 
@@ -244,7 +244,7 @@ def _own_processors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _limits_kept() -> Iterator[None]:
-    """Importing mlx_lm limits this process to 2048 open files for good, too few beside a browser: keep it from that."""
+    """Importing mlx_lm limits this process to 2048 open files for good, too few beside a browser: prevent that."""
     import resource
 
     original = resource.setrlimit

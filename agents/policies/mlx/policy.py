@@ -1,12 +1,11 @@
 """Local models through MLX: mlx-lm for text, mlx-vlm for vision and language; on a Mac, and slowly on Linux.
 
-Like `agents.policies.transformers.policy`, it samples in a loop of its own, under grammars, and records what was drawn.
+Like `agents.policies.transformers.policy`, it has its own sampling loop, under grammars, and records what was drawn.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,202 +16,35 @@ from numpy.typing import NDArray
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_folder
 from selfsurf.agents.options import Natural
+from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
-from selfsurf.agents.policies.local.reply import Reply, matchers_of
-from selfsurf.agents.policies.local.template import eos_token_ids
+from selfsurf.agents.policies.local.prompts import Prompt, Prompts, eos_token_ids
+from selfsurf.agents.policies.local.reply import Reply
 from selfsurf.agents.policies.mlx.adapters import Adapters
-from selfsurf.agents.policies.mlx.decoding import Logits, Prompt, TextDecoder, VisionDecoder
-from selfsurf.agents.policies.mlx.loading import Dtype, is_vision, load_text, load_vision, mend_text, read_config
-from selfsurf.agents.policies.mlx.prompts import Prompts
-from selfsurf.agents.policies.request import check_length, check_sampling, one_each, row_seeds
-from selfsurf.agents.policy import Completion, Conversation, Guidance, PolicyError
+from selfsurf.agents.policies.mlx.decoding import Logits, TextDecoder, VisionDecoder
+from selfsurf.agents.policies.mlx.loading import Dtype, fix_text_config, is_vision, load_text, load_vision, read_config
+from selfsurf.agents.policy import PolicyError
 from selfsurf.agents.reply.constraint import Matcher
 
 
-class MLXPolicy:
-    """A model in this process, on MLX.
+class _Prompts(Prompts):
+    """Prompts by mlx-vlm's processors, which take the images of one prompt as a flat list."""
 
-    Text models take a call's conversations as one batch, and compute only what a prompt does not have in common with
-    an earlier one. Vision-language models take conversations one after another.
-
-    Args:
-        model: a short name known to `agents.models`, a folder (Hugging Face's or converted for MLX, quantised or
-            not), or a hub id. One with a `vision_config` is loaded by mlx-vlm and sees images.
-        adapter: folder of a LoRA adapter, in MLX's format or in PEFT's, which is converted.
-        dtype: precision of the weights; `"auto"` keeps the checkpoint's.
-        seed: of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes of keys and values of earlier prompts that are kept for what the next ones begin with.
-            Reusing changes results by rounding, so that what is drawn may depend on the calls before; 0 keeps nothing.
-
-    Raises:
-        agents.models.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
-        FileNotFoundError: the adapter folder does not exist or holds no adapter.
-        ValueError: the tokenizer has no chat template.
-    """
-
-    guidance: Guidance = "grammar"
-    prompt_budget = 2048
-
-    def __init__(
-        self,
-        model: str | Path = "smollm2",
-        adapter: str | Path | None = None,
-        dtype: Dtype | Literal["auto"] = "auto",
-        seed: Natural = 0,
-        reuse: Natural = 1024,
-    ) -> None:
-        self.name = str(model)
-        check_folder(adapter)
-        folder = _folder(model)
-        self.sees_images = is_vision(folder)
-        precision: Dtype | None = None if dtype == "auto" else dtype
-        processor = None
-        self._decoder: TextDecoder | VisionDecoder
-        if self.sees_images:
-            self._model, processor = load_vision(folder, dtype=precision)
-            self.tokenizer = processor.tokenizer
-            self._decoder = VisionDecoder(self._model)
-        else:
-            self._model, self.tokenizer = load_text(folder, dtype=precision)
-            self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
-        self._prompts = Prompts(self.tokenizer, processor, self.name)
-        self._config = mend_text(read_config(folder))
-        self._parameter_count = _count(self._model)
-        self._random = np.random.default_rng(seed)
-        self._adapters = Adapters(self._model, folder, self.sees_images)
-        self.eos_token_ids = _eos_token_ids(folder, self._config, self.tokenizer)
-        self.adapter: Path | None = None
-        if adapter is not None:
-            self.set_adapter(adapter)
-
-    @property
-    def model(self) -> Any:
-        """The mlx-lm or mlx-vlm model itself."""
-        return self._model
-
-    @property
-    def parameter_count(self) -> int:
-        """Number of weights, adapters not counted."""
-        return self._parameter_count
-
-    @property
-    def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together."""
-        text = self._config.get("text_config") or {}
-        length = text.get("max_position_embeddings") or self._config.get("max_position_embeddings")
-        return int(length) if length else None
-
-    def set_adapter(self, path: str | Path | None) -> None:
-        """Put another LoRA adapter in force; None goes back to the base model. One that is refused leaves no adapter.
-
-        Raises:
-            agents.adapters.identity.AdapterError: it belongs to another base model, or does not fit this one.
-            FileNotFoundError: the folder does not exist or holds no adapter.
-        """
-        self._decoder.forget()
-        self._adapters.remove()
-        self.adapter = None
-        if path is not None:
-            folder = Path(path).expanduser()
-            self._adapters.put(folder)
-            self.adapter = folder
-
-    def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the prompt's token ids: chat template, images, the assistant's turn opened, and the prefill.
-
-        Raises:
-            ValueError: a message carries images, which this policy can't see.
-        """
-        return self._prompts.encode(messages, prefill).ids
-
-    def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone, without special tokens."""
-        return len(self._prompts.ids(text))
-
-    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt, chat template, images and prefill included."""
-        return self._prompts.count(messages, prefill)
-
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
-    ) -> list[Completion]:
-        """Sample one reply for each conversation. See `Policy.complete`.
-
-        Each row draws from its own random stream, so a row's sample does not depend on how long the others run.
-
-        Raises:
-            PolicyError: MLX failed, for example for want of memory.
-            ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room.
-        """
-        begun = time.perf_counter()
-        grammars = one_each("grammar", grammars, len(conversations))
-        check_sampling(temperature, max_new_tokens)
-        prompts = [self._prompts.encode(messages, prefill) for messages in conversations]
-        check_length(max((len(prompt.ids) for prompt in prompts), default=0), max_new_tokens, self.context_length)
-        if seed is None:
-            seed = int(self._random.integers(2**62))
-        prefill_ids = self._prompts.ids(prefill)
-        matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
-        rows = [
-            _Row(prompt, matcher, own)
-            for prompt, matcher, own in zip(prompts, matchers, row_seeds(seed, len(prompts)), strict=True)
-        ]
-        unfinished = [row for row in rows if not row.finished(max_new_tokens)]
-        try:
-            for batch in [[row] for row in unfinished] if self.sees_images else [unfinished]:
-                if batch:
-                    self._generate(batch, temperature, max_new_tokens)
-        except RuntimeError as error:
-            self._decoder.forget()
-            raise PolicyError(f"MLX could not run {self.name}: {error}") from error
-        seconds = time.perf_counter() - begun
-        return [
-            row.completion(
-                self.tokenizer, grammar, prefill, prefill_ids, row.prompt.ids, known=row.cached, seconds=seconds
-            )
-            for row, grammar in zip(rows, grammars, strict=True)
-        ]
-
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
-        return self._decoder.logits(ids)
-
-    def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
-        logits, cached = self._decoder.start([row.prompt for row in rows])
-        for row, known in zip(rows, cached, strict=True):
-            row.cached = known
-        active = rows
-        while True:
-            for row, scores in zip(active, logits, strict=True):
-                row.sample(scores, temperature, self.eos_token_ids)
-            unfinished = [index for index, row in enumerate(active) if not row.finished(max_new_tokens)]
-            if not unfinished:
-                return
-            if active is rows or len(unfinished) < len(active):
-                self._decoder.choose(unfinished)
-                active = [active[index] for index in unfinished]
-            logits = self._decoder.step([row.token_ids[-1] for row in active])
+    def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
+        return dict(self._processor(images=images, text=[text], add_special_tokens=False))
 
 
 class _Row(Reply):
-    """One reply while it grows."""
+    """One reply while it is sampled; see `Reply`."""
 
-    def __init__(self, prompt: Prompt, matcher: Matcher | None, seed: int) -> None:
-        super().__init__(matcher)
-        self.prompt = prompt
-        self.cached = 0
+    def __init__(
+        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(prompt, matcher, seed, extras)
         self._random = np.random.default_rng(seed % 2**63)
 
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
-        """Draw a token and write it down with its log-probability."""
+        """Draw a token and append it with its log-probability."""
         if not np.isfinite(logits).any() or np.isnan(logits).any():
             raise PolicyError("The model's scores are not numbers; try another precision (dtype=).")
         candidates = self.candidates(logits.size)
@@ -227,6 +59,116 @@ class _Row(Reply):
             choice = int(logprobs.argmax())
         token_id = choice if candidates is None else int(candidates[choice])
         self.add(token_id, float(logprobs[choice]), eos_token_ids)
+
+
+class MLXPolicy(LocalPolicy):
+    """A model in this process, on MLX.
+
+    Text models take a call's conversations as one batch and compute only the part of a prompt that no earlier one
+    began with. Vision-language models take conversations one after another.
+
+    Args:
+        model: a short name known to `agents.models`, a folder (Hugging Face's or converted for MLX, quantised or
+            not), or a hub id. One with a `vision_config` is loaded by mlx-vlm and sees images.
+        adapter: folder of a LoRA adapter, in MLX's format or in PEFT's, which is converted.
+        dtype: precision of the weights; `"auto"` keeps the checkpoint's.
+        seed: of the policy's own random stream, used by calls without a seed.
+        reuse: megabytes of keys and values of earlier prompts to keep for later prompts with the same beginning.
+            Reuse changes results by rounding, so that samples may depend on earlier calls; 0 keeps none.
+
+    Raises:
+        agents.models.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
+        FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        ValueError: the tokenizer has no chat template.
+    """
+
+    reply_type = _Row
+
+    def __init__(
+        self,
+        model: str | Path = "smollm2",
+        adapter: str | Path | None = None,
+        dtype: Dtype | Literal["auto"] = "auto",
+        seed: Natural = 0,
+        reuse: Natural = 1024,
+    ) -> None:
+        check_folder(adapter)
+        folder = _folder(model)
+        sees = is_vision(folder)
+        precision: Dtype | None = None if dtype == "auto" else dtype
+        processor = None
+        self._decoder: TextDecoder | VisionDecoder
+        if sees:
+            self._model, processor = load_vision(folder, dtype=precision)
+            tokenizer = processor.tokenizer
+            self._decoder = VisionDecoder(self._model)
+        else:
+            self._model, tokenizer = load_text(folder, dtype=precision)
+            self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
+        self._config = fix_text_config(read_config(folder))
+        super().__init__(
+            _Prompts(str(model), tokenizer, processor), tokenizer, _eos_token_ids(folder, self._config, tokenizer),
+            name=str(model), sees_images=sees, seed=seed,
+        )  # fmt: skip
+        self.parameter_count: int | None = _count(self._model)
+        self._adapters = Adapters(self._model, folder, sees)
+        if adapter is not None:
+            self.set_adapter(adapter)
+
+    @property
+    def model(self) -> Any:
+        """The mlx-lm or mlx-vlm model itself."""
+        return self._model
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and reply together."""
+        text = self._config.get("text_config") or {}
+        length = text.get("max_position_embeddings") or self._config.get("max_position_embeddings")
+        return int(length) if length else None
+
+    def set_adapter(self, path: str | Path | None) -> None:
+        """Switch to another LoRA adapter; None goes back to the base model, as does one that is refused.
+
+        Raises:
+            agents.adapters.identity.AdapterError: it belongs to another base model, or does not fit this one.
+            FileNotFoundError: the folder does not exist or holds no adapter.
+        """
+        self._decoder.forget()
+        self._adapters.remove()
+        self.adapter = None
+        if path is not None:
+            folder = Path(path).expanduser()
+            self._adapters.put(folder)
+            self.adapter = folder
+
+    def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
+        try:
+            for batch in [[row] for row in replies] if self.sees_images else [replies]:
+                self._generate(batch, temperature, max_new_tokens)
+        except RuntimeError as error:
+            self._decoder.forget()
+            raise PolicyError(f"MLX could not run {self.name}: {error}") from error
+
+    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
+        return self._decoder.logits(ids)
+
+    def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
+        logits, cached = self._decoder.start([Prompt(row.prompt, row.extras) for row in rows])
+        for row, known in zip(rows, cached, strict=True):
+            row.reused = known
+        active = rows
+        while True:
+            for row, scores in zip(active, logits, strict=True):
+                row.sample(scores, temperature, self.eos_token_ids)
+            unfinished = [index for index, row in enumerate(active) if not row.finished(max_new_tokens)]
+            if not unfinished:
+                return
+            if active is rows or len(unfinished) < len(active):
+                self._decoder.choose(unfinished)
+                active = [active[index] for index in unfinished]
+            logits = self._decoder.step([row.token_ids[-1] for row in active])
 
 
 def _folder(model: str | Path) -> Path:

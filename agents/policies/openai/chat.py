@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from selfsurf.agents.policies.openai.retry import ReplyError
+from selfsurf.agents.policies.openai.requests import ReplyError
 from selfsurf.agents.policy import FinishReason, Message, PolicyError
 from selfsurf.agents.reply.schema import Schema
 
@@ -22,10 +22,10 @@ TOOL = "act"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answered. Lists are empty and numbers None where it does not tell."""
+    """A server's answer. Lists are empty and numbers None where it reports nothing."""
 
     text: str
-    """Without what the model reasoned before."""
+    """Without the model's reasoning."""
     finish_reason: FinishReason
     prompt_token_ids: list[int]
     token_ids: list[int]
@@ -37,7 +37,7 @@ class Reply:
 
 
 def written(message: Message) -> dict[str, Any]:
-    """A message as a server reads it: images before the text, as PNG in data URIs.
+    """Return a message in the server's form: images before the text, as PNG in data URIs.
 
     Raises:
         ValueError: an image is not a uint8 array (height, width, 3).
@@ -93,8 +93,8 @@ def read(data: Any) -> Reply:
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         error = data.get("error")
-        told = error.get("message") if isinstance(error, dict) else error
-        raise ReplyError(f"The answer holds no choices{f': {told}' if told else ''}.")
+        why = error.get("message") if isinstance(error, dict) else error
+        raise ReplyError(f"The answer holds no choices{f': {why}' if why else ''}.")
     choice = choices[0]
     message = choice.get("message")
     if not isinstance(message, dict):
@@ -103,7 +103,7 @@ def read(data: Any) -> Reply:
     if reason == "content_filter":
         raise PolicyError("The server's content filter withheld the reply.")
     if reason in ("abort", "error"):
-        raise ReplyError(f"The server broke the reply off ({reason}).")
+        raise ReplyError(f"The server broke off the reply ({reason}).")
     token_ids, logprobs = _tokens(choice)
     usage = data.get("usage")
     if not isinstance(usage, Mapping) or not isinstance(usage.get("prompt_tokens"), int):
@@ -122,9 +122,9 @@ def read(data: Any) -> Reply:
 
 
 def without_reasoning(text: str) -> str:
-    """The text behind what a model thought aloud in `<think>`; nothing of it is left if the thought never ended.
+    """Return the text after a `<think>` block; empty if the block never ends.
 
-    The opening tag often stands in the chat template, so the reply begins within the thought.
+    The opening tag is often part of the chat template, so that the reply begins inside the block.
     """
     if "</think>" in text and not _is_json(text):
         return text.partition("</think>")[2].lstrip()
@@ -139,20 +139,20 @@ def _text(message: Mapping[str, Any]) -> str:
         written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
         if not isinstance(name, str) or name in ("", TOOL):
             return written
-        # A function that was not offered, such as `click`: its name may be the action's. What was cut off stays so.
+        # A function that was not offered, such as `click`: its name may be the action's. A cut-off call stays cut off.
         written = written.strip() or "{}"
         return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
     content = message.get("content")
-    if isinstance(content, list):  # parts; those of a thought have another type
+    if isinstance(content, list):  # parts; reasoning has another type
         content = "".join(
             str(part.get("text", "")) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
         )
-    # Reasoning apart (`reasoning_content`, `reasoning`) is no part of the reply; a refusal is, and holds no action.
+    # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, and has no action.
     return without_reasoning(content or message.get("refusal") or "")
 
 
 def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:
-    """The sampled tokens' ids and log-probabilities, each empty if not told."""
+    """The sampled tokens' ids and log-probabilities, each empty where not reported."""
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     entries = [entry for entry in content or [] if isinstance(entry, Mapping)]
@@ -162,7 +162,7 @@ def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:
         ids = [int(name.removeprefix("token_id:")) for name in names]
     values = [float(entry["logprob"]) for entry in entries if isinstance(entry.get("logprob"), (int, float))]
     if len(values) != len(entries) or (ids and len(values) != len(ids)):
-        values = []  # not one for each token
+        values = []  # there must be one for each token
     return ids, values
 
 

@@ -1,7 +1,7 @@
-"""OpenAI-compatible servers: where each is, and how it writes what the chat-completions format leaves open.
+"""OpenAI-compatible servers: their addresses, and their own forms of what the chat-completions format leaves open.
 
 None of the hosted services was called to write this; each form is from its server's source or documentation, named
-next to it. Another server is an `Endpoint(...)` of one's own.
+next to it. For another server, make an `Endpoint(...)`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Endpoint:
     base_url: str
     """Up to and including `/v1`."""
     key_variable: str = ""
-    """Environment variable of the key; empty where the server wants none."""
+    """Environment variable of the key; empty where none is needed."""
     guidance: Guidance = "schema"
-    """How the server keeps replies to valid actions, unless told otherwise."""
+    """How the server constrains replies by default."""
     grammar_form: GrammarForm | None = None
     """How it takes grammars; None if it takes none."""
     schema_form: SchemaForm | None = "json_schema"
     """How it takes JSON schemas; None if it takes none."""
     continues: bool = False
-    """Whether it can continue an assistant message that was begun (`continue_final_message`)."""
+    """Whether it can continue a partial assistant message (`continue_final_message`)."""
     token_ids: Literal["return_token_ids", "return_tokens_as_token_ids"] | None = None
-    """The field that makes it tell token ids; the second tells the sampled ones only, and needs `logprobs`."""
+    """The field that makes it return token ids; the second returns only the sampled ones, and needs `logprobs`."""
     logprobs: bool = False
     """Whether to ask for log-probabilities."""
     tokenizes: bool = False
@@ -76,7 +76,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     # tensorrt_llm/serve/openai_protocol.py: `response_format` of type json_schema or ebnf. It needs
     # guided_decoding_backend in the server's YAML (xgrammar or llguidance), and a grammar needs llguidance.
     "trtllm": Endpoint("http://localhost:8000/v1", grammar_form="ebnf", logprobs=True),
-    # https://docs.ollama.com/api/openai-compatibility: `response_format`; neither token ids nor begun messages
+    # https://docs.ollama.com/api/openai-compatibility: `response_format`; no token ids, no partial messages
     "ollama": Endpoint("http://localhost:11434/v1"),
 }  # fmt: skip
 """The servers known by name."""
@@ -86,7 +86,7 @@ PLAIN = Endpoint("")
 
 
 def grammar_fields(form: GrammarForm, text: str) -> dict[str, Any]:
-    """The fields of a request that hold the reply to a grammar."""
+    """Return the fields of a request that constrain the reply to a grammar."""
     if form == "structured_outputs":
         return {"structured_outputs": {"grammar": text}}
     if form == "guided":
@@ -95,7 +95,7 @@ def grammar_fields(form: GrammarForm, text: str) -> dict[str, Any]:
 
 
 def schema_fields(form: SchemaForm, schema: Schema) -> dict[str, Any]:
-    """The fields of a request that hold the reply to a JSON schema."""
+    """Return the fields of a request that constrain the reply to a JSON schema."""
     if form == "structured_outputs":
         return {"structured_outputs": {"json": schema}}
     if form == "guided":

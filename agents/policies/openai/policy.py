@@ -16,12 +16,17 @@ from pydantic import AfterValidator
 
 from selfsurf.agents import models
 from selfsurf.agents.options import Count, Duration, Natural
-from selfsurf.agents.policies.openai import chat, estimate
-from selfsurf.agents.policies.openai.accounting import Prices, Totals, prices_of
-from selfsurf.agents.policies.openai.background import Background
+from selfsurf.agents.policies.openai import chat
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
-from selfsurf.agents.policies.openai.problems import Explainer
-from selfsurf.agents.policies.openai.retry import Limits, ReplyError, persist
+from selfsurf.agents.policies.openai.requests import Background, Explainer, Limits, ReplyError, persist
+from selfsurf.agents.policies.openai.usage import (
+    Prices,
+    Totals,
+    conversation_tokens,
+    image_tokens,
+    prices_of,
+    text_tokens,
+)
 from selfsurf.agents.policies.request import check_sampling, followed, row_seeds
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
 from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
@@ -30,31 +35,31 @@ from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
 class OpenAIPolicy:
     """A language model behind an OpenAI-compatible server.
 
-    Requests of one call are made at the same time, up to `max_concurrency`. A guided reply is sampled from its first
-    character, since servers apply a grammar or a schema to what they sample and not to what a message began with; so
-    the prefill is used for free replies only, and only where the server continues a message.
+    The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
+    sample, not to the beginning of a message; so a prefill is used for free replies only, and only where the server
+    continues a message.
 
     Args:
         model: the model's name at the server.
         endpoint: name of a known server (`openai`, `nim`, `vllm`, `vllm-guided`, `trtllm`, `ollama`), or an
-            `Endpoint`. By default `openai`, or with `base_url` a server of which nothing more is known.
+            `Endpoint`. By default `openai`, or with `base_url` a server about which nothing else is known.
         base_url: where the server is, up to and including `/v1`, if not at the endpoint's own address.
         api_key: the key; by default from the endpoint's environment variable.
         adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
-        guidance: how replies are held to valid actions, if not in the endpoint's own way.
+        guidance: how replies are constrained to valid actions; by default the endpoint's way.
         tools: take replies as calls of one tool, whose arguments are the reply's text. A call of another function,
             such as `click`, is read as that action.
         sees_images: whether the model takes images.
         tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
-            one, tokens are counted by a server that offers it, else estimated (see `agents.policies.openai.estimate`).
+            one, tokens are counted by a server that offers it, else estimated (see `agents.policies.openai.usage`).
         context_length: most tokens of prompt and reply together, if known.
-        prompt_budget: how many tokens of prompt are worth their price.
+        prompt_budget: the default limit of a prompt's tokens.
         max_concurrency: most requests at the same time.
         timeout: seconds that one attempt may take.
         retries: most attempts at a reply after the first.
         patience: seconds for one reply, attempts and waits together, from when its first request is made.
         prices: US dollars per million tokens, `Prices` or a dict with its fields (`input`, `output`, `cached`).
-        logprobs: whether to ask for log-probabilities, if not as the endpoint has it.
+        logprobs: whether to ask for log-probabilities; by default as the endpoint has it.
         processed_logprobs: the server reports log-probabilities after mask and temperature (vLLM:
             `--logprobs-mode processed_logprobs`). Unless it does, they are recorded only for free replies at
             temperature 0 or 1, where there is no difference.
@@ -108,10 +113,11 @@ class OpenAIPolicy:
             raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
+        self.parameter_count: int | None = None  # servers don't report it
+        self.context_length = context_length
         self.prices = prices_of(prices)
         self.totals = Totals()
         """Requests, tokens and dollars since this policy was made."""
-        self._context_length = context_length
         self._tokenizer = _tokenizer(tokenizer)
         self._server_counts = self.endpoint.tokenizes
         self._logprobs = self.endpoint.logprobs if logprobs is None else logprobs
@@ -124,16 +130,6 @@ class OpenAIPolicy:
         self._slots = asyncio.Semaphore(max_concurrency)
         self._background = Background("openai-policy")
         self._closing = weakref.finalize(self, _close, self._background, self._client)
-
-    @property
-    def parameter_count(self) -> int | None:
-        """None: no server tells."""
-        return None
-
-    @property
-    def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together, if it was told."""
-        return self._context_length
 
     def close(self) -> None:
         """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
@@ -152,46 +148,40 @@ class OpenAIPolicy:
     ) -> list[Completion]:
         """Sample one reply for each conversation. See `Policy.complete`.
 
-        A row that fails lets the others finish before it is reported.
+        If a row fails, the others still finish before that is reported.
 
         Raises:
             PolicyError: replies failed for good; the message says which rows and why.
-            ValueError: the request can't be answered, here or by the server's word.
+            ValueError: the request is invalid, found here or by the server.
         """
         rows = len(conversations)
         larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
         check_sampling(temperature, max_new_tokens)
         seeds = [None] * rows if seed is None else row_seeds(seed, rows)
-        bodies = []
-        for row, messages in enumerate(conversations):
-            grammar, schema = larks[row], forms[row]
-            begun = "" if grammar or schema else self._begun(prefill)
-            body = self._guide_fields(grammar, schema) | self._sampling_fields(temperature, max_new_tokens)
-            own = seeds[row]
-            if own is not None:
-                body["seed"] = own % 2**31  # some servers read 32 bits
-            bodies.append(self._message_fields(messages, begun) | body)
+        free = [not (grammar or schema) for grammar, schema in zip(larks, forms, strict=True)]
+        started = [self._given(prefill) if own else "" for own in free]
+        bodies = [
+            self._message_fields(messages, start)
+            | self._guide_fields(grammar, schema)
+            | self._sampling_fields(temperature, max_new_tokens)
+            | ({} if own is None else {"seed": own % 2**31})  # some servers read 32 bits
+            for messages, start, grammar, schema, own in zip(conversations, started, larks, forms, seeds, strict=True)
+        ]
         results = self._background.run(self._all(bodies))
         _report(results)
-        completions = []
-        for row, (reply, usage) in enumerate(results):
-            grammar = larks[row]
-            free = not grammar and not forms[row]
-            begun = self._begun(prefill) if free else ""
-            told = self._processed or (free and temperature in (0, 1))
-            completions.append(
-                Completion(
-                    text=begun + reply.text,
-                    prompt_token_ids=reply.prompt_token_ids,
-                    token_ids=reply.token_ids,
-                    logprobs=reply.logprobs if told else [],
-                    grammar=grammar,
-                    finish_reason=reply.finish_reason,
-                    prefill_token_ids=self._prefill_ids(begun, reply.prompt_token_ids),
-                    usage=usage,
-                )
+        return [
+            Completion(
+                text=started[row] + reply.text,
+                prompt_token_ids=reply.prompt_token_ids,
+                token_ids=reply.token_ids,
+                logprobs=reply.logprobs if self._processed or (free[row] and temperature in (0, 1)) else [],
+                grammar=larks[row],
+                finish_reason=reply.finish_reason,
+                prefill_token_ids=self._prefill_ids(started[row], reply.prompt_token_ids),
+                usage=usage,
             )
-        return completions
+            for row, (reply, usage) in enumerate(results)
+        ]
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone: exact with a tokenizer or a server that counts, else an estimate.
@@ -200,42 +190,42 @@ class OpenAIPolicy:
             PolicyError: the server that counts could not be asked.
         """
         ids = self._encode(text)
-        return estimate.text_tokens(text) if ids is None else len(ids)
+        return text_tokens(text) if ids is None else len(ids)
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt; images are always estimated (`agents.policies.openai.estimate`).
+        """Number of tokens of the whole prompt; images are always estimated (`agents.policies.openai.usage`).
 
         Raises:
             PolicyError: the server that counts could not be asked.
             ValueError: a message carries images, which this policy can't see.
         """
-        begun = self._begun(prefill)
+        started = self._given(prefill)
         texts = [Message(message.role, message.text) for message in messages]
-        images = sum(estimate.image_tokens(image) for message in messages for image in message.images)
+        images = sum(image_tokens(image) for message in messages for image in message.images)
         if images and not self.sees_images:
             raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
         if self._tokenizer is not None:
             prompt = self._tokenizer.apply_chat_template(
                 [chat.written(message) for message in texts], add_generation_prompt=True, tokenize=False
             )
-            return len(self._encode(prompt) or []) + len(self._encode(begun) or []) + images
-        ids = self._ask_tokenizer(self._message_fields(texts, begun))
+            return len(self._encode(prompt) or []) + len(self._encode(started) or []) + images
+        ids = self._ask_tokenizer(self._message_fields(texts, started))
         if ids is not None:
             return len(ids) + images
-        return estimate.conversation_tokens(texts) + (estimate.text_tokens(begun) if begun else 0) + images
+        return conversation_tokens(texts) + (text_tokens(started) if started else 0) + images
 
-    def _begun(self, prefill: str) -> str:
+    def _given(self, prefill: str) -> str:
         """The part of the prefill that the server is given: all or nothing."""
         return prefill if self.endpoint.continues and not self.tools else ""
 
-    def _message_fields(self, messages: Conversation, begun: str) -> dict[str, Any]:
+    def _message_fields(self, messages: Conversation, started: str) -> dict[str, Any]:
         if not self.sees_images and any(message.images for message in messages):
             raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
         written = [chat.written(message) for message in messages]
-        if not begun:
+        if not started:
             return {"messages": written}
         return {
-            "messages": [*written, {"role": "assistant", "content": begun}],
+            "messages": [*written, {"role": "assistant", "content": started}],
             "continue_final_message": True,
             "add_generation_prompt": False,
         }
@@ -295,12 +285,12 @@ class OpenAIPolicy:
             data = json.loads(answer.text)
         except ValueError:
             data = None
-        if data is None:  # raised out here, without the parser's error as context
+        if data is None:  # raised outside the handler, without the parser's error as context
             raise ReplyError("The answer is not JSON; is base_url= right?")
         return chat.read(data)
 
     def _encode(self, text: str) -> list[int] | None:
-        """The text's token ids, or None if nobody knows."""
+        """The text's token ids, or None without a tokenizer."""
         if not text:
             return []
         if self._tokenizer is not None:
@@ -308,7 +298,7 @@ class OpenAIPolicy:
         return self._ask_tokenizer({"prompt": text, "add_special_tokens": False})
 
     def _ask_tokenizer(self, body: dict[str, Any]) -> list[int] | None:
-        """The token ids that the server's `/tokenize` gives, or None if it has none."""
+        """The token ids from the server's `/tokenize`, or None if it has none."""
         if not self._server_counts:
             return None
         url = self.base_url.rstrip("/").removesuffix("/v1") + "/tokenize"
@@ -329,18 +319,18 @@ class OpenAIPolicy:
 
         answer = self._background.run(ask())
         if not isinstance(answer, dict) or not isinstance(answer.get("tokens"), list):
-            self._server_counts = False  # an OpenAI-compatible server without it: estimate from now on
+            self._server_counts = False  # a server without it: estimate from now on
             return None
         return [int(token) for token in answer["tokens"]]
 
-    def _prefill_ids(self, begun: str, prompt_token_ids: list[int]) -> list[int]:
+    def _prefill_ids(self, started: str, prompt_token_ids: list[int]) -> list[int]:
         """The tokens of the prefill at the prompt's end, if they are known to be just those."""
-        ids = self._encode(begun) if begun and prompt_token_ids else None
+        ids = self._encode(started) if started and prompt_token_ids else None
         return ids if ids and prompt_token_ids[-len(ids) :] == ids else []
 
 
 def _report(results: Sequence[Any]) -> None:
-    """Raise one error for all rows that failed, if any did."""
+    """Raise one error for all rows that failed, if any."""
     failed = {row: result for row, result in enumerate(results) if isinstance(result, BaseException)}
     for error in failed.values():
         if not isinstance(error, (PolicyError, ValueError)):
@@ -380,7 +370,7 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         return False
 
 

@@ -1,9 +1,9 @@
 """Local models through TensorRT-LLM, in this process.
 
-Not run against a real installation: PyPI's `tensorrt-llm` can't be installed without CUDA. It is written to the
-signatures in TensorRT-LLM's sources and documentation, and tested up to the call, and from the answer on, against
-objects with exactly those signatures (`tests/agents/test_tensorrt.py`). `selfsurf doctor` checks that a real
-installation has what is used here.
+Never run against a real installation, since PyPI's `tensorrt-llm` can't be installed without CUDA. It follows the
+signatures in TensorRT-LLM's sources and documentation, and is tested around the call with objects that have exactly
+those signatures (`tests/agents/test_tensorrt.py`). `selfsurf doctor` checks that a real installation has what is used
+here.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import numpy as np
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_base, read_config
 from selfsurf.agents.options import Count, Natural
-from selfsurf.agents.policies.local.template import chat_text, eos_token_ids, text_turns, token_ids
+from selfsurf.agents.policies.local.prompts import chat_text, eos_token_ids, text_turns, token_ids
 from selfsurf.agents.policies.request import check_length, check_sampling, followed, row_seeds
 from selfsurf.agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
 
 GuideBackend: TypeAlias = Literal["llguidance", "xgrammar"]
-"""What keeps TensorRT-LLM to a grammar. In its `_torch/pyexecutor/grammar_matcher.py`, `GuidedDecodingParams.grammar`
+"""How TensorRT-LLM is constrained. In its `_torch/pyexecutor/grammar_matcher.py`, `GuidedDecodingParams.grammar`
 goes to `LLMatcher.grammar_from_lark` under llguidance and to xgrammar's own EBNF compiler under xgrammar; a JSON schema
 goes to both. Our grammars are Lark, so llguidance gets the grammar and xgrammar the schema."""
 
 _GUIDANCE: dict[GuideBackend | None, Guidance] = {"llguidance": "grammar", "xgrammar": "schema", None: "none"}
 
 LORA_CONFIG_MODULES = ("tensorrt_llm.lora_helper", "tensorrt_llm.lora_manager", "tensorrt_llm._torch.peft.lora.config")
-"""Where `LoraConfig` has lived, release by release."""
+"""Modules that `LoraConfig` lived in, release by release."""
 
 LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_4h_to_h", "mlp_gate")
 """TensorRT-LLM's names of the seven linear layers that our adapters train; it needs them where no adapter is given."""
@@ -44,7 +44,7 @@ class TensorRTPolicy:
     Args:
         model: a short name known to `agents.models`, a folder, or a hub id.
         tokenizer: a Hugging Face tokenizer; else loaded with the model.
-        adapter: folder of a PEFT LoRA adapter, in force from the start.
+        adapter: folder of a PEFT LoRA adapter, active from the start.
         lora_rank: the highest rank of the adapters that `set_adapter` may load. None: that of `adapter`; without
             one, no adapter can be loaded.
         guided_decoding_backend: `"llguidance"` (constrains by grammar), `"xgrammar"` (by JSON schema), or None.
@@ -92,7 +92,7 @@ class TensorRTPolicy:
         self._config: Any = AutoConfig.from_pretrained(self._source)
         self.sees_images = getattr(self._config, "vision_config", None) is not None
         self.eos_token_ids = _eos_token_ids(self._source, self.tokenizer)
-        self._parameter_count = _parameter_count(self._config)
+        self.parameter_count = _parameter_count(self._config)
         options = dict(engine or {})
         self._longest = options.get("max_seq_len")
         self._random = np.random.default_rng(seed)
@@ -115,15 +115,10 @@ class TensorRTPolicy:
                 dtype=dtype,
                 **options,
             )
-        except Exception as error:  # whatever keeps an engine from starting: no GPU, no memory, a refused option
+        except Exception as error:  # no GPU, no memory, a refused option, ...
             raise PolicyError(f"TensorRT-LLM could not start {self.name}: {_said(error)}") from error
         if adapter is not None:
             self.set_adapter(adapter)
-
-    @property
-    def parameter_count(self) -> int | None:
-        """Number of weights of the architecture, or None if transformers does not know it."""
-        return self._parameter_count
 
     @property
     def context_length(self) -> int | None:
@@ -132,7 +127,7 @@ class TensorRTPolicy:
         return min((int(length) for length in known if length), default=None)
 
     def set_adapter(self, path: str | Path | None) -> None:
-        """Put another LoRA adapter in force; None goes back to the base model. The engine reads it at the next call.
+        """Switch to another LoRA adapter; None goes back to the base model. The engine reads it at the next call.
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
@@ -186,7 +181,7 @@ class TensorRTPolicy:
         prefill is not given, the guide forces it, and its tokens are not counted against `max_new_tokens`.
 
         Raises:
-            PolicyError: the engine failed, or ended a request without an answer.
+            PolicyError: the engine failed or ended a request without an answer.
             ValueError: a prompt leaves no room, images for a text model, or guides that the backend does not take.
         """
         if not conversations:
@@ -224,9 +219,9 @@ class TensorRTPolicy:
         return [{kind: guide} if guide else None for guide in given]
 
     def _input(self, messages: Conversation, given: str) -> dict[str, Any]:
-        """Return token ids; with images, what TensorRT-LLM's own loader makes, for it knows each model's placeholders.
+        """Return token ids, or with images the output of TensorRT-LLM's loader, which knows each model's placeholders.
 
-        The loader writes one user's turn and no system turn, so all text goes into that.
+        The loader writes a single user turn and no system turn, so all text goes into that.
         """
         images = [image for message in messages for image in message.images]
         if not images:
@@ -252,7 +247,7 @@ class TensorRTPolicy:
 
         # With neither top_k nor top_p the engine decodes greedily, whatever the temperature; top_p=1 cuts nothing off.
         how: dict[str, Any] = {"temperature": temperature, "top_p": 1.0} if temperature > 0 else {"top_k": 1}
-        if _tells_logprobs(temperature, guide is not None):
+        if _reports_logprobs(temperature, guide is not None):
             how["logprobs"] = 1
             if temperature > 0 and _processed() is not None:
                 how["logprobs_mode"] = _processed()
@@ -262,7 +257,7 @@ class TensorRTPolicy:
             seed=seed,
             end_id=self.tokenizer.eos_token_id,
             stop_token_ids=sorted(self.eos_token_ids - {self.tokenizer.eos_token_id}) or None,
-            include_stop_str_in_output=True,  # else a stop token is taken off the ids, and it was sampled
+            include_stop_str_in_output=True,  # else a sampled stop token is removed from the ids
             guided_decoding=GuidedDecodingParams(**guide) if guide else None,
         )
 
@@ -271,7 +266,7 @@ class TensorRTPolicy:
         lora = None if self._lora is None else [self._lora] * len(inputs)
         try:
             outputs = self._llm.generate(inputs, sampling_params=sampling, use_tqdm=False, lora_request=lora)
-        except Exception as error:  # the engine raises its own kinds, and those of CUDA and MPI
+        except Exception as error:  # the engine's own kinds, and those of CUDA and MPI
             raise PolicyError(f"TensorRT-LLM could not answer: {_said(error)}") from error
         return list(outputs), time.perf_counter() - began
 
@@ -293,12 +288,12 @@ class TensorRTPolicy:
         ended: FinishReason = "grammar" if guide else "eos"
         if token_ids and token_ids[-1] in self.eos_token_ids:
             ended = "eos"
-        told = _tells_logprobs(temperature, guide is not None)
+        reported = _reports_logprobs(temperature, guide is not None)
         return Completion(
             text=("" if guide else prefill) + self.tokenizer.decode(token_ids, skip_special_tokens=True),
             prompt_token_ids=prompt_ids,
             token_ids=token_ids,
-            logprobs=_logprobs(token_ids, reply.logprobs) if told else [],
+            logprobs=_logprobs(token_ids, reply.logprobs) if reported else [],
             grammar=grammar,
             finish_reason="length" if reply.finish_reason == "length" else ended,
             prefill_token_ids=[] if guide else self._encode(prefill),
@@ -309,8 +304,8 @@ class TensorRTPolicy:
         return token_ids(self.tokenizer, text)
 
 
-def _tells_logprobs(temperature: float, guided: bool) -> bool:
-    """Whether the engine can tell the log-probabilities that `Completion.logprobs` asks for.
+def _reports_logprobs(temperature: float, guided: bool) -> bool:
+    """Whether the engine can report the log-probabilities that `Completion.logprobs` holds.
 
     By default they are those of the raw logits. That is right for greedy decoding and at temperature 1, without a
     guide. Newer releases also give those of the distribution that was drawn from (`logprobs_mode`).
@@ -329,10 +324,10 @@ def _processed() -> Any:
     return import_module("tensorrt_llm.sampling_params").LogprobMode.PROCESSED
 
 
-def _logprobs(token_ids: list[int], told: Sequence[Any] | None) -> list[float]:
+def _logprobs(token_ids: list[int], reported: Sequence[Any] | None) -> list[float]:
     """The sampled tokens' values, from a list of numbers or of `{token id: Logprob}`; empty if any is missing."""
     values: list[float] = []
-    for token, entry in zip(token_ids, told or (), strict=False):
+    for token, entry in zip(token_ids, reported or (), strict=False):
         value: Any = entry.get(token) if isinstance(entry, Mapping) else entry
         if value is not None:
             values.append(float(getattr(value, "logprob", value)))
@@ -340,10 +335,10 @@ def _logprobs(token_ids: list[int], told: Sequence[Any] | None) -> list[float]:
 
 
 def _lora_config(adapter: str | Path | None, rank: int) -> Any:
-    """Return a `LoraConfig` from whichever module has it.
+    """Return a `LoraConfig`.
 
     Raises:
-        ImportError: none has.
+        ImportError: no known module has the class.
     """
     # Two of each: the next adapter may be loaded while the last one is still in use.
     options: dict[str, Any] = {"max_lora_rank": rank, "max_loras": 2, "max_cpu_loras": 2}

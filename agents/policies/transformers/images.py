@@ -1,13 +1,9 @@
-"""Images in prompts of transformers' vision-language models: from messages to token ids and the tensors beside them."""
+"""Batches for vision-language models of transformers: the inputs beside the tokens, and the tokens' positions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from selfsurf.agents.policies.local.template import image_turns, picture, reserved_tokens, token_ids
-from selfsurf.agents.policy import Conversation
 
 if TYPE_CHECKING:
     import torch
@@ -19,75 +15,14 @@ _IMAGES_OF_ROWS = frozenset({"idefics2", "idefics3", "smolvlm"})
 """Families whose images are given as (rows, images of a row, ...); the others' as (images of all rows, ...)."""
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """One prompt as a model takes it."""
-
-    ids: list[int]
-    """Image tokens expanded."""
-    extras: dict[str, torch.Tensor] = field(default_factory=dict)
-    """The model's other inputs, such as `pixel_values`; empty without images."""
-
-
-class ImagePrompts:
-    """Writes the prompts of one vision-language model with its own processor.
-
-    Text that looks like the processor's own image tokens is broken up.
-    """
-
-    def __init__(self, processor: Any) -> None:
-        self._processor = processor
-        self._tokenizer = processor.tokenizer
-        self._reserved = reserved_tokens(processor)
-        self._expanded: dict[tuple[int, int], str] = {}
-
-    def encode(self, messages: Conversation) -> Prompt:
-        """Return the prompt, the assistant's turn opened.
-
-        Raises:
-            ValueError: an image is no uint8 array (height, width, 3), or its size is none that the processor takes.
-        """
-        text, images = self._text(messages), [picture(image) for message in messages for image in message.images]
-        if not images:
-            return Prompt(token_ids(self._tokenizer, text))
-        inputs = dict(self._processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
-        ids = [int(token) for token in inputs.pop("input_ids")[0]]
-        inputs.pop("attention_mask", None)
-        return Prompt(ids, inputs)
-
-    def count(self, messages: Conversation) -> int:
-        """Number of tokens of the prompt, without working on the pixels of images of a size seen before."""
-        text = self._text(messages)
-        pieces = text.split(self._processor.image_token)
-        for index, image in enumerate(image for message in messages for image in message.images):
-            pieces[index] += self._expansion(image)
-        return len(token_ids(self._tokenizer, "".join(pieces)))
-
-    def _text(self, messages: Conversation) -> str:
-        turns = image_turns(messages, self._reserved)
-        # A processor passes on what its template does not know, with a warning at every call.
-        options = {"enable_thinking": False} if "enable_thinking" in str(self._processor.chat_template) else {}
-        rendered = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
-        return str(rendered)
-
-    def _expansion(self, image: Any) -> str:
-        """What the processor writes in the place of an image; that depends on the image's size alone."""
-        shown = picture(image)
-        if shown.size not in self._expanded:
-            token = self._processor.image_token
-            inputs = self._processor(text=[token], images=[[shown]], return_tensors="pt", add_special_tokens=False)
-            self._expanded[shown.size] = self._tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=False)
-        return self._expanded[shown.size]
-
-
 def merge(
     extras: Sequence[dict[str, torch.Tensor]], lengths: Sequence[int], width: int, model_type: str
 ) -> dict[str, torch.Tensor]:
     """Put the extra inputs of several left-padded rows together; rows without images take part.
 
     Args:
-        extras: for each row, as `ImagePrompts.encode` returns them.
-        lengths: tokens of each row, which may be more than the prompt's that `extras` know: the rest is text.
+        extras: for each row, those of its `Prompt`.
+        lengths: tokens of each row, which may be more than the prompt's that `extras` cover: the rest is text.
         width: of the batch, in tokens.
         model_type: the configuration's.
 

@@ -1,4 +1,4 @@
-"""Loads a model of transformers with what turns text and images into its inputs: device, precision, 4-bit weights."""
+"""Loads a transformers model with its tokenizer and processor: device, precision, 4-bit weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Quantization: TypeAlias = Literal["nf4"]
 """`nf4`: 4-bit normal floats by bitsandbytes, their scales quantised too. Saves memory, not time."""
 
 WIDENED = 1_000_000_000
-"""Most weights of a model that is widened to float32 where a processor has no arithmetic of fewer bits: 4 GB."""
+"""Models of up to this many weights (4 GB) are widened to float32 on processors without 16-bit arithmetic."""
 
 _SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode on its device, and what makes its inputs."""
+    """A model in evaluation mode on its device, and what prepares its inputs."""
 
     model: Any
     tokenizer: Any
@@ -38,13 +38,13 @@ def load(
     device: str | torch.device = "auto",
     quantization: Quantization | None = None,
 ) -> Loaded:
-    """Load a text or vision-language model, whichever it is.
+    """Load a text or vision-language model.
 
     Args:
         name_or_path: a short name known to `agents.models`, a folder or a hub id.
         dtype: `"auto"`, or a torch dtype or its name; `bf16`, `fp16` and `fp32` are known. `"auto"` is that of the
             checkpoint, but float32 where that is several times faster (`natively`) and takes little memory (`WIDENED`).
-            Under quantization it is what is computed in, float32 included; what is not quantised has it too.
+            Under quantization it is the precision of computation and of what is not quantised.
         device: `"auto"`, or `cpu`, `cuda`, `cuda:1`, `mps` and so on.
         quantization: `"nf4"`, or None.
 
@@ -80,11 +80,11 @@ def load(
 def load_processor(source: str | Path, config: Any) -> Any:
     """Return the processor of a vision-language model.
 
-    Some families' processors also read videos, and that half alone asks for torchvision; without torchvision they are
-    loaded without it.
+    Some families' processors also read videos, for which alone they need torchvision; where that is missing they are
+    loaded without the video part.
 
     Raises:
-        ValueError: there is no image processor with the model.
+        ValueError: the model comes without an image processor.
     """
     from transformers import AutoProcessor
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
@@ -102,7 +102,7 @@ def load_processor(source: str | Path, config: Any) -> Any:
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """Return the device that is meant; `"auto"` takes cuda, else mps, else cpu.
+    """Return the torch device; `"auto"` takes cuda, else mps, else cpu.
 
     Raises:
         ValueError: there is no such device on this machine.
@@ -125,10 +125,10 @@ def choose_device(device: str | torch.device) -> torch.device:
 
 
 def choose_dtype(dtype: str | torch.dtype) -> torch.dtype | Literal["auto"]:
-    """Return the torch dtype that is meant, or `"auto"`.
+    """Return the torch dtype, or `"auto"`.
 
     Raises:
-        ValueError: it is no floating point type.
+        ValueError: it is not a floating point type.
     """
     import torch
 
@@ -160,7 +160,7 @@ def keep_trainable(model: Any) -> None:
 
     On processors with AVX512-BF16 the first evaluation on CPU would repack the weights for speed, and every later
     training step would get zero gradients below them, with no more than a warning. The cost is that speed. Weights
-    that were repacked before stay as they are: give a model here before it is used.
+    already repacked stay as they are, so call this before a model is used.
     """
     if not getattr(model, "is_loaded_in_4bit", False):
         return

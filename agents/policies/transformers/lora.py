@@ -1,4 +1,4 @@
-"""LoRA adapters of one model: loaded by name, put in force alone or as a weighted sum, dropped again."""
+"""LoRA adapters of one model: loaded by name, activated alone or as a weighted sum, dropped again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Adapters:
-    """The adapters of a model. The first one loaded wraps the model by PEFT; `model` is what to call.
+    """The adapters of a model. Loading the first one wraps the model with PEFT; `model` is what to call.
 
-    They take the model's precision: against float32 over bfloat16 that changes log-probabilities by less than bfloat16
-    itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
+    They are cast to the model's precision: compared with float32 over bfloat16 this changes log-probabilities by less
+    than bfloat16 itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
 
     Args:
         model: the base model, whose weights never change. Adapters that it already has belong to its owner: they stay
@@ -34,7 +34,7 @@ class Adapters:
         self.loaded: dict[str, Path] = {}
         """Where each adapter came from, by name."""
         self.weights: dict[str, float] = {}
-        """The adapters in force and the weight of each; empty when the base model speaks for itself."""
+        """The active adapters and the weight of each; empty for the base model."""
         self._loads = 0
         self._dtype = dtype
         self._source = source
@@ -42,12 +42,12 @@ class Adapters:
         self._owned = hasattr(model, "peft_config")
 
     def load(self, name: str, path: str | Path) -> None:
-        """Read an adapter from its folder, without putting it in force.
+        """Read an adapter from its folder without activating it.
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-            ValueError: the name is taken or is no identifier, it is no LoRA adapter, or the model is a PEFT model in
+            ValueError: the name is taken or not an identifier, the adapter is not LoRA, or the model is a PEFT model in
                 memory, whose adapters are its owner's.
         """
         from peft import PeftConfig, PeftModel
@@ -74,13 +74,13 @@ class Adapters:
         self._loads += 1
 
     def use(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
-        """Put adapters in force: what they add to the base model is summed. None of them gives the base model.
+        """Activate adapters: what they add to the base model is summed. An empty list gives the base model.
 
         Nothing is read or copied, so this is cheap enough for every call.
 
         Args:
             names: of loaded adapters.
-            weights: what each one's part is multiplied by; 1 if None.
+            weights: the factor of each; 1 if None.
 
         Raises:
             ValueError: an adapter that is not loaded or named twice, weights that do not match the names, adapters
@@ -110,15 +110,15 @@ class Adapters:
         """Drop an adapter and free its memory.
 
         Raises:
-            ValueError: it is not loaded, or in force together with others.
+            ValueError: it is not loaded, or it is active.
         """
         if name not in self.loaded:
             raise ValueError(f"No adapter {name!r} is loaded; there are: {', '.join(self.loaded) or 'none'}.")
         if name in self.weights:
-            raise ValueError(f"The adapter {name!r} is in force; put others in force first.")
+            raise ValueError(f"The adapter {name!r} is active; activate others first.")
         others = [other for other in self.loaded if other != name]
         if others:
-            # One that stays must be PEFT's active one, which the one that goes may be.
+            # PEFT's active adapter must be one that stays.
             active = list(self.weights) or others[:1]
             self.model.set_adapter(active[0], inference_mode=True)
             self.model.base_model.set_adapter(active, inference_mode=True)
@@ -128,12 +128,12 @@ class Adapters:
         del self.loaded[name]
 
     def in_use(self) -> Hashable:
-        """What is in force, for telling whether it is the same as before."""
+        """A key of the active adapters, which changes when they do."""
         return (self._loads, tuple(self.weights.items()))
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Call the model as `use` said; outside, one of its adapters is active even if none is in force."""
+        """Call the model with the adapters that `use` chose: PEFT keeps one active even where that is none."""
         if self.loaded and not self.weights:
             with self.model.disable_adapter():
                 yield

@@ -1,13 +1,12 @@
 """Local models through Hugging Face transformers: text and images, batched sampling under grammars, LoRA adapters.
 
-No training code lives here.
+Contains no training code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import time
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,16 +17,12 @@ from numpy.typing import NDArray
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_folder
 from selfsurf.agents.options import Natural
+from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
-from selfsurf.agents.policies.local.reply import matchers_of
-from selfsurf.agents.policies.local.template import eos_token_ids
-from selfsurf.agents.policies.request import check_length, check_sampling, one_each, row_seeds
-from selfsurf.agents.policies.transformers.images import Prompt
+from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
 from selfsurf.agents.policies.transformers.loading import Quantization, keep_trainable, load
 from selfsurf.agents.policies.transformers.lora import Adapters
-from selfsurf.agents.policies.transformers.prompts import Prompts
 from selfsurf.agents.policies.transformers.sampling import Row, Sampler
-from selfsurf.agents.policy import Completion, Conversation, Guidance
 
 if TYPE_CHECKING:
     import torch
@@ -38,12 +33,12 @@ _OWN = "adapter_"
 
 
 def make_lm_head_contiguous(model: Any) -> None:
-    """Make the output layer see contiguous input, whatever slicing came before. Idempotent.
+    """Give the output layer contiguous input, whatever slicing came before. Idempotent.
 
     A slice of the hidden states along the sequence is not contiguous, and on CPU torch then copies the whole weight
     of the output layer once a row of the batch, forward and backward. The last token of a single row counts as
-    contiguous and still has the strides of the whole: with frozen weights torch looks at those (`should_fold` of
-    ATen's LinearAlgebra.cpp), so they are made anew.
+    contiguous but keeps the strides of the whole, which torch checks with frozen weights (`should_fold` in ATen's
+    LinearAlgebra.cpp), so it is copied too.
     """
     head = model.get_output_embeddings()
     if head is None or getattr(head, _MARK, False):
@@ -60,25 +55,25 @@ def _unsliced(hidden: torch.Tensor) -> torch.Tensor:
     return hidden.clone(memory_format=torch.contiguous_format)
 
 
-class TransformersPolicy:
+class TransformersPolicy(LocalPolicy):
     """A language model in this process, or a vision-language model (`sees_images`).
 
-    Nothing of images is kept in a completion but the expanded tokens: for training, `prompt` makes the same inputs of
-    the same messages again.
+    Of images, a completion keeps only the expanded tokens; for training, `prompt` makes the same inputs from the same
+    messages again.
 
     Args:
         model: a short name known to `agents.models`, a folder, a hub id, or a model in memory. One in memory belongs
-            to its owner: it is never moved or cast, and its train/eval modes are put back after each call. (Of 4-bit
-            weights the packing is fixed, see `keep_trainable`.)
-        tokenizer: needed with a model in memory, of a vision-language model its processor; else loaded with the model.
+            to its owner: it is never moved or cast, and its train/eval modes are restored after each call. (4-bit
+            weights are kept trainable, see `keep_trainable`.)
+        tokenizer: needed with a model in memory (for a vision-language model, its processor); else loaded with it.
         adapter: folder of a PEFT LoRA adapter.
-        dtype: `"auto"` (as `transformers_loading.load` says), `bf16`, `fp16` or `fp32`, or a torch dtype.
+        dtype: `"auto"` (see `loading.load`), `bf16`, `fp16` or `fp32`, or a torch dtype.
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes of keys and values of earlier prompts that are kept, so that a prompt's known beginning is not
-            read again; 0 for none. By default 1024, but 0 for a model in memory, whose owner may change its weights
-            unnoticed: `forget` after a change.
+        reuse: megabytes of keys and values of earlier prompts to keep, so that a prompt's known beginning is not read
+            again; 0 keeps none. By default 1024, but 0 for a model in memory, whose owner may change its weights
+            unnoticed: call `forget` after a change.
 
     Raises:
         agents.models.ModelError: the model can't be found or fetched.
@@ -89,8 +84,7 @@ class TransformersPolicy:
             unknown dtype, device or quantization.
     """
 
-    guidance: Guidance = "grammar"
-    prompt_budget = 2048
+    reply_type = Row
 
     def __init__(
         self,
@@ -115,32 +109,28 @@ class TransformersPolicy:
                 raise ValueError("A model in memory can't be quantised any more; give its name or folder.")
             held, processor = model, tokenizer if hasattr(tokenizer, "image_processor") else None
             tokenizer = tokenizer if processor is None else processor.tokenizer
-            self.name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
+            name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)
             keep_trainable(held)
         else:
             loaded = load(cast("str | Path", self.source), dtype=dtype, device=device, quantization=quantization)
             held, processor = loaded.model, loaded.processor
             tokenizer = loaded.tokenizer if tokenizer is None else tokenizer
-            self.name = str(model)
-        if not getattr(tokenizer if processor is None else processor, "chat_template", None):
-            raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
-        self.tokenizer = tokenizer
+            name = str(model)
+        base = held.get_base_model() if hasattr(held, "get_base_model") else held
+        endings = getattr(getattr(base, "generation_config", None), "eos_token_id", None)
+        super().__init__(
+            Prompts(name, tokenizer, processor), tokenizer, eos_token_ids(tokenizer.eos_token_id, endings),
+            name=name, sees_images=processor is not None, seed=seed,
+        )  # fmt: skip
         self.processor = processor
         """Of a vision-language model; None for a text model."""
-        self.sees_images = processor is not None
-        self.adapter: Path | None = None
         self._own: str | None = None  # the name of the adapter that set_adapter loaded
         self._own_count = 0
-        self.processor = processor
-        self._prompts = Prompts(self.name, tokenizer, processor)
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
-        self._random = np.random.default_rng(seed)
-        base = held.get_base_model() if hasattr(held, "get_base_model") else held
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
-        self._parameter_count = int(base.num_parameters())
+        self.parameter_count: int | None = int(base.num_parameters())
         self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype, source=self.source, name=self.name)
-        self.eos_token_ids = _eos_token_ids(base, tokenizer)
         make_lm_head_contiguous(held)
         if adapter is not None:
             self.set_adapter(adapter)
@@ -149,11 +139,6 @@ class TransformersPolicy:
     def model(self) -> Any:
         """The model itself, wrapped by PEFT while an adapter is loaded."""
         return self._adapters.model
-
-    @property
-    def parameter_count(self) -> int:
-        """Number of weights, adapters not counted when they were loaded here."""
-        return self._parameter_count
 
     @property
     def context_length(self) -> int | None:
@@ -169,13 +154,13 @@ class TransformersPolicy:
 
     @property
     def adapter_weights(self) -> dict[str, float]:
-        """The names of the adapters in force and the weight of each; empty for the base model."""
+        """The active adapters and the weight of each; empty for the base model."""
         return dict(self._adapters.weights)
 
     def set_adapter(self, path: str | Path | None) -> None:
-        """Put another LoRA adapter in force; None goes back to the base model. The weights are read at every call.
+        """Switch to another LoRA adapter; None goes back to the base model. The weights are read at every call.
 
-        To switch between several without reading them again, see `load_adapter` and `use_adapters`.
+        To switch between several without reading them again, use `load_adapter` and `use_adapters`.
 
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
@@ -201,7 +186,7 @@ class TransformersPolicy:
         self._adapters.load(name, path)
 
     def use_adapters(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
-        """Put loaded adapters in force, several as a weighted sum; none gives the base model. Reads nothing.
+        """Activate loaded adapters, several as a weighted sum; none gives the base model. Reads no files.
 
         Raises:
             ValueError: an adapter that is not loaded or named twice, weights that don't match, adapters that can't be
@@ -212,127 +197,40 @@ class TransformersPolicy:
         self.adapter = self._adapters.loaded[names[0]] if alone else None
 
     def unload_adapter(self, name: str) -> None:
-        """Drop a loaded adapter, which must not be in force.
+        """Drop a loaded adapter that is not active.
 
         Raises:
-            ValueError: it is not loaded, or in force.
+            ValueError: it is not loaded, or it is active.
         """
         self._adapters.unload(name)
 
-    def prompt(self, messages: Conversation) -> Prompt:
-        """Return the prompt's token ids, image tokens expanded, and the model's other inputs that belong to it.
-
-        Raises:
-            ValueError: a message carries images, which this policy can't see, or something else than images.
-        """
-        return self._prompts.prompt(messages)
-
-    def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the prompt's token ids: chat template, the assistant's turn opened, and the prefill.
-
-        Raises:
-            ValueError: a message carries images, which this policy can't see.
-        """
-        return self._prompts.encode(messages, prefill)
-
-    def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone, without special tokens."""
-        return len(self._prompts.encode_text(text))
-
-    def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt, chat template and prefill included."""
-        return self._prompts.count(messages, prefill)
-
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
-    ) -> list[Completion]:
-        """Sample one reply for each conversation, all in one batch. See `Policy.complete`.
-
-        Each row draws from its own random stream, so a row's sample does not depend on how long the others run.
-
-        Raises:
-            ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room.
-        """
-        prompts = [self.prompt(messages) for messages in conversations]
-        return self.complete_ids(
-            [prompt.ids for prompt in prompts],
-            extras=[prompt.extras for prompt in prompts],
-            grammars=grammars,
-            prefill=prefill,
-            temperature=temperature,
-            max_new_tokens=max_new_tokens,
-            seed=seed,
-        )
-
-    def complete_ids(
-        self,
-        prompts: Sequence[Sequence[int]],
-        *,
-        extras: Sequence[dict[str, torch.Tensor]] | None = None,
-        grammars: Sequence[str | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
-    ) -> list[Completion]:
-        """As `complete`, for prompts that are token ids already (without the prefill's); `extras` as in `prompt`."""
-        if not prompts:
-            return []
-        start = time.perf_counter()
-        extras = [{}] * len(prompts) if extras is None else list(extras)
-        grammars = one_each("grammar", grammars, len(prompts))
-        check_sampling(temperature, max_new_tokens)
-        prefill_ids = self._prompts.encode_text(prefill)
-        given = [[*prompt, *prefill_ids] for prompt in prompts]
-        check_length(max(map(len, given)), max_new_tokens, self.context_length)
-        if seed is None:
-            seed = int(self._random.integers(2**62))
-        matchers = matchers_of(grammars, self.tokenizer, self.eos_token_ids, prefill_ids)
-        rows = [
-            Row(prompt, matcher, own, inputs)
-            for prompt, matcher, own, inputs in zip(given, matchers, row_seeds(seed, len(given)), extras, strict=True)
-        ]
-        unfinished = [row for row in rows if not row.finished(max_new_tokens)]
-        if unfinished:
-            with self.reading():
-                if self._prefixes is not None:
-                    self._prefixes.for_weights(self._weights())
-                pad = self.tokenizer.pad_token_id
-                sampler = Sampler(
-                    self.model,
-                    self.eos_token_ids,
-                    min(self.eos_token_ids) if pad is None else pad,
-                    last_only=self._last_only,
-                    prefixes=self._prefixes,
-                )
-                sampler.run(unfinished, temperature, max_new_tokens)
-        seconds = time.perf_counter() - start
-        return [
-            row.completion(self.tokenizer, grammar, prefill, prefill_ids, row.prompt, known=row.reused, seconds=seconds)
-            for row, grammar in zip(rows, grammars, strict=True)
-        ]
+    def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
+        with self.reading():
+            if self._prefixes is not None:
+                self._prefixes.for_weights(self._weights())
+            pad = self.tokenizer.pad_token_id
+            sampler = Sampler(
+                self.model,
+                self.eos_token_ids,
+                min(self.eos_token_ids) if pad is None else pad,
+                last_only=self._last_only,
+                prefixes=self._prefixes,
+            )
+            sampler.run(replies, temperature, max_new_tokens)
 
     def forget(self) -> None:
-        """Forget the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
+        """Drop the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
         if self._prefixes is not None:
             self._prefixes.clear()
 
     def _weights(self) -> Hashable:
-        """A name for the weights in force: other adapters or a change in place make it another."""
+        """A key for the current weights: other adapters or a change in place give another key."""
         parts = [(tensor.data_ptr(), tensor._version) for tensor in self.model.parameters()]
         return hash((tuple(parts), self._adapters.in_use(), str(getattr(self.model, "active_adapter", ""))))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Evaluation mode, no gradients and the right adapter, and everything put back afterwards."""
+        """Evaluation mode, no gradients and the right adapter; everything is restored afterwards."""
         import torch
 
         training = [module for module in self.model.modules() if module.training]
@@ -356,10 +254,3 @@ class TransformersPolicy:
             output = self.model(input_ids=torch.tensor([list(ids)], device=device))
         found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
         return found
-
-
-def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends the assistant's turn, from the tokenizer and the model's generation settings."""
-    return eos_token_ids(
-        tokenizer.eos_token_id, getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    )

@@ -1,6 +1,6 @@
 """Sampling with a model of transformers: many replies at once, each under its grammar, from its own random stream.
 
-It is a loop of its own, because training needs what `generate` does not give: the exact tokens, and their
+It has its own loop because training needs what `generate` does not return: the exact tokens, and their
 log-probabilities under the very distribution that they were drawn from.
 """
 
@@ -23,41 +23,30 @@ if TYPE_CHECKING:
 
 CPU_PREFILL = 256
 GPU_PREFILL = 16_384
-"""Tokens, padding included, that are read in one forward pass. A processor gains nothing by more, but loses the
-padding; an accelerator is not busy with less."""
+"""Tokens, padding included, in one forward pass. More gains a processor nothing and wastes its time on padding; fewer
+leave an accelerator idle."""
 
 MAX_DRAFT = 4
-"""Tokens of a reply that are guessed ahead."""
+"""Most tokens of a reply that are guessed ahead."""
 
 
 class Row(Reply):
-    """One reply while it grows.
-
-    Args:
-        prompt: its tokens.
-        matcher: where it is in its grammar, if it has one.
-        seed: of its random stream.
-        extras: the model's other inputs that belong to the prompt, such as `pixel_values`.
-    """
+    """One reply while it is sampled, and what its next token needs; see `Reply`."""
 
     def __init__(
         self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor] | None = None
     ) -> None:
         import torch
 
-        super().__init__(matcher)
-        self.prompt = prompt
+        super().__init__(prompt, matcher, seed, extras)
         self._known = np.asarray(prompt, dtype=np.int64)
-        self.extras = extras or {}
         self.ahead = 0
-        """What its next token's position is more than the number of tokens before it: images may take fewer positions
+        """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
         than tokens."""
         self.random = torch.Generator().manual_seed(seed % 2**63)
-        self.reused = 0
-        """Tokens of the prompt whose keys and values were there already."""
 
     def draft(self, longest: int) -> list[int]:
-        """Guess how the reply goes on: as its grammar wants it, or as the prompt went on after the last two tokens."""
+        """Guess the next tokens: what the grammar requires, or what followed the last two tokens in the prompt."""
         longest = min(longest, MAX_DRAFT)
         guess = self.matcher.likely() if self.matcher is not None else []
         if not guess and len(self.token_ids) > 1:
@@ -73,7 +62,7 @@ class Sampler:
         eos_token_ids: what ends a reply.
         pad_id: any token.
         last_only: whether the model's `forward` takes `logits_to_keep`.
-        prefixes: prompts read before; None if nothing is to be reused.
+        prefixes: earlier prompts; None to reuse nothing.
     """
 
     def __init__(
@@ -90,9 +79,9 @@ class Sampler:
     def run(self, rows: list[Row], temperature: float, max_new_tokens: int) -> None:
         """Sample until all rows are finished. None of them may be finished already.
 
-        Tokens that are easy to guess are read together with the last one, and are drawn from their distributions all
-        the same, one after the other: from the first that was guessed wrong on, the guess is forgotten. So what is
-        sampled is what would be sampled without guessing, in fewer passes.
+        Tokens that are easy to guess are read together with the last one, yet each is still drawn from its own
+        distribution, and the rest of a guess is dropped at the first miss. So the samples are those that would be
+        drawn without guessing, in fewer passes.
         """
         import torch
 
@@ -128,10 +117,10 @@ class Sampler:
     def _take(
         self, row: Row, logits: torch.Tensor, draft: Sequence[int], temperature: float, max_new_tokens: int
     ) -> int:
-        """Draw the token after the last one, and after each of the draft as long as the draft is right.
+        """Draw the token after the last one, and after each of the draft for as long as the draft is right.
 
         Returns:
-            How many tokens of the draft have been read in vain.
+            How many tokens of the draft were wasted.
         """
         for number, row_logits in enumerate(logits):
             self._sample(row, row_logits, temperature)
@@ -147,7 +136,7 @@ class Sampler:
         from transformers import DynamicCache
 
         if not _is_plain(DynamicCache(config=self._model.config)):
-            # Windows, states and the like can't be cut and put together: all rows are read together, padded.
+            # Sliding windows, states and the like can't be cut and joined: all rows are read together, padded.
             return self._read_padded(rows, [(None, 0)] * len(rows))
         known = [self._known(row) for row in rows]
         logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
@@ -175,7 +164,7 @@ class Sampler:
         return (None, 0) if self._prefixes is None or row.extras else self._prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Rows that are read together: alike in length, and not more than is worth it."""
+        """Rows to read together: of similar length, and no more than is worthwhile."""
         group: list[int] = []
         for index in sorted(range(len(lengths)), key=lambda each: lengths[each]):
             if group and (len(group) + 1) * lengths[index] > self._group:
@@ -187,7 +176,7 @@ class Sampler:
     def _read_padded(
         self, rows: Sequence[Row], found: Sequence[tuple[Known | None, int]]
     ) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Read rows in one forward pass: what is known of them, then the rest, both padded on the left."""
+        """Read rows in one forward pass: the cached part, then the rest, both padded on the left."""
         import torch
         from transformers import DynamicCache
 
@@ -231,7 +220,7 @@ class Sampler:
         return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
 
     def _sample(self, row: Row, logits: torch.Tensor, temperature: float) -> None:
-        """Draw one token and write it down with its log-probability."""
+        """Draw one token and append it with its log-probability."""
         import torch
 
         allowed = row.candidates(logits.shape[0])
@@ -247,7 +236,7 @@ class Sampler:
 
 
 def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:
-    """Read groups of rows, on a processor several at a time: a thread each loses less than all threads for one."""
+    """Read groups of rows; on a CPU several at a time, since one thread each beats all threads on one."""
     import torch
 
     threads = torch.get_num_threads()
@@ -258,24 +247,24 @@ def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], de
         return
 
     def alone(group: list[int]) -> None:
-        with torch.no_grad():  # as in the thread that asks
+        with torch.no_grad():  # as in the calling thread
             read(group)
 
     try:
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
             list(pool.map(alone, groups[::-1]))  # the longest first
     finally:
-        torch.set_num_threads(threads)  # for threads to come
+        torch.set_num_threads(threads)  # for later threads
 
 
 def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> list[int]:
-    """How `known` goes on where the two tokens `last` stand in it for the last time; nothing if they don't."""
+    """What follows the last occurrence of the two tokens `last` in `known`; nothing if there is none."""
     places = np.flatnonzero((known[:-1] == last[0]) & (known[1:] == last[1]))
     return known[places[-1] + 2 : places[-1] + 2 + longest].tolist() if places.size else []
 
 
 def _is_plain(cache: Any) -> bool:
-    """Whether each token has its own place in the cache, and none is forgotten."""
+    """Whether every token has its own place in the cache and none is dropped."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in cache.layers)

@@ -1,1 +1,1 @@
-"""The parts of reading a model's reply, each one thing; `agents.reply.parse` puts them together."""
+"""The steps of reading a model's reply, combined by `agents.reply.parse`."""

@@ -1,20 +1,19 @@
-"""What of a reply is only copied from the prompt.
+"""The parts of a reply that are only copied from the prompt.
 
-A prompt holds actions in plenty: the examples of the format, the handle behind every element, the history, the
-demonstration, the page's own text. A model that repeats a stretch of it has chosen none of them, whereas a model that
-answers with `{"click":4}` has, though the very same characters stand in the prompt. So an action is judged by what
-surrounds it. The copied run is the longest stretch of the reply around the action that stands in the prompt (blanks
-within lines aside). The action is an echo if the run holds a word besides the action, in front of it or on its line
-behind it, and
+A prompt is full of actions: the examples of the format, the handle after every element, the history, the demonstration,
+the page's own text. A model that repeats a stretch of it has chosen none of them, while a model that answers with
+`{"click":4}` has, though the very same characters are in the prompt. So an action is judged by its surroundings. The
+copied run is the longest stretch of the reply around the action that occurs in the prompt, blanks within lines aside.
+The action is an echo if the run holds a word besides the action, before it or after it on its line, and
 
 - the reply has no words of its own on that side of the run on the same line (list marks are no words), or
-- behind the action a whole phrase of the prompt is copied, its punctuation included (`{"click":3} to click, `), or
+- a whole phrase of the prompt is copied after the action, its punctuation included (`{"click":3} to click, `), or
 - the run holds another action.
 
 An action that begins within an echo is one too: an example of the prompt with its text changed.
 
-A label such as `Action:` alone is no such word. An action that begins the reply and is followed by more lines of the
-prompt is the reply's own: it was not copied from the middle of anything.
+A label such as `Action:` alone doesn't count as a word. An action that begins the reply and is followed by more lines
+of the prompt is the reply's own: it was not copied from the middle of anything.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Echo:
         return copied
 
     def _words_before(self, left: int) -> bool:
-        """Whether the line on which a run begins has words in front of it that are no echo themselves."""
+        """Whether the line on which a run begins has words before it that are not an echo themselves."""
         begin = self._plain.rfind("\n", 0, left) + 1
         begin = max([begin, *(min(right, left) for start, right in self._runs if start < left)])
         return _WORD.search(self._plain, _MARKS.match(self._plain, begin).end(), left) is not None  # type: ignore[union-attr]
@@ -84,7 +83,7 @@ class Echo:
         return _WORD.search(self._plain, right, len(self._plain) if line < 0 else line) is not None
 
     def _longest(self, limit: int, stands: Callable[[int], bool]) -> int:
-        """The greatest length up to `limit` that stands in the prompt: what contains it would have to stand too."""
+        """The greatest length up to `limit` that occurs in the prompt, which every shorter one then does, too."""
         low, high, size = 0, limit + 1, 1
         while low + size <= limit:
             if not stands(low + size):
@@ -100,7 +99,7 @@ class Echo:
         return low
 
     def _flatten(self) -> None:
-        """The reply without blanks, and where each of its characters went."""
+        """Remove the reply's blanks, keeping where each of its characters went."""
         kept: list[str] = []
         for character in self._text:
             self._index.append(len(kept))
@@ -118,5 +117,5 @@ def _plain(text: str) -> str:
 
 
 def _tells(context: str) -> bool:
-    """Whether there are words in what was copied besides the action, other than a label for answers."""
+    """Whether words were copied besides the action, other than a label for answers."""
     return _WORD.search(context) is not None and not _LABEL.fullmatch(context.rpartition("\n")[2] or context)

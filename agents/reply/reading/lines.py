@@ -1,4 +1,4 @@
-"""Actions in other words than JSON: tagged functions, calls, lines that begin with an action's name, done-language."""
+"""Actions not written as JSON: tagged functions, calls, lines that begin with an action's name, plain statements."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from selfsurf.agents.reply.compact import BARE, expand
-from selfsurf.agents.reply.constraint import KEYS
+from selfsurf.agents.reply.kinds import KEYS
 from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, positional
 from selfsurf.browser_env.act.callstring import CALLS
 from selfsurf.browser_env.actions import ACTION_TYPES
 
 WORK = 40_000
-"""Most characters of calls that are read in all."""
+"""Most characters of calls that are read in total."""
 
 _NAMES = sorted({*ACTION_TYPES, *ALIASES, *CALLS, "goback", "goforward", "element_click"}, key=len, reverse=True)
 _ANY = "|".join(name.replace("_", "[_ ]") for name in _NAMES)
@@ -90,7 +90,7 @@ _NO_FACT = re.compile(
 
 
 def name_before(text: str, start: int) -> str | None:
-    """The action whose name stands right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
+    """The action named right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
     found = _BEFORE.search(text[max(0, start - 80) : start])
     return action_name(found[1]) if found else None
 
@@ -124,7 +124,7 @@ def calls(text: str) -> Iterator[tuple[int, int, str, bool, dict[str, Any] | str
 
 
 def call(name: str, inside: str) -> dict[str, Any] | str | None:
-    """One call's full dict; a string where the environment's own reading of calls is to decide."""
+    """One call's full dict; a string where the environment's own parser of calls decides."""
     plain = action_name(name)
     target = _TARGET.fullmatch(inside.strip())
     if plain in ("click", "hover") and target and not target[2]:
@@ -164,7 +164,7 @@ def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def phrase(text: str) -> dict[str, Any] | str | None:
-    """The action that a text such as `click [4]` or `click('4')` is as a whole, or None."""
+    """The action that a whole text such as `click [4]` or `click('4')` is, or None."""
     text = text.strip()
     found = _CALL.match(text)
     if found:
@@ -175,7 +175,7 @@ def phrase(text: str) -> dict[str, Any] | str | None:
 
 
 def done(text: str) -> tuple[int, int] | None:
-    """Where the text says that the goal is reached (and not that it isn't, or when it would be), or None."""
+    """Where the text states that the goal is reached (not that it isn't, or when it would be), or None."""
     if _ALONE.fullmatch(text):
         return 0, len(text)
     for found in _DONE.finditer(text):
@@ -190,17 +190,17 @@ def done(text: str) -> tuple[int, int] | None:
 def answer(text: str) -> str | None:
     """The answer that the whole reply states: a quotation, a number, a name or a word (`The answer is 42.`)."""
     found = _ANSWER.fullmatch(text) if len(text) <= 400 else None
-    told = _FACT.fullmatch(found[1]) if found else None
-    return None if told is None or _NO_FACT.fullmatch(told[0]) else told["text"] or told[0]
+    fact = _FACT.fullmatch(found[1]) if found else None
+    return None if fact is None or _NO_FACT.fullmatch(fact[0]) else fact["text"] or fact[0]
 
 
 def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:
-    """What follows an action's name on its line; None if it is just prose.
+    """Read what follows an action's name on its line; None if it is just prose.
 
     Args:
-        name: as it was written.
-        rest: the line behind it.
-        alone: there is no other line, or a label such as `Action:` stands before: then a bare name is an action.
+        name: as written.
+        rest: of the line.
+        alone: there is no other line, or a label such as `Action:` comes before: then a bare name is an action.
     """
     written = name.lower()
     kind = action_name(name)
@@ -264,8 +264,8 @@ def _ending(kind: str, written: str, separator: str, rest: str, alone: bool) -> 
         return (
             {"action": kind, field: ""} if plain and (alone or written == "finish") and ":" not in separator else None
         )
-    told = written in ("finish", "infeasible", "stop") and any(mark in separator for mark in ":=;")
-    if told and len(rest) <= 500:
+    labelled = written in ("finish", "infeasible", "stop") and any(mark in separator for mark in ":=;")
+    if labelled and len(rest) <= 500:
         return {"action": kind, field: rest.strip("\"'“”`")}
     quoted = rest[0] == '"' and rest[-1] == '"' and len(rest) > 1 and '"' not in rest[1:-1]
     return {"action": kind, field: rest[1:-1]} if written == kind and quoted else None

@@ -1,9 +1,9 @@
 """The JSON objects in a text, sloppy ones included, in time linear in the text's length.
 
-What is mended: single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas,
+It repairs single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas,
 Python's constants, quote marks inside a string that no delimiter follows, and a missing end. What the end of the text
-cuts off is never completed: an object counts as it stands when only closing braces or a reason are missing, and not
-when a number, a word or any other string is cut.
+cuts off is never completed: an object counts as it is when only closing braces or a reason are missing, and not when a
+number, a word or any other string is cut.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 WORK = 25_000
-"""Most characters that are read in vain, in all; what pathological text holds behind them is not found."""
+"""Most characters read without result, in all; whatever follows them in a pathological text is not found."""
 
 _EACH = 8
-"""What trying a brace costs, in characters."""
+"""The cost of trying a brace, in characters."""
 
 MAX_DEPTH = 12
 """Deepest nesting of a sloppy object."""
@@ -28,7 +28,7 @@ REASONS = frozenset(
         "description", "summary", "analysis", "justification", "confidence",
     }
 )  # fmt: skip
-"""Names of what a model says about its action. They may be cut off without a loss."""
+"""Names of a model's remarks on its action, which may be cut off without loss."""
 
 _OPEN = re.compile(r"[{｛]")
 _QUOTES = {'"': '"', "＂": '＂"', "“": '”“"', "”": '”"', "„": '“”"', "'": "'", "‘": "’'", "’": "’'", "`": "`"}
@@ -67,20 +67,20 @@ _STRICT = json.JSONDecoder(strict=False, parse_float=Written, parse_constant=str
 
 @dataclass(frozen=True)
 class Found:
-    """An object and where it stands."""
+    """An object and its place in the text."""
 
     start: int
     end: int
     data: dict[str, Any]
-    """Empty when the text ends inside one of its strings: then nothing in it is to be read."""
+    """Empty when the text ends inside one of its strings: then nothing in it is read."""
     strict: bool
-    """Whether it was JSON as it stood."""
+    """Whether it was valid JSON."""
     cut: bool = False
     """Whether its end is missing."""
 
 
 class _Unreadable(ValueError):
-    """No object, however sloppy."""
+    """Not an object, however sloppy."""
 
 
 class _InString(_Unreadable):
@@ -88,11 +88,11 @@ class _InString(_Unreadable):
 
 
 def objects(text: str, *, sloppy: bool = True) -> list[Found]:
-    """Return the outermost objects of the text in their order. What can't be read is passed over.
+    """Return the outermost objects of the text in their order. What can't be read is skipped.
 
     Args:
         text: anything.
-        sloppy: read also what is not strict JSON.
+        sloppy: also read what is not strict JSON.
     """
     found: list[Found] = []
     work = 0
@@ -111,13 +111,13 @@ def objects(text: str, *, sloppy: bool = True) -> list[Found]:
 
 
 def load(text: str) -> dict[str, Any] | None:
-    """Return the object that the whole text is, strictly read, or None."""
+    """Return the object that the whole text is as strict JSON, or None."""
     one, _ = _strict(text, 0)
     return one.data if one and not text[one.end :].strip() else None
 
 
 def unescape(text: str) -> str:
-    r"""Take one level of escapes away: `{\"click\": 4}` becomes `{"click": 4}`."""
+    r"""Remove one level of escapes: `{\"click\": 4}` becomes `{"click": 4}`."""
     return _ESCAPE.sub(_unescaped, text)
 
 
@@ -129,7 +129,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _strict(text: str, start: int) -> tuple[Found | None, int]:
-    """The strict object at `start`, or None and how many characters were read in vain."""
+    """The strict object at `start`, or None and how many characters were read without result."""
     if text[start : start + 1] != "{":
         return None, 1
     try:
@@ -166,7 +166,7 @@ class _Reader:
         self.dropped = False
 
     def object(self, depth: int) -> dict[str, Any]:
-        """Read the object whose brace stands here."""
+        """Read the object that begins here."""
         if depth > MAX_DEPTH:
             raise _Unreadable
         data: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """From a dict as models write it to the environment's full form: names, argument names, types.
 
-Knows every name that models use for an action or an argument; checks no values.
+Knows the names that models use for actions and arguments; checks no values.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAMED = ("action", "action_type", "action_name", "next_action", "command", "ope
 """Fields that hold an action's name, or a whole action."""
 
 _TOOLS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
-"""Fields that hold it in a tool call, next to its arguments."""
+"""Fields that hold it in a tool call, beside its arguments."""
 
 _ARGUMENTS = (
     "arguments", "args", "params", "parameters", "kwargs", "action_input", "tool_input", "action_args", "action_params",
@@ -62,7 +62,7 @@ _PASSED_OVER = REASONS | {
     "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
     "page", "elements", "dom", "schema", "properties", "text", "content", "message", "answer", "question", "options",
 }  # fmt: skip
-"""Fields in which actions are spoken of and not chosen, or which are a text."""
+"""Fields that mention actions without choosing them, or that hold a text."""
 
 _PREFIX = re.compile(
     r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
@@ -78,27 +78,27 @@ _DIRECTIONS = ("up", "down", "left", "right")
 
 
 def action_name(text: str) -> str | None:
-    """The action that a name stands for: `CLICK`, `goBack`, `browser_click`, `Press key`; None if for none."""
+    """The action that a name means: `CLICK`, `goBack`, `browser_click`, `Press key`; None if none."""
     if not _NAME.fullmatch(text):
         return None
     return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower()))
 
 
 def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
-    """What a dict may stand for: itself with its names mended, then what is nested in it, the chosen action first.
+    """What a dict may mean: itself with normalized names, then what is nested in it, the chosen action first.
 
     Args:
         data: a JSON object.
-        cut: its end is missing: then the action's main argument must stand in it.
+        cut: its end is missing; then the action's main argument must be there.
         depth: how deeply it is nested.
 
     Yields:
-        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is yet to be read.
+        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is still to be read.
     """
     lowered = {str(key).strip().lower(): value for key, value in data.items()}
-    mended = mend(lowered)
-    if isinstance(mended, str) or (mended is not None and not (cut and _lacks_main(mended))):
-        yield mended
+    normal = normalize(lowered)
+    if isinstance(normal, str) or (normal is not None and not (cut and _lacks_main(normal))):
+        yield normal
     if depth < 5:
         nested = sorted(lowered.items(), key=lambda item: item[0] not in (*_NAMED, *_TOOLS))
         for key, value in nested:
@@ -109,11 +109,11 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
                     yield from full_forms(inner, cut=cut, depth=depth + 1)
 
 
-def mend(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
+def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
     """Give an action dict, its keys in lower case, its right names and types.
 
     Returns:
-        The full dict, a phrase that is yet to be read, or None if it names no action.
+        The full dict, a phrase that is still to be read, or None if it names no action.
     """
     for key in _NAMED:
         value = lowered.get(key)
@@ -211,7 +211,7 @@ def _convert(result: dict[str, Any]) -> None:
         elif isinstance(value, (int, float)):
             result[key] = value.written if isinstance(value, Written) else str(value)
     if name == "finish" and "answer" in result:
-        result["answer"] = _told(result["answer"])
+        result["answer"] = _answer_text(result["answer"])
     options = result.get("options")
     if isinstance(options, (int, float)) and not isinstance(options, bool):
         options = [options]
@@ -223,8 +223,8 @@ def _convert(result: dict[str, Any]) -> None:
         del result["reason"]
 
 
-def _told(answer: Any) -> str:
-    """An answer that is no text: nothing, the only value of an object, values in a row, else JSON."""
+def _answer_text(answer: Any) -> str:
+    """An answer that is not a text, as text: empty, the only value of an object, a list of values, else JSON."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
     if answer is None or isinstance(answer, str):
@@ -242,7 +242,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
-    """`{"click":4}` and its like: names before other names, and what is said to the user last."""
+    """Read `{"click":4}` and the like: proper names before aliases, messages to the user last."""
     best: tuple[int, str, str] | None = None
     for key, value in lowered.items():
         name = action_name(key)
@@ -282,13 +282,13 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _fits(name: str, rest: dict[str, Any]) -> bool:
-    """Whether the fields are this action's and hold its main argument: no description of an element by that name."""
+    """Whether the fields are this action's and hold its main argument; else they may describe an element."""
     fields = {info.alias or key for key, info in ACTION_TYPES[name].model_fields.items()}
     return name in POSITIONS and POSITIONS[name][0] in rest and set(rest) <= fields
 
 
 def _lacks_main(full: dict[str, Any]) -> bool:
-    """Whether the part of a cut object that is there leaves open what the action is."""
+    """Whether a cut-off object leaves open what the action is."""
     name = full["action"]
     if name == "scroll":
         return not {"dx", "dy"} & set(full)

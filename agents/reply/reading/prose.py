@@ -1,4 +1,4 @@
-"""What of a reply is its own answer: not its thinking, not what it rejects, not what it quotes."""
+"""The part of a reply that is its own answer: not its thinking, not what it rejects or quotes."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ _REPORTED = re.compile(
 
 
 def without_thinking(text: str) -> tuple[str, bool]:
-    """Take the model's thinking out, and what it makes other speakers say.
+    """Remove the model's thinking, and turns that it invents for other speakers.
 
-    A tag inside of a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
+    A tag inside a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
     prompt; thinking that is never closed reaches to the end.
 
     Returns:
@@ -105,7 +105,7 @@ def inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
 
 
 class Standing:
-    """Judges what stands at a place of a reply by the words around it.
+    """Judges a place in a reply by the words around it.
 
     Args:
         text: the reply without its thinking.
@@ -122,17 +122,17 @@ class Standing:
                 continue
             blank = not label[0].strip()
             if blank and (not self._ranks or self._ranks[-1] == 0):
-                continue  # `Action:` goes on behind a blank line
+                continue  # `Action:` also covers what follows a blank line
             self._labels.append(label.end())
             self._ranks.append(1 if blank else 0 if label[1] or label[2] else 2)
 
     def rank(self, position: int) -> int:
-        """0 behind a label such as `Action:` or a tag such as `<action>`, 2 behind one such as `Thought:`, else 1."""
+        """0 after a label such as `Action:` or a tag such as `<action>`, 2 after one such as `Thought:`, else 1."""
         index = bisect_right(self._labels, position) - 1
         return self._ranks[index] if index >= 0 else 1
 
     def rejected(self, start: int, end: int) -> bool:
-        """Whether what stands there is named as what not to do, or as what someone else says."""
+        """Whether the words around it reject it or attribute it to someone else."""
         before = self._before(start)
         if _REPORTED.search(before):
             return True
@@ -143,7 +143,7 @@ class Standing:
         return bool(_REJECTED_BEFORE.search(clause) or _REJECTED_AFTER.match(self._text, end))
 
     def hypothetical(self, start: int) -> bool:
-        """Whether the sentence before speaks of what could be done."""
+        """Whether the sentence before is about what could be done."""
         return bool(_HYPOTHETICAL.search(self._before(start)))
 
     def quoted(self, start: int) -> bool:

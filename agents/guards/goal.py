@@ -1,0 +1,74 @@
+"""Guards that compare an action with what the goal asks for: a text to type, an answer to give."""
+
+from __future__ import annotations
+
+import re
+
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.browser_env.actions import Action, Fill, Finish, Message, Type, Wait
+from selfsurf.browser_env.observation import Observation
+
+FEEDBACK = "The goal asks for an answer: give it as the text of finish."
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)")
+_TYPING = re.compile(r"\b(enter|type|fill|write|input|search for|named|called)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    r"\?(?:\s|$)"
+    r"|^\W*(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|old|far|often|big|tall|high))\b"
+    r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b",
+    re.IGNORECASE,
+)
+
+
+def asks(goal: str) -> bool:
+    """Whether the goal asks a question, to be answered with `finish`. Text in quotation marks doesn't count."""
+    return bool(_ASKED.search(_QUOTED.sub(" ", goal)))
+
+
+class EmptyText(Guard):
+    """An empty text where the goal asks for one is replaced by the goal's only quoted text."""
+
+    name = "empty_text"
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        if not isinstance(action, (Fill, Type)) or action.text.strip() or not _TYPING.search(goal):
+            return Verdict(action)
+        texts = [next(group for group in found if group) for found in _QUOTED.findall(goal)]
+        if len(texts) != 1:
+            return Verdict(action, "The text is empty, but the goal asks to type something.")
+        return Verdict(
+            action.model_copy(update={"text": texts[0]}), f"The text was empty; typed {texts[0]!r} from the goal."
+        )
+
+
+class Answer(Guard):
+    """A model that finishes without a word, although the goal asks a question, is asked for the answer.
+
+    Nothing is invented: the step is spent waiting 0 ms, and the next prompt says what is missing.
+
+    Args:
+        limit: most times an episode; after that, or after a message to the user, finishing passes.
+    """
+
+    name = "answer"
+
+    def __init__(self, limit: int = 2) -> None:
+        self.limit = limit
+        super().__init__()
+
+    def reset(self) -> None:
+        """See `Guard.reset`."""
+        self._asked = 0
+        self._answered = False
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        self._answered = self._answered or isinstance(action, Message)
+        if not isinstance(action, Finish) or action.answer.strip() or self._answered or not asks(goal):
+            return Verdict(action)
+        missing = "It finished without the answer that the goal asks for"
+        if self._asked == self.limit:
+            return Verdict(action, f"{missing}.")
+        self._asked += 1
+        return Verdict(Wait(ms=0), f"{missing}, and was asked for it.", FEEDBACK)

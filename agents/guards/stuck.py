@@ -1,0 +1,158 @@
+"""Guards against getting stuck: the same action on a page that it doesn't change, or going round in circles.
+
+Both replace the action with one that may reveal something new (`_escapes`), and tell the model what was done instead,
+so that it doesn't take it for its own choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env.actions import Action, Finish, Infeasible, Press, Scroll, Wait
+from selfsurf.browser_env.observation import Element, Observation
+
+_CLOCK = re.compile(
+    r"\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
+    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b",
+    re.IGNORECASE,
+)
+
+
+class Repetition(Guard):
+    """The same action for the third time on a page that it didn't change is replaced by an escape.
+
+    Once every escape was tried as often, the action passes, and all may be tried again.
+
+    Args:
+        limit: how often an action may be tried on an unchanged page.
+    """
+
+    name = "repetition"
+
+    def __init__(self, limit: int = 2) -> None:
+        self.limit = limit
+        super().__init__()
+
+    def reset(self) -> None:
+        """See `Guard.reset`."""
+        self._page: Hashable = None
+        self._tried: Counter[str] = Counter()
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        page = _page_state(obs)
+        if page != self._page:
+            self._page, self._tried = page, Counter()
+        if isinstance(action, Wait):
+            return Verdict(action)
+        if self._tried[action.to_json()] < self.limit:
+            self._tried[action.to_json()] += 1
+            return Verdict(action)
+        reason = f"{compact(action)} changed nothing {self.limit} times"
+        for escape in _escapes(obs):
+            if self._tried[escape.to_json()] < self.limit and escape != action:
+                self._tried[escape.to_json()] += 1
+                return _instead(escape, reason)
+        self._tried = Counter({action.to_json(): 1})
+        return Verdict(action, f"{reason}, nor did anything else.", f"{reason}. Do something else.")
+
+
+class Loop(Guard):
+    """The same two to four actions on the same pages for the third time are replaced by escapes.
+
+    That lasts until the page changes or the model does something else. Once every escape was tried, the model's action
+    passes, and all may be tried again. A single repeated action is `Repetition`'s.
+
+    Args:
+        longest: most actions of a circle.
+        rounds: how often a circle may be completed.
+    """
+
+    name = "loop"
+
+    def __init__(self, longest: int = 4, rounds: int = 2) -> None:
+        self.longest = longest
+        self.rounds = rounds
+        super().__init__()
+
+    def reset(self) -> None:
+        """See `Guard.reset`."""
+        self._past: list[Hashable] = []
+        self._tried: set[Hashable] = set()
+
+    def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
+        """See `Guard.check`."""
+        page = _page_state(obs, focus=False)
+        step = hash((page, _action_key(action, obs)))
+        length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
+        reason = f"The same {length} actions led back to the same page {self.rounds} times"
+        for escape in _escapes(obs) if length else []:
+            other = hash((page, _action_key(escape, obs)))
+            if other not in self._tried and other not in self._past[-length:]:
+                self._tried.add(other)
+                return _instead(escape, reason)
+        self._tried.clear()
+        self._past = [*self._past, step][-self.longest * self.rounds :]
+        return Verdict(action, f"{reason}.", f"{reason}. Do something else.") if length else Verdict(action)
+
+    def _circle(self, step: Hashable) -> int:
+        """The length of the circle that was completed often enough and would begin again; 0 if there is none."""
+        for length in range(2, self.longest + 1):
+            past = self._past[-length * self.rounds :]
+            again = len(past) == length * self.rounds and past == past[:length] * self.rounds
+            if again and past[0] == step and len(set(past)) > 1:
+                return length
+        return 0
+
+
+def _escapes(obs: Observation) -> list[Action]:
+    """Harmless actions that may reveal something new, the most promising first."""
+    last: list[Action] = [Press(key="Escape"), Wait(ms=1000)]
+    if all(element["in_viewport"] for element in obs["elements"]):
+        return last
+    return [Scroll(dy=400), Scroll(dy=-400), *last]
+
+
+def _instead(escape: Action, reason: str) -> Verdict:
+    did = f"{reason}: did {compact(escape)} instead."
+    return Verdict(escape, did, f"{did} Do something else.")
+
+
+def _page_state(obs: Observation, *, focus: bool = True) -> Hashable:
+    """Everything that an action may change, whatever `obs["dom"]` shows of it.
+
+    Element ids are left out, since they change when a page is left and opened again; so are times of day, ages and
+    countdowns, which change by themselves, and the outline, which under `obs_mode="delta"` describes changes.
+    Scrolling moves elements, and so changes the state.
+
+    Args:
+        obs: the page.
+        focus: whether it counts which element has the focus.
+    """
+    tabs = tuple((tab["url"], tab["active"]) for tab in obs["tabs"])
+    elements = tuple(_element_state(element, focus) for element in obs["elements"])
+    return obs["url"], tabs, _CLOCK.sub("", obs["page_text"]), elements
+
+
+def _element_state(element: Element, focus: bool) -> Hashable:
+    states = tuple(state for state in element["states"] if focus or state != "focused")
+    return (
+        element["role"], _CLOCK.sub("", element["name"]), element["value"], states, element["bbox"],
+        element["in_viewport"], element["frame"],
+    )  # fmt: skip
+
+
+def _action_key(action: Action, obs: Observation) -> Hashable:
+    """What an action does, its element identified by what and where it is instead of by its id."""
+    data: dict[str, Any] = action.to_dict()
+    number = getattr(action, "id", None)
+    element = next((element for element in obs["elements"] if element["id"] == number), None)
+    if element is not None:
+        del data["id"]
+        return repr(data), element["role"], element["name"], element["frame"], element["bbox"]
+    return repr(data)

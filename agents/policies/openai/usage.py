@@ -1,0 +1,112 @@
+"""What replies use: tokens, estimated where no tokenizer is available, and dollars."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from selfsurf.agents.policy import Conversation, Usage
+
+MESSAGE_TOKENS = 8
+"""What a chat template adds to each message, and once more for the reply that it opens."""
+
+_PIECES = re.compile(r" ?([A-Za-z]+)|[0-9]|\s+|[!-/:-@\[-`{-~]|[^\x00-\x7F]|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    """Of cached prompt tokens; as `input` if None."""
+
+    def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
+        """Return the US dollars of one reply; the cached tokens are among the prompt's."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = prompt_tokens - cached_tokens
+        return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1_000_000
+
+
+def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
+    """Return prices that may be given as a dict.
+
+    Raises:
+        ValueError: its fields are not those of `Prices`, or a price is negative.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    fields = {"input", "output", "cached"}
+    if not {"input", "output"} <= set(given) <= fields or min(given.values()) < 0:
+        raise ValueError(
+            'prices are dollars per million tokens, such as {"input": 0.15, "output": 0.6} and, where it differs, '
+            f'"cached", not {dict(given)}.'
+        )
+    return Prices(**given)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a policy has used since it was made."""
+
+    requests: int = 0
+    """Every attempt at a reply, failed ones included."""
+    replies: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+    """US dollars, where prices are known. Failed attempts are not counted: servers don't report their cost."""
+
+    def with_request(self) -> Totals:
+        """Return these plus one attempt."""
+        return replace(self, requests=self.requests + 1)
+
+    def with_reply(self, usage: Usage | None) -> Totals:
+        """Return these plus one reply, whose tokens are added if its usage is known."""
+        if usage is None:
+            return replace(self, replies=self.replies + 1)
+        return replace(
+            self,
+            replies=self.replies + 1,
+            prompt_tokens=self.prompt_tokens + usage.prompt_tokens,
+            cached_tokens=self.cached_tokens + usage.cached_tokens,
+            completion_tokens=self.completion_tokens + usage.completion_tokens,
+            cost=self.cost if usage.cost is None else (self.cost or 0.0) + usage.cost,
+        )
+
+
+def text_tokens(text: str) -> int:
+    """Estimate the tokens of a text, on the high side.
+
+    A token for every three letters of a word, rounded up, for each digit, punctuation mark and run of blanks, and for
+    each byte of a character outside ASCII.
+
+    On prose, page outlines and JSON that is above the count of tokenizers with 32 thousand entries or more, typically
+    by half; only long strings of random letters can take more.
+    """
+    number = 0
+    for found in _PIECES.finditer(text):
+        if found[1]:
+            number += math.ceil(len(found[1]) / 3)
+        else:
+            number += 1 if found[0].isascii() else len(found[0].encode("utf-8", "replace"))
+    return number
+
+
+def image_tokens(image: Any) -> int:
+    """Estimate the tokens of an image: one for each 28 x 28 pixels, as in Qwen2.5-VL. Other models differ widely."""
+    height, width = np.asarray(image).shape[:2]
+    return math.ceil(height / 28) * math.ceil(width / 28) + 2
+
+
+def conversation_tokens(messages: Conversation) -> int:
+    """Estimate the tokens of a conversation, a chat template around each message included."""
+    texts = sum(text_tokens(message.text) + MESSAGE_TOKENS for message in messages) + MESSAGE_TOKENS
+    return texts + sum(image_tokens(image) for message in messages for image in message.images)
