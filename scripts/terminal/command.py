@@ -74,5 +74,5 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         elif isinstance(bound, Le):
             info.max = bound.le  # type: ignore[assignment]
     default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
-    annotation = Annotated[field.annotation, info]  # type: ignore[valid-type]
+    annotation: Any = Annotated.__class_getitem__((field.annotation, info))  # type: ignore[attr-defined]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
