@@ -2,281 +2,86 @@
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
-from collections.abc import Callable, Sequence
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+from pydantic import Field
 
-from selfsurf.agents.policy import Completion, Conversation
-from selfsurf.scripts.terminal.console import progress
-
-if TYPE_CHECKING:
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-
-TASKS = ("click-checkboxes-large", "search-engine", "click-collapsible-2", "enter-text", "social-media", "click-tab-2")
-"""Tasks with pages of different lengths; a wrong click does not end most of them."""
-
-COMPARED = 8
-"""Environments at which the target for speed is set."""
-
-TARGETS = {"actions per second / generate": 2.0, "constraint's share of a token": 0.05}
-
-Call = tuple[list[Conversation], list[str | None], list[Completion]]
-"""One policy call of an episode: what it was asked, and what came out."""
+from selfsurf.scripts.terminal.arguments import Adapter, Json, Model, Out, read_counts
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, met, print_table
 
 
-def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter: Path | None) -> dict[str, Any]:
-    """Play episodes with every number of environments, then time their policy calls again in different ways.
+class Settings(Arguments):
+    """What is measured."""
 
-    All take turns, round by round, on the same conversations, and write as many tokens: `generate` is asked for an
-    observation at a time, for exactly the tokens that the policy had to compute; `batched` is the policy without
-    memory of earlier prompts; `policy` is the policy as it is; `free` is that without grammar, made to write the same
-    tokens.
-
-    Args:
-        model: as `TransformersPolicy` takes it.
-        counts: numbers of environments.
-        actions: at least so many are timed with each of them.
-        rounds: how often all take turns.
-        adapter: folder of a LoRA adapter, or None.
-
-    Returns:
-        `points`, one a number of environments; `ratios` with `targets`; `model`, `threads`.
-    """
-    import torch
-
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-
-    policy = TransformersPolicy(model, adapter=adapter, reuse=1024)
-    points = []
-    with progress("Points", len(counts) * (rounds + 1)) as update:
-        for number, count in enumerate(counts):
-            calls = record(policy, count, actions)
-            update(number * (rounds + 1) + 1)
-            points.append(
-                time_calls(policy, count, calls, rounds, lambda done, at=number: update(at * (rounds + 1) + 1 + done))  # type: ignore[misc]
-            )
-    at = next((point for point in points if point["envs"] == COMPARED), points[-1])
-    ratios = {
-        "actions per second / generate": at["speed"]["policy"] / at["speed"]["generate"],
-        "constraint's share of a token": at["constraint"],
-    }
-    return {
-        "model": policy.name,
-        "adapter": str(adapter) if adapter else None,
-        "dtype": str(policy.model.dtype),
-        "device": str(policy.model.device),
-        "threads": torch.get_num_threads(),
-        "tasks": TASKS,
-        "points": points,
-        "at": at["envs"],
-        "ratios": ratios,
-        "targets": TARGETS,
-    }
+    model: Model = "smollm2"
+    adapter: Adapter = ""
+    """Folder of a LoRA adapter."""
+    envs: str = "1,2,4,8,16"
+    """Numbers of environments, with commas between."""
+    actions: int = Field(default=48, ge=1)
+    """At least so many are timed with each number."""
+    rounds: int = Field(default=3, ge=1)
+    """Rounds at each number, in which all take turns."""
+    out: Out = None
+    """Folder for agents.json and the curve agents.png; none is written by default."""
+    as_json: Json = False
 
 
-def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
-    """Play episodes of `TASKS` in `count` environments and return the calls that the agent made."""
-    import selfsurf  # noqa: F401  (registers the ids)
-    from selfsurf.agents.llm_agent import LLMAgent
-    from selfsurf.sdft.rollouts import Job, Rollouts
+@command
+def main(settings: Settings) -> int:
+    """Time the local policy beside plain generate, on the prompts of real episodes. Exit code 0: all were measured."""
+    from selfsurf.scripts.agents.speed import measure
+    from selfsurf.scripts.terminal.console import quiet_libraries
 
-    calls: list[Call] = []
-    agent = LLMAgent(policy, constrained=True, guards=False)
-    complete = policy.complete
-
-    def noted(conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
-        completions = complete(conversations, **options)
-        calls.append((list(conversations), list(options["grammars"]), completions))
-        return completions
-
-    policy.complete = noted  # type: ignore[assignment]
-    try:
-        with Rollouts(count, max_episode_steps=5) as rollouts:
-            seed = 0
-            while sum(len(call[0]) for call in calls if len(call[0]) == count) < actions:
-                jobs = [Job(f"MiniWoB/{TASKS[i % len(TASKS)]}-v0", seed + i) for i in range(max(2 * count, 6))]
-                rollouts.run(agent, jobs)
-                seed += len(jobs)
-    finally:
-        del policy.complete  # type: ignore[method-assign]
-    return [call for call in calls if len(call[0]) == count]
-
-
-def time_calls(
-    policy: TransformersPolicy, count: int, calls: list[Call], rounds: int, done: Callable[[int], None]
-) -> dict[str, Any]:
-    """Time the calls again, in turns, and return the figures of this number of environments."""
-    made: list[Completion] = []
-    ways: dict[str, Callable[[], list[float]]] = {
-        "generate": lambda: [_generate(policy, call) for call in calls],
-        "batched": lambda: _again(policy, calls, reuse=False),
-        "policy": lambda: _again(policy, calls, reuse=True, made=made),
-        "constrained": lambda: [_tokens(policy, call, constrained=True) for call in calls],
-        "free": lambda: [_tokens(policy, call, constrained=False) for call in calls],
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    shares = []
-    for turn in range(rounds):
-        took = {}
-        names = list(ways) if turn % 2 == 0 else list(ways)[::-1]
-        for name in names:
-            took[name] = sum(each := ways[name]())
-            seconds[name] += each
-        shares.append(took["constrained"] / took["free"] - 1)
-        done(turn + 1)
-    asked = sum(len(call[0]) for call in calls)
-    tokens = sum(len(completion.token_ids) for call in calls for completion in call[2])
-    usage = [completion.usage for completion in made if completion.usage is not None]
-    read = sum(one.prompt_tokens for one in usage)
-    return {
-        "envs": count,
-        "actions": asked,
-        "prompt_tokens": round(read / (asked * rounds)),
-        "reused": round(sum(one.cached_tokens for one in usage) / read, 3),
-        "tokens_per_action": round(tokens / asked, 2),
-        "speed": {name: round(asked * rounds / sum(seconds[name]), 3) for name in ("generate", "batched", "policy")},
-        "tokens_per_second": round(tokens * rounds / sum(seconds["policy"]), 1),
-        "ms_to_action": {
-            name: round(statistics.median(seconds[name]) * 1000, 1) for name in ("generate", "batched", "policy")
-        },
-        "constraint": round(statistics.median(shares), 4),
-    }
-
-
-def _generate(policy: TransformersPolicy, call: Call) -> float:
-    import torch
-
-    start = time.perf_counter()
-    for conversation, completion in zip(call[0], call[2], strict=True):
-        ids = torch.tensor([policy.encode(conversation) + completion.prefill_token_ids], device=policy.model.device)
-        length = _computed(completion)
-        with torch.no_grad():
-            policy.model.generate(
-                input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                max_new_tokens=length, min_new_tokens=length, pad_token_id=min(policy.eos_token_ids),
-            )  # fmt: skip
-    return time.perf_counter() - start
-
-
-def _computed(completion: Completion) -> int:
-    """How many tokens of a reply the model was asked for: those of an ending that the grammar forces were not."""
-    last = len(completion.token_ids)
-    while last > 1 and completion.finish_reason == "grammar" and completion.logprobs[last - 1] == 0.0:
-        last -= 1
-    return last
-
-
-def _again(
-    policy: TransformersPolicy, calls: list[Call], *, reuse: bool, made: list[Completion] | None = None
-) -> list[float]:
-    """Make the calls again and return how long each took; the completions are added to `made`."""
-    policy.forget()
-    seconds = []
-    for conversations, grammars, _ in calls:
-        if not reuse:
-            policy.forget()
-        start = time.perf_counter()
-        completions = policy.complete(conversations, grammars=grammars, prefill='{"')
-        seconds.append(time.perf_counter() - start)
-        if made is not None:
-            made += completions
-    return seconds
-
-
-def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> float:
-    """Time a call's sampling with or without grammar; both write the tokens that were written under the grammar."""
-    from selfsurf.agents.policies.transformers.sampling import Row, Sampler
-    from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
-
-    class Given(Row):
-        """A row without grammar, that takes the tokens it is given."""
-
-        given: list[int]
-
-        def add(self, token_id: int, logprob: float, eos_token_ids: frozenset[int]) -> None:
-            super().add(self.given[len(self.token_ids)], logprob, frozenset())
-
-        def finished(self, max_new_tokens: int) -> bool:
-            return len(self.token_ids) == len(self.given)
-
-    wrapped = ll_tokenizer(policy.tokenizer, policy.eos_token_ids)
-    start = time.perf_counter()
-    rows: list[Row] = []
-    for grammar, completion in zip(call[1], call[2], strict=True):
-        if constrained and grammar is not None:
-            matcher = Matcher(wrapped, grammar, completion.prefill_token_ids)
-            rows.append(Row(completion.prompt_token_ids, matcher, 0))
-        else:
-            row = Given(completion.prompt_token_ids, None, 0)
-            row.given = completion.token_ids[: _computed(completion)]
-            rows.append(row)
-    with policy.reading():
-        pad = min(policy.eos_token_ids)
-        Sampler(policy.model, policy.eos_token_ids, pad, last_only=True, prefixes=None).run(rows, 0.0, 64)
-    return time.perf_counter() - start
+    counts = read_counts(settings.envs, "--envs")
+    quiet_libraries()
+    adapter = Path(settings.adapter) if settings.adapter else None
+    figures = measure(settings.model, counts, actions=settings.actions, rounds=settings.rounds, adapter=adapter)
+    return finish(figures, show, as_json=settings.as_json, out=settings.out, name="agents", draw=draw)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
-    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['device']}, {figures['threads']} threads")
-    for column in (
-        "envs", "actions/s: generate", "batched", "policy", "tokens/s", "ms to action", "prompt tokens", "reused",
-        "constraint",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
-    for point in figures["points"]:
-        speed = point["speed"]
-        table.add_row(
-            str(point["envs"]), *(f"{speed[name]:.2f}" for name in ("generate", "batched", "policy")),
-            f"{point['tokens_per_second']:.0f}", f"{point['ms_to_action']['policy']:.0f}",
-            str(point["prompt_tokens"]), f"{point['reused']:.0%}", f"{point['constraint']:+.1%}",
-        )  # fmt: skip
-    Console().print(table)
+    print_table(
+        (
+            "envs", "actions/s: generate", "batched", "policy", "tokens/s", "ms to action", "prompt tokens", "reused",
+            "constraint",
+        ),
+        [
+            [
+                point["envs"], *(f"{point['speed'][name]:.2f}" for name in ("generate", "batched", "policy")),
+                f"{point['tokens_per_second']:.0f}", f"{point['ms_to_action']['policy']:.0f}",
+                point["prompt_tokens"], f"{point['reused']:.0%}", f"{point['constraint']:+.1%}",
+            ]
+            for point in figures["points"]
+        ],
+        f"{figures['model']}, {figures['dtype']}, {figures['device']}, {figures['threads']} threads",
+    )  # fmt: skip
     speed, share = figures["ratios"].values()
-    fast, little = TARGETS.values()
+    fast, little = figures["targets"].values()
     print(
-        f"At {figures['at']} environments: {speed:.2f} times the actions per second of generate "
-        f"(target: at least {fast:g}, {'met' if speed >= fast else 'missed'}); the constraint adds {share:.1%} to "
-        f"the time of a token (target: at most {little:.0%}, {'met' if share <= little else 'missed'})"
+        f"At {figures['at']} environments: {speed:.2f} times the actions per second of generate ({met(speed, fast)}); "
+        f"the constraint adds {share:.1%} to the time of a token ({met(share, little, at_most=True, write='{:.0%}')})"
     )
-
-
-def write(figures: dict[str, Any], out: Path) -> list[Path]:
-    """Write `agents.json` and the curve `agents.png` into a folder, and return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    data, curve = out / "agents.json", out / "agents.png"
-    data.write_text(json.dumps({**figures, "made": time.strftime("%Y-%m-%d")}, indent=1) + "\n", encoding="utf8")
-    draw(figures, curve)
-    return [data, curve]
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
     """Draw actions per second and time to action against the number of environments."""
-    import matplotlib
+    from selfsurf.scripts.report.plot import drawn
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
     counts = [point["envs"] for point in figures["points"]]
-    for name, style in (("policy", "o-"), ("batched", "s--"), ("generate", "x:")):
-        top.plot(counts, [point["speed"][name] for point in figures["points"]], style, label=name)
-        bottom.plot(counts, [point["ms_to_action"][name] for point in figures["points"]], style, label=name)
-    top.set_ylabel("actions per second, together")
-    bottom.set_ylabel("ms until all have their action")
-    bottom.set_xlabel("environments")
-    bottom.set_xscale("log", base=2)
-    bottom.set_xticks(counts, [str(count) for count in counts])
-    for axes in (top, bottom):
-        axes.set_ylim(bottom=0, top=None if not counts else float(np.ceil(axes.get_ylim()[1])))
-        axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    with drawn(path, rows=2, sharex=True) as (top, bottom):
+        for name, style in (("policy", "o-"), ("batched", "s--"), ("generate", "x:")):
+            top.plot(counts, [point["speed"][name] for point in figures["points"]], style, label=name)
+            bottom.plot(counts, [point["ms_to_action"][name] for point in figures["points"]], style, label=name)
+        top.set_ylabel("actions per second, together")
+        bottom.set_ylabel("ms until all have their action")
+        bottom.set_xlabel("environments")
+        bottom.set_xscale("log", base=2)
+        bottom.set_xticks(counts, [str(count) for count in counts])
+        for axis in (top, bottom):
+            axis.set_ylim(bottom=0, top=math.ceil(axis.get_ylim()[1]))
+            axis.legend(fontsize=8)

@@ -1,139 +1,56 @@
-"""`selfsurf bench env`: steps, resets and observations beside their raw limit and, if wanted, beside the peers.
-
-All take turns, round by round, so that a busy machine slows every one of them. What is compared is the ratio.
-"""
+"""`selfsurf bench env`: steps, resets and observations beside their raw limit and, if wanted, beside the peers."""
 
 from __future__ import annotations
 
-import statistics
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from pydantic import Field
 
-from selfsurf.browser_env.errors import EnvError
-from selfsurf.scripts.environment.contenders import (
-    BrowserGymOnTask,
-    Contender,
-    OursOnPages,
-    OursOnTask,
-    PeerOnPage,
-    Peers,
-    RawOnPages,
-    RawOnTask,
-)
-from selfsurf.scripts.environment.loopback import serving
-from selfsurf.scripts.environment.python_docs import PAGES, python_docs
-from selfsurf.scripts.environment.ratios import RAW, Work
-from selfsurf.scripts.peers import PeerError
-from selfsurf.scripts.terminal.console import progress
-from selfsurf.tasks.miniwob.task import html_root
-
-LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
-"""Work -> page of the Python documentation."""
-
-_VALUES = ("ratio", "min", "max")
-
-TARGETS: dict[str, dict[str, float]] = {
-    "step": {RAW: 2, "BrowserGym": 35, "BrowserGym, no delay": 12},
-    "reset": {RAW: 3, "BrowserGym": 80},
-    "observation, functions": {RAW: 2, "BrowserGym": 40, "browser-use": 15},
-    "observation, genindex": {RAW: 2, "BrowserGym": 200, "browser-use": 60},
-}
+from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, print_table
 
 
-def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = None) -> dict[str, Any]:
-    """Time steps and resets of a task, and observations of the Python documentation.
+class Settings(Arguments):
+    """What is measured."""
 
-    Args:
-        task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        rounds: how often the contenders take turns.
-        peers: BrowserGym and browser-use, too; they are installed first if need be.
-        docs: folder of the Python documentation; None: it is looked for, and fetched if need be.
-
-    Returns:
-        `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
-        milliseconds; `characters` of the text that each contender gives its model, by work; `notes`: what to know
-        about a figure; `errors`: what could not be measured, and why.
-    """
-    works = {name: Work(name, targets) for name, targets in TARGETS.items()}
-    errors: dict[str, str] = {}
-    notes: list[str] = []
-    with ExitStack() as stack:
-        base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
-        opened = stack.enter_context(closing(Peers()))
-        ours = stack.enter_context(closing(OursOnTask(task)))
-        raw = stack.enter_context(closing(RawOnTask(base_url, task, ours)))
-        contenders: list[Contender] = [ours, raw]
-        if peers:
-            contenders += [BrowserGymOnTask(base_url, task, opened, delay=delay) for delay in (True, False)]
-        looking: list[OursOnPages | PeerOnPage] = []
-        try:
-            origin = stack.enter_context(serving(python_docs(docs)))
-        except EnvError as error:
-            errors["observation"] = str(error)
-        else:
-            pages = {work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}
-            looking = [stack.enter_context(closing(OursOnPages(pages)))]
-            contenders += [*looking, stack.enter_context(closing(RawOnPages(pages)))]
-            if peers:
-                for work, url in pages.items():
-                    looking.append(PeerOnPage("BrowserGym", "browsergym", opened, work, url))
-                    looking.append(PeerOnPage("browser-use", "browser-use", opened, work, url))
-                contenders += looking[1:]
-        with progress("Rounds", rounds) as update:
-            for number in range(rounds):
-                _round(number, contenders, works, errors)
-                update(number + 1)
-        for one in looking:
-            if isinstance(one, PeerOnPage) and one.missing:
-                work = next(iter(one.characters))
-                notes.append(
-                    f"{one.name}, {work}: it gave up on the {' and the '.join(sorted(one.missing))} by time limits of "
-                    "its own, so its time and the ratio are lower bounds."
-                )
-        characters: dict[str, dict[str, int]] = {}
-        for one in looking:
-            for work, count in one.characters.items():
-                characters.setdefault(work, {})[one.name] = count
-        phases = {phase: round(statistics.median(values), 2) for phase, values in ours.phases.items()}
-    summaries = {name: work.summary() for name, work in works.items() if work.times}
-    return {
-        "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": characters,
-        "notes": notes, "errors": errors,
-    }  # fmt: skip
+    rounds: int | None = Field(default=None, ge=1)
+    """Rounds, in which all take turns; 20, with --peers 5 by default."""
+    peers: bool = False
+    """Beside BrowserGym and browser-use, installed in the cache on first use."""
+    task: str = "click-checkboxes-large"
+    """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    docs: Path | None = None
+    """Folder of the Python documentation as HTML; fetched with apt by default."""
+    as_json: Json = False
 
 
-def _round(number: int, contenders: list[Contender], works: dict[str, Work], errors: dict[str, str]) -> None:
-    """Let every contender do a round; a peer that fails is left out from then on."""
-    for contender in list(contenders):
-        try:
-            times = contender.round(number)
-        except PeerError as error:
-            contenders.remove(contender)
-            errors[contender.name] = str(error)
-            continue
-        for work, seconds in times.items():
-            works[work].add(contender.name, seconds)
+@command
+def main(settings: Settings) -> int:
+    """Time steps, resets and observations beside the raw work and the peers. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment.steps import measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
+
+    with ending_on_signal():
+        rounds = settings.rounds or (5 if settings.peers else 20)
+        figures = measure(settings.task, rounds, peers=settings.peers, docs=settings.docs)
+    return finish(figures, show, as_json=settings.as_json)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
-    table = Table(title=f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0")
-    for column in ("work", "contender", "ms", "ratio", "of the rounds", "target", ""):
-        table.add_column(
-            column, justify="right" if column in ("ms", "ratio", "of the rounds") else "left", no_wrap=True
-        )
+    rows: list[list[str]] = []
     for work, summary in figures["works"].items():
         for index, (name, ms) in enumerate(summary["ms"].items()):
-            last = index == len(summary["ms"]) - 1
             cells = _cells(summary["ratios"][name]) if name in summary["ratios"] else []
-            table.add_row(work if index == 0 else "", name, f"{ms:,.1f}", *cells, end_section=last)
-    console = Console()
-    console.width = max(console.width, 100)  # also where there is no terminal
-    console.print(table)
+            rows.append([work if index == 0 else "", name, f"{ms:,.1f}", *cells])
+        rows.append([])
+    print_table(
+        ("work", "contender", "ms", "ratio", "of the rounds", "target", ""), rows,
+        f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0",
+        texts=("contender", "target", ""), width=110,
+    )  # fmt: skip
     print("Ratios: the raw limit's is our time by its, a peer's is its time by ours.")
     print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
     for work, characters in figures["characters"].items():
@@ -146,11 +63,10 @@ def show(figures: dict[str, Any]) -> None:
 
 def _cells(ratio: dict[str, Any]) -> list[str]:
     value, least, most = (f"{ratio[key]:.2f}" if ratio[key] < 100 else f"{ratio[key]:.0f}" for key in _VALUES)
-    if ratio["target"] is None:
-        return [f"{value}x", f"{least}-{most}"]
-    return [
-        f"{value}x",
-        f"{least}-{most}",
-        f"{ratio['bound']} {ratio['target']:g}x",
-        "met" if ratio["met"] else "missed",
-    ]
+    cells = [f"{value}x", f"{least}-{most}"]
+    if ratio["target"] is not None:
+        cells += [f"{ratio['bound']} {ratio['target']:g}x", "met" if ratio["met"] else "missed"]
+    return cells
+
+
+_VALUES = ("ratio", "min", "max")

@@ -1,164 +1,163 @@
-"""How faithful, how fast and how large the observation is, page by page.
-
-Every page is opened twice: once as users open it, for time and size (median of several observations with
-screenshot), and once stamped and without any limit on how far from the viewport the observation reaches, for what it
-sees. The judge is Chromium's accessibility tree (`scripts.observation.fidelity` says how).
-"""
+"""`selfsurf bench observe`: how faithful, fast and large the observation is on real pages, page by page."""
 
 from __future__ import annotations
 
-import statistics
-import time
+import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import gymnasium
+import typer
 
-from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
-from selfsurf.scripts.observation.chromium_view import collect, name_sources
-from selfsurf.scripts.observation.fidelity import Disagreement, Region, Verdict, grouped, judge
-from selfsurf.scripts.observation.pages.install import Unavailable
-from selfsurf.scripts.observation.pages.serve import Pages
-from selfsurf.scripts.observation.pages.table import Page
-from selfsurf.scripts.peers.peer import open_peer
-from selfsurf.scripts.terminal.console import console, progress
+from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import print_table
 
-PEERS = ("browsergym", "browser-use")
-VIEWPORT = (1280, 720)
-REPEAT = 5
-"""Observations that are timed."""
+if TYPE_CHECKING:
+    from selfsurf.scripts.observation.fidelity import Disagreement, Verdict
+    from selfsurf.scripts.observation.measure import Row
 
-QUIET_MS, QUIET_TRIES = 300, 20
-"""A page is looked at once two observations that far apart are equal, and after so many tries in any case."""
-
-EXAMPLES = 3
-"""Elements shown of disagreements that are alike."""
+TITLES = {
+    "missing": "not seen by us",
+    "role": "another role",
+    "name": "another name",
+    "false": "ours that nothing can be done with",
+}
 
 
-@dataclass
-class Row:
-    """What was measured on one page."""
+class Settings(Arguments):
+    """What is measured."""
 
-    page: Page
-    url: str = ""
-    verdict: Verdict = field(default_factory=Verdict)
-    seconds: float = 0.0
-    """Median of the time of an observation with screenshot."""
-    characters: int = 0
-    """Length of `dom`."""
-    groups: list[list[Disagreement]] = field(default_factory=list)
-    sources: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Where Chromium took the names from that are shown."""
-    peers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
-    `error`."""
-    problem: str = ""
-    """Why it could not be measured."""
-
-    def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        about = {"page": self.page.name, "kind": self.page.kind, "package": self.page.source.package}
-        if self.problem:
-            return {**about, "problem": self.problem}
-        measured = {"seconds": round(self.seconds, 4), "characters": self.characters}
-        return {**about, **self.verdict.figures(), **measured, "peers": self.peers}
+    page: tuple[str, ...] = ()
+    """Only the page of this name; repeatable."""
+    kind: str | None = None
+    """Only pages of this kind."""
+    verbose: Annotated[bool, typer.Option("--verbose")] = False
+    """Print what differs, element by element."""
+    as_json: Json = False
+    listing: Annotated[bool, typer.Option("--list")] = False
+    """List the pages; nothing is installed or opened."""
+    peers: Annotated[bool, typer.Option("--peers")] = False
+    """Time BrowserGym and browser-use on the same pages."""
+    region: Literal["page", "viewport"] = "page"
+    """page, or viewport: what a default observation shows of it."""
 
 
-def measure(
-    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = (), explain: bool = False
-) -> list[Row]:
-    """Measure on each page.
+@command
+def main(settings: Settings) -> int:
+    """Measure how faithful, fast and large the observation is on real pages. Exit code 0: all were measured."""
+    from selfsurf.scripts.observation.pages.table import choose, listed
 
-    Args:
-        pages: on which.
-        region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
-        peers: other environments, timed on the same addresses.
-        explain: say of the disagreements where Chromium took its names from.
-
-    Returns:
-        A row for each page; its `problem` says why one could not be measured.
-    """
-    rows = [Row(page) for page in pages]
-    with Pages() as served, progress("Pages", len(pages)) as update:
-        for number, row in enumerate(rows):
-            try:
-                row.url = served.base(row.page.source) + row.page.path
-            except Unavailable as error:
-                row.problem = f"skipped: {error}"
-            else:
-                try:
-                    _measure(row, region, explain)
-                except Exception as error:  # one page must not cost the figures of the others
-                    said = str(error).strip() or "no message"
-                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
-            if row.problem:
-                console.print(f"{row.page.name}: {row.problem}", markup=False)
-            update(number + 1, note=row.page.name)
-        for name in peers:
-            _measure_peer(name, [row for row in rows if not row.problem])
-    return rows
-
-
-def _measure(row: Row, region: Region, explain: bool) -> None:
-    row.seconds, row.characters = _timed(row.url)
-    options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
-    env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
     try:
-        observation = quiet(env)
-        core = env.unwrapped.core  # type: ignore[attr-defined]
-        row.verdict = judge(collect(core), observation["elements"], region, VIEWPORT)
-        row.groups = grouped(row.verdict.disagreements)
-        if explain:
-            shown = [one for group in row.groups for one in group[:EXAMPLES] if one.kind == "name"]
-            row.sources = dict(zip((one.node.key for one in shown), name_sources(core, shown), strict=True))
-    finally:
-        env.close()
+        pages = choose(settings.page, settings.kind)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if settings.listing:
+        rows = listed(pages)
+        print(json.dumps(rows, indent=1) if settings.as_json else "\n".join("  ".join(row.values()) for row in rows))
+        return 0
+    from selfsurf.scripts.machine.processes import ending_on_signal
+    from selfsurf.scripts.observation.measure import PEERS, measure, totals
+
+    peers = PEERS if settings.peers else ()
+    with ending_on_signal():
+        found = measure(pages, region=settings.region, peers=peers, explain=settings.verbose)
+    if settings.as_json:
+        print(json.dumps({"pages": [row.figures() for row in found], "total": totals(found)}, indent=1))
+    else:
+        for row in found if settings.verbose else ():
+            explain(row)
+        show(found, peers)
+    return int(any(row.problem for row in found))
 
 
-def quiet(env: gymnasium.Env[Any, Any]) -> Any:
-    """Reset, wait until the page no longer changes, and return the observation."""
-    observation, _ = env.reset(seed=0)
-    for _ in range(QUIET_TRIES):
-        before = observation["dom"]
-        observation, _, _, truncated, info = env.step({"action": "wait", "ms": QUIET_MS})
-        if truncated:
-            raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
-        if observation["dom"] == before:
-            break
-    return observation
+def show(rows: Sequence[Row], peers: Sequence[str] = ()) -> None:
+    """Print the table."""
+    from selfsurf.scripts.observation.fidelity import AGREEMENT, FALSE, RECALL, mean, total
+
+    heads = ["page", "kind", "judged", "recall", "role", "name", "both", "ours", "false", "ms", "chars"]
+    for peer in peers:
+        heads += [f"{peer} s", "chars", "time", "size"]
+    cells: list[list[Any]] = []
+    for row in rows:
+        if row.problem:
+            cells.append([row.page.name, row.page.kind, "[yellow]-[/]"])
+            continue
+        beside = [text for peer in peers for text in _beside(row, row.peers.get(peer, {}))]
+        size = (f"{row.seconds * 1000:.0f}", f"{row.characters:,}")
+        cells.append([row.page.name, row.page.kind, *_cells(row.verdict), *size, *beside])
+    verdicts = [row.verdict for row in rows if not row.problem]
+    if len(verdicts) > 1:
+        average = mean(verdicts)
+        shares = [f"{average[name]:.4f}" for name in ("recall", "role", "name", "agreement")]
+        cells += [
+            [],
+            ["all elements (micro)", "", *_cells(total(verdicts))],
+            ["all pages (macro)", "", "", *shares, "", f"{average['false_share']:.2%}"],
+        ]
+    title = "Observation against Chromium's accessibility tree"
+    print_table(heads, cells, title, texts=("kind",), width=132 + 48 * len(peers))
+    for row in rows:
+        if row.problem:
+            print(f"{row.page.name} was not measured: {row.problem}")
+    good = sum(verdict.good for verdict in verdicts)
+    print(
+        f"Targets: recall >= {RECALL}, both role and name >= {AGREEMENT}, false <= {FALSE:.0%}: "
+        f"met on {good} of {len(verdicts)} pages measured."
+    )
 
 
-def _timed(url: str) -> tuple[float, int]:
-    env = gymnasium.make("Browser-v0", start_url=url, viewport=VIEWPORT)
-    try:
-        quiet(env)
-        times = []
-        for _ in range(REPEAT):
-            observation, _, _, truncated, info = env.step({"action": "wait", "ms": 0})
-            if truncated:
-                raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
-            times.append(info["timing"]["observe"] / 1000)
-        return statistics.median(times), len(observation["dom"])
-    finally:
-        env.close()
+def _cells(verdict: Verdict) -> list[str]:
+    from selfsurf.scripts.observation.fidelity import AGREEMENT, FALSE, RECALL
+
+    def marked(text: str, good: bool) -> str:
+        return text if good else f"[red]{text}[/]"
+
+    return [
+        str(verdict.judged), marked(f"{verdict.recall:.4f}", verdict.recall >= RECALL),
+        f"{verdict.role_agreement:.4f}", f"{verdict.name_agreement:.4f}",
+        marked(f"{verdict.agreement:.4f}", verdict.agreement >= AGREEMENT), str(verdict.elements),
+        marked(f"{verdict.false_share:.2%}", verdict.false_share <= FALSE),
+    ]  # fmt: skip
 
 
-def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    peer = open_peer(name)
-    try:
-        with progress(name, len(rows)) as update:
-            for number, row in enumerate(rows):
-                start = time.monotonic()
-                try:
-                    seen = peer.observe(row.url, 3)
-                    row.peers[name] = {
-                        "seconds": round(statistics.median(seen["seconds"]), 4),
-                        "characters": seen["characters"],
-                        "missing": seen.get("missing", []),
-                    }
-                except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
-                    row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
-                update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
-    finally:
-        peer.close()
+def _beside(row: Row, peer: dict[str, Any]) -> list[str]:
+    if "seconds" not in peer:
+        return ["failed" if "error" in peer else "-", "", "", ""]
+    more = "> " if peer.get("missing") else ""  # it gave up on a part, so it would have taken longer
+    return [
+        f"{more}{peer['seconds']:.2f}", f"{peer['characters']:,}",
+        f"{more}{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
+        f"{peer['characters'] / row.characters:.1f}x" if row.characters else "",
+    ]  # fmt: skip
+
+
+def explain(row: Row) -> None:
+    """Print the disagreements on a page, alike ones together, the most frequent first."""
+    from selfsurf.scripts.observation.measure import EXAMPLES
+
+    if row.problem:
+        return
+    counts = Counter[str](one.kind for one in row.verdict.disagreements)
+    print(f"\n=== {row.page.name}: {', '.join(f'{n} {TITLES[kind]}' for kind, n in counts.items()) or 'all agrees'}")
+    for kind, title in TITLES.items():
+        groups = [group for group in row.groups if group[0].kind == kind]
+        if groups:
+            print(f"--- {title}: {counts[kind]}")
+        for group in groups:
+            for number, one in enumerate(group[:EXAMPLES]):
+                print(("    " if number else f"{len(group):4d}x") + " " + _told(one, row))
+
+
+def _told(one: Disagreement, row: Row) -> str:
+    node = one.node
+    box = "no box" if node.box is None else "at " + ",".join(f"{value:.0f}" for value in node.box)
+    where = f" in {node.where}" if node.where else ""
+    if one.kind == "missing":
+        said = f"Chromium: {one.theirs}{'' if node.focusable else ' (not focusable)'}"
+    elif one.kind == "false":
+        said = f"ours: {one.ours}; Chromium: {one.theirs}"
+    else:
+        source = row.sources.get(node.key, "")
+        said = f"Chromium: {one.theirs!r}{f' {source}' if source else ''}; ours: {one.ours!r}"
+    return f"{said}\n        {node.html}\n        in {node.path}; {box}{where}"

@@ -2,119 +2,51 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
-from contextlib import ExitStack, closing
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
+from pydantic import Field
 
-from selfsurf.envs_registry.suites import load_suite
-from selfsurf.scripts.environment.contenders import Peers
-from selfsurf.scripts.environment.loopback import serving
-from selfsurf.scripts.environment.ratios import OURS, Work
-from selfsurf.scripts.peers import PeerError
-from selfsurf.scripts.suite.books import Books
-from selfsurf.scripts.suite.plan import Plan
-from selfsurf.scripts.suite.pool import LocalPool
-from selfsurf.scripts.suite.run import Run
-from selfsurf.scripts.terminal.console import progress
-from selfsurf.tasks.miniwob.task import html_root
-
-TASKS = ("click-test", "click-button", "click-option", "enter-text", "login-user")
-"""What the script of BrowserGym's side can solve (`scripts.peers.browsergym_side.SOLVED`)."""
-
-TARGET = 20.0
-"""How often our episodes shall fit into BrowserGym's time."""
-
-PEER_SEEDS = 2
-"""Episodes of each task that BrowserGym runs in a round."""
+from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, print_table
 
 
-def measure(rounds: int, seeds: int, workers: int, *, peers: bool) -> dict[str, Any]:
-    """Run the tasks by the oracle, with the suite's runner and, if wanted, in BrowserGym by the same actions.
+class Settings(Arguments):
+    """What is measured."""
 
-    Ours is timed from when the worker is ready to its last record, with browser, contexts and logs; BrowserGym's from
-    the making of each environment to its end. Python's own start counts on neither side.
-
-    Args:
-        rounds: how often they take turns.
-        seeds: episodes of each task in a round of ours.
-        workers: episodes at the same time; beside this, ours is timed with one, as BrowserGym's are.
-        peers: BrowserGym, too; it is installed first if need be.
-
-    Returns:
-        `work`: seconds an episode and ratios (`Work.summary`); `per_minute`: episodes; `errors`.
-    """
-    ours, alone = f"{OURS}, {workers} at a time", OURS
-    work = Work("episode", {"BrowserGym": TARGET})
-    errors: dict[str, str] = {}
-    with ExitStack() as stack, progress("Rounds", rounds) as update:
-        base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
-        opened = stack.enter_context(closing(Peers()))
-        for number in range(rounds):
-            for name, slots in ((ours, workers), (alone, 1)):
-                work.add(name, [_run(seeds, slots, number)])
-            for name, delay in (("BrowserGym", True), ("BrowserGym, no delay", False)) if peers and not errors else ():
-                try:
-                    work.add(name, [_peer(opened, base_url, number, delay=delay)])
-                except PeerError as error:
-                    errors[name] = str(error)
-            update(number + 1)
-    summary = work.summary()
-    return {
-        "tasks": TASKS, "rounds": rounds, "seeds": seeds, "workers": workers, "work": summary, "errors": errors,
-        "per_minute": {name: round(60_000 / ms, 1) for name, ms in summary["ms"].items()},
-    }  # fmt: skip
+    rounds: int = Field(default=3, ge=1)
+    """Rounds, in which all take turns."""
+    seeds: int = Field(default=20, ge=1)
+    """Episodes of each task in a round of ours."""
+    workers: int = Field(default=4, ge=1)
+    """Episodes at the same time."""
+    peers: Annotated[bool, typer.Option("--peers")] = False
+    """Beside BrowserGym, installed in the cache on first use."""
+    as_json: Json = False
 
 
-def _run(seeds: int, slots: int, number: int) -> float:
-    """Return the seconds an episode of ours takes."""
-    suite = load_suite("miniwob").only(ids=TASKS)
-    numbers = tuple(range(number * seeds, (number + 1) * seeds))
-    ends: list[float] = []
-    solved = 0
+@command
+def main(settings: Settings) -> int:
+    """Time whole episodes of five MiniWoB++ tasks, solved by the oracle. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment.episodes import measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
 
-    def told(record: dict[str, Any]) -> None:
-        nonlocal solved
-        ends.append(time.monotonic())
-        solved += record["outcome"] == "solved"
-
-    with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(folder, tuple(suite.about()), "oracle")
-        with Books(Path(folder), {"suite": suite.name}) as books:
-            run = Run(plan, numbers, books, LocalPool(plan, slots), slots=slots, told=told)
-            run.work()
-    assert run.began is not None
-    if solved < len(ends):
-        raise RuntimeError(f"The oracle solved {solved} of {len(ends)} episodes.")
-    return (max(ends) - run.began) / len(ends)
-
-
-def _peer(opened: Peers, base_url: str, number: int, *, delay: bool) -> float:
-    """Return the seconds an episode of BrowserGym's takes."""
-    elapsed, solved = 0.0, 0
-    seeds = list(range(number * PEER_SEEDS, (number + 1) * PEER_SEEDS))
-    for task in TASKS:
-        found = opened.get("browsergym").solve(base_url, task, seeds, delay=delay)
-        elapsed += found["elapsed"]
-        solved += found["solved"]
-    if solved < len(TASKS) * len(seeds):
-        raise PeerError(f"the script solved {solved} of {len(TASKS) * len(seeds)} episodes")
-    return elapsed / (len(TASKS) * len(seeds))
+    with ending_on_signal():
+        figures = measure(settings.rounds, settings.seeds, settings.workers, peers=settings.peers)
+    return finish(figures, show, as_json=settings.as_json)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
-    table = Table("", "ms an episode", "episodes a minute", "ratio to ours", "rounds' own")
-    work = figures["work"]
-    for name, ms in work["ms"].items():
-        ratio = work["ratios"].get(name, {})
-        spread = f"{ratio['min']}-{ratio['max']}" if ratio else ""
-        table.add_row(name, f"{ms:.0f}", f"{figures['per_minute'][name]:.0f}", str(ratio.get("ratio", "")), spread)
-    console = Console()
-    console.print(table)
+    ratios = figures["work"]["ratios"]
+    rows = [
+        [
+            name, f"{ms:.0f}", f"{figures['per_minute'][name]:.0f}", ratios.get(name, {}).get("ratio", ""),
+            "{min}-{max}".format(**ratios[name]) if name in ratios else "",
+        ]
+        for name, ms in figures["work"]["ms"].items()
+    ]  # fmt: skip
+    print_table(("", "ms an episode", "episodes a minute", "ratio to ours", "of the rounds"), rows)
     for name, error in figures["errors"].items():
-        console.print(f"{name}: {error}", style="red", markup=False)
+        print(f"Not measured: {name}: {error}")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
+from pydantic import Field
 
-from selfsurf.scripts.machine.processes import kill_tree
-from selfsurf.scripts.terminal.console import progress
-
-TARGETS = {"vector(8) / single": 1.7, "vector(8) / bare loop": 0.6, "MB per added environment": 30.0}
+from selfsurf.scripts.terminal.arguments import Json, Out, read_counts
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, met, print_table
 
 _LINES = (
     ("vector", "vector environment", "o-"),
@@ -23,166 +18,93 @@ _LINES = (
     ("single", "single environment", ":"),
 )
 
-COMPARED = 8
-"""Environments at which the targets are set."""
 
-POINT_SECONDS = 120.0
-"""The longest that a point may take, and for every environment in it so much more:"""
+class Settings(Arguments):
+    """What is measured."""
 
-ENV_SECONDS = 5.0
-
-
-def measure(task: str, counts: list[int], *, modes: list[bool], rounds: int, seconds: float) -> dict[str, Any]:
-    """Measure every number of environments, each in a process of its own.
-
-    Args:
-        task: a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        counts: numbers of environments.
-        modes: with screenshots (True), without, or one after the other.
-        rounds: how often vector, bare loop and single environment take turns at each.
-        seconds: how long each of them works in a round.
-
-    Returns:
-        `points` (`scripts.environment.vector_point.main`), `ratios` by mode with their targets, `errors`.
-    """
-    points: list[dict[str, Any]] = []
-    errors: dict[str, str] = {}
-    with progress("Points", len(counts) * len(modes)) as update:
-        for screenshot in modes:
-            for count in counts:
-                request = {"task": task, "count": count, "screenshot": screenshot, "rounds": rounds, "seconds": seconds}
-                try:
-                    points.append(_point(request, POINT_SECONDS + count * ENV_SECONDS + 3 * rounds * seconds))
-                except PointError as error:
-                    errors[f"{count} environments, {_mode(screenshot)}"] = str(error)
-                update(len(points) + len(errors))
-    ratios = {_mode(mode): _ratios([p for p in points if p["screenshot"] is mode]) for mode in modes}
-    return {"task": task, "points": points, "ratios": ratios, "targets": TARGETS, "errors": errors}
+    envs: str = "1,2,4,8,16,32,64"
+    """Numbers of environments, with commas between."""
+    out: Out = None
+    """Folder for vector.json and the curve vector.png; none is written by default."""
+    screenshot: bool = True
+    """With screenshots first, or without them only."""
+    rounds: int = Field(default=3, ge=1)
+    """Rounds at each number, in which all take turns."""
+    seconds: Annotated[float, typer.Option(min=0.1)] = 2.0
+    """How long each works in a round."""
+    task: str = "click-checkboxes-large"
+    """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    as_json: Json = False
 
 
-class PointError(Exception):
-    """A point could not be measured; the message says why."""
+@command
+def main(settings: Settings) -> int:
+    """Measure the speed and memory of many environments in one process. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment.vector import measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
 
-
-def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "selfsurf.scripts.environment.vector_point", json.dumps(request)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        output, said = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise PointError(f"not done within {timeout:.0f} s") from None
-    finally:
-        _end(process)
-    if process.returncode:
-        raise PointError((said.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
-    point: dict[str, Any] = json.loads(output)
-    return point
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        kill_tree(process.pid)
-        process.wait(10)
-
-
-def _ratios(points: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Return the figures that have targets; None for those that these points don't give."""
-    at = next((point for point in points if point["envs"] == COMPARED), None)
-    known = [point for point in points if point["memory"] is not None]
-    first, last = (min(known, key=_envs), max(known, key=_envs)) if known else (None, None)
-    grown = None
-    if first and last and last["envs"] > first["envs"]:
-        grown = round((last["memory"] - first["memory"]) / (last["envs"] - first["envs"]), 1)
-    return {
-        "vector(8) / single": round(at["vector"] / at["single"], 2) if at else None,
-        "vector(8) / bare loop": round(at["vector"] / at["loop"], 2) if at else None,
-        "MB per added environment": grown,
-    }
-
-
-def _envs(point: dict[str, Any]) -> int:
-    return int(point["envs"])
-
-
-def _mode(screenshot: bool) -> str:
-    return "with screenshots" if screenshot else "without screenshots"
+    counts = read_counts(settings.envs, "--envs")
+    modes = [True, False] if settings.screenshot else [False]
+    with ending_on_signal():
+        figures = measure(settings.task, counts, modes=modes, rounds=settings.rounds, seconds=settings.seconds)
+    return finish(figures, show, as_json=settings.as_json, out=settings.out, name="vector", draw=draw)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as tables."""
-    console = Console()
+    targets = figures["targets"]
     for mode, ratios in figures["ratios"].items():
-        points = [point for point in figures["points"] if _mode(point["screenshot"]) == mode]
-        table = Table(title=f"MiniWoB/{figures['task']}-v0, {mode}: steps per second, all environments together")
-        for column in ("environments", "vector", "bare loop", "single", "memory (MB)"):
-            table.add_column(column, justify="right")
-        for point in points:
-            used = "not measured" if point["memory"] is None else f"{point['memory']:.0f}"
-            speeds = [f"{point[name]:.1f}" for name in ("vector", "loop", "single")]
-            table.add_row(str(point["envs"]), *speeds, used)
-        console.print(table)
+        points = _points(figures, mode)
+        print_table(
+            ("environments", "vector", "bare loop", "single", "memory (MB)"),
+            [
+                [p["envs"], *(f"{p[name]:.1f}" for name in ("vector", "loop", "single")),
+                 "not measured" if p["memory"] is None else f"{p['memory']:.0f}"]
+                for p in points
+            ],
+            f"MiniWoB/{figures['task']}-v0, {mode}: steps per second, all environments together",
+        )  # fmt: skip
         for name, value in ratios.items():
-            bound = "at most" if name.startswith("MB") else "at least"
-            if value is None:
-                print(f"{name}: not measured")
-                continue
-            met = value <= TARGETS[name] if name.startswith("MB") else value >= TARGETS[name]
-            print(f"{name}: {value:g} (target: {bound} {TARGETS[name]:g}, {'met' if met else 'missed'})")
+            said = "" if value is None else f"{value:g} ({met(value, targets[name], at_most=name.startswith('MB'))})"
+            print(f"{name}: {said or 'not measured'}")
         for point in points:
             _show_parts(point)
     for name, error in figures["errors"].items():
         print(f"Not measured: {name}: {error}")
 
 
+def _points(figures: dict[str, Any], mode: str) -> list[dict[str, Any]]:
+    return [point for point in figures["points"] if point["screenshot"] is (mode == "with screenshots")]
+
+
 def _show_parts(point: dict[str, Any]) -> None:
-    phases = ", ".join(f"{phase} {value:g}" for phase, value in point["phases"].items())
-    print(f"{point['envs']} environments, ms of a step: {phases}")
-    if point["cpu"]:
-        parts = ", ".join(f"{kind} {value:g}" for kind, value in point["cpu"].items())
-        print(f"{point['envs']} environments, ms of processor time for each environment's step: {parts}")
-
-
-def write(figures: dict[str, Any], out: Path) -> list[Path]:
-    """Write `vector.json` and the curve `vector.png` into a folder, and return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    data, curve = out / "vector.json", out / "vector.png"
-    made = {**figures, "made": time.strftime("%Y-%m-%d")}
-    data.write_text(json.dumps(made, indent=1) + "\n", encoding="utf8")
-    draw(figures, curve)
-    return [data, curve]
+    for what, parts in (("a step", point["phases"]), ("processor time for each environment's step", point["cpu"])):
+        if parts:
+            said = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+            print(f"{point['envs']} environments, ms of {what}: {said}")
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
     """Draw steps per second and memory against the number of environments."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import ScalarFormatter
 
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
-    for mode, colour in (("with screenshots", "tab:blue"), ("without screenshots", "tab:orange")):
-        points = [point for point in figures["points"] if _mode(point["screenshot"]) == mode]
-        counts = [point["envs"] for point in points]
-        if not points:
-            continue
-        for name, label, style in _LINES:
-            top.plot(counts, [point[name] for point in points], style, color=colour, label=f"{label}, {mode}")
-        known = [point for point in points if point["memory"] is not None]
-        bottom.plot([p["envs"] for p in known], [p["memory"] for p in known], "o-", color=colour, label=mode)
-    top.set_ylabel("steps per second, together")
-    top.set_ylim(bottom=0)
-    top.legend(fontsize=7)
-    bottom.set_ylabel("memory (MB), browser and Python")
-    bottom.set_ylim(bottom=0)
-    bottom.set_xlabel("environments in one process")
-    bottom.set_xscale("log", base=2)
-    bottom.set_xticks(sorted({point["envs"] for point in figures["points"]}))
-    bottom.xaxis.set_major_formatter(ScalarFormatter())
-    if bottom.lines:
-        bottom.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    from selfsurf.scripts.report.plot import drawn
+
+    with drawn(path, rows=2, sharex=True) as (top, bottom):
+        for mode, colour in (("with screenshots", "tab:blue"), ("without screenshots", "tab:orange")):
+            points = _points(figures, mode)
+            for name, label, style in _LINES if points else ():
+                counts = [point["envs"] for point in points]
+                top.plot(counts, [point[name] for point in points], style, color=colour, label=f"{label}, {mode}")
+            known = [point for point in points if point["memory"] is not None]
+            if known:
+                bottom.plot([p["envs"] for p in known], [p["memory"] for p in known], "o-", color=colour, label=mode)
+        for axis, label in ((top, "steps per second, together"), (bottom, "memory (MB), browser and Python")):
+            axis.set_ylabel(label)
+            axis.set_ylim(bottom=0)
+            if axis.lines:
+                axis.legend(fontsize=7)
+        bottom.set_xlabel("environments in one process")
+        bottom.set_xscale("log", base=2)
+        bottom.set_xticks(sorted({point["envs"] for point in figures["points"]}))
+        bottom.xaxis.set_major_formatter(ScalarFormatter())

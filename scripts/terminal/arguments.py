@@ -108,6 +108,17 @@ def read_seeds(text: str) -> list[int]:
     return found
 
 
+def read_counts(text: str, option: str) -> list[int]:
+    """Return the numbers of `1,2,8`, each once and in order."""
+    try:
+        counts = sorted({int(count) for count in text.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint=option)
+    return counts
+
+
 def read_set(items: Iterable[str]) -> dict[str, Any]:
     """Read `--set name=value`: a value is JSON, or text if it is none."""
     found: dict[str, Any] = {}
@@ -119,18 +130,6 @@ def read_set(items: Iterable[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = value
-    return found
-
-
-def more_settings(items: Iterable[str]) -> dict[str, Any]:
-    """Read `--set name=JSON value`."""
-    found: dict[str, Any] = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
     return found
 
 

@@ -9,7 +9,8 @@
     def main(settings: Settings) -> int: ...
 
 gives `main` the signature that typer turns into `--steps` and `--json`: a field's docstring is its help text, its
-bounds are checked by typer, and its name, unless `typer.Option` in its type gives others, is the option's.
+bounds are checked by typer, and its name, unless `typer.Option` in its type gives others, is the option's. A
+field of the type `tuple[str, ...]` is an option that may be repeated.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ import inspect
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from typer.models import ParameterInfo
-
-from selfsurf.scripts.terminal.arguments import wrong_settings
 
 A = TypeVar("A", bound="Arguments")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def command(function: Callable[[A], T]) -> Callable[..., T]:
         try:
             arguments = settings(**values)
         except ValidationError as error:
-            raise typer.BadParameter(wrong_settings(error, settings.model_fields)) from None
+            raise typer.BadParameter("; ".join(map(_refusal, error.errors()))) from None
         return function(arguments)
 
     parameters = [_parameter(name, field) for name, field in settings.model_fields.items()]
@@ -62,6 +62,11 @@ def command(function: Callable[[A], T]) -> Callable[..., T]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _refusal(error: ErrorDetails) -> str:
+    option = "".join(f"--{part}: ".replace("_", "-") for part in error["loc"][:1])
+    return option + error["msg"].removeprefix("Value error, ")
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
@@ -73,6 +78,9 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
             info.min = bound.ge  # type: ignore[assignment]
         elif isinstance(bound, Le):
             info.max = bound.le  # type: ignore[assignment]
-    default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
-    annotation: Any = Annotated.__class_getitem__((field.annotation, info))  # type: ignore[attr-defined]
+    default: Any = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    kind: Any = field.annotation
+    if get_origin(kind) is tuple:  # which is a fixed number of values to typer
+        kind, default = list[get_args(kind)[0]], list(default)  # type: ignore[misc]
+    annotation: Any = Annotated.__class_getitem__((kind, info))  # type: ignore[attr-defined]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

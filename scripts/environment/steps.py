@@ -1,0 +1,114 @@
+"""Times steps, resets and observations beside their raw limit and, if wanted, beside the peers.
+
+All take turns, round by round, so that a busy machine slows every one of them. What is compared is the ratio.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.scripts.environment.contenders import (
+    BrowserGymOnTask,
+    Contender,
+    OursOnPages,
+    OursOnTask,
+    PeerOnPage,
+    Peers,
+    RawOnPages,
+    RawOnTask,
+)
+from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.environment.python_docs import PAGES, python_docs
+from selfsurf.scripts.peers import PeerError
+from selfsurf.scripts.report.turns import RAW, Work
+from selfsurf.scripts.terminal.console import progress
+from selfsurf.tasks.miniwob.task import html_root
+
+LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
+"""Work -> page of the Python documentation."""
+
+TARGETS: dict[str, dict[str, float]] = {
+    "step": {RAW: 2, "BrowserGym": 35, "BrowserGym, no delay": 12},
+    "reset": {RAW: 3, "BrowserGym": 80},
+    "observation, functions": {RAW: 2, "BrowserGym": 40, "browser-use": 15},
+    "observation, genindex": {RAW: 2, "BrowserGym": 200, "browser-use": 60},
+}
+
+
+def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = None) -> dict[str, Any]:
+    """Time steps and resets of a task, and observations of the Python documentation.
+
+    Args:
+        task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        rounds: how often the contenders take turns.
+        peers: BrowserGym and browser-use, too; they are installed first if need be.
+        docs: folder of the Python documentation; None: it is looked for, and fetched if need be.
+
+    Returns:
+        `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
+        milliseconds; `characters` of the text that each contender gives its model, by work; `notes`: what to know
+        about a figure; `errors`: what could not be measured, and why.
+    """
+    works = {name: Work(name, targets) for name, targets in TARGETS.items()}
+    errors: dict[str, str] = {}
+    notes: list[str] = []
+    with ExitStack() as stack:
+        base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
+        opened = stack.enter_context(closing(Peers()))
+        ours = stack.enter_context(closing(OursOnTask(task)))
+        raw = stack.enter_context(closing(RawOnTask(base_url, task, ours)))
+        contenders: list[Contender] = [ours, raw]
+        if peers:
+            contenders += [BrowserGymOnTask(base_url, task, opened, delay=delay) for delay in (True, False)]
+        looking: list[OursOnPages | PeerOnPage] = []
+        try:
+            origin = stack.enter_context(serving(python_docs(docs)))
+        except EnvError as error:
+            errors["observation"] = str(error)
+        else:
+            pages = {work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}
+            looking = [stack.enter_context(closing(OursOnPages(pages)))]
+            contenders += [*looking, stack.enter_context(closing(RawOnPages(pages)))]
+            if peers:
+                for work, url in pages.items():
+                    looking.append(PeerOnPage("BrowserGym", "browsergym", opened, work, url))
+                    looking.append(PeerOnPage("browser-use", "browser-use", opened, work, url))
+                contenders += looking[1:]
+        with progress("Rounds", rounds) as update:
+            for number in range(rounds):
+                _round(number, contenders, works, errors)
+                update(number + 1)
+        for one in looking:
+            if isinstance(one, PeerOnPage) and one.missing:
+                work = next(iter(one.characters))
+                notes.append(
+                    f"{one.name}, {work}: it gave up on the {' and the '.join(sorted(one.missing))} by time limits of "
+                    "its own, so its time and the ratio are lower bounds."
+                )
+        characters: dict[str, dict[str, int]] = {}
+        for one in looking:
+            for work, count in one.characters.items():
+                characters.setdefault(work, {})[one.name] = count
+        phases = {phase: round(statistics.median(values), 2) for phase, values in ours.phases.items()}
+    summaries = {name: work.summary() for name, work in works.items() if work.times}
+    return {
+        "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": characters,
+        "notes": notes, "errors": errors,
+    }  # fmt: skip
+
+
+def _round(number: int, contenders: list[Contender], works: dict[str, Work], errors: dict[str, str]) -> None:
+    """Let every contender do a round; a peer that fails is left out from then on."""
+    for contender in list(contenders):
+        try:
+            times = contender.round(number)
+        except PeerError as error:
+            contenders.remove(contender)
+            errors[contender.name] = str(error)
+            continue
+        for work, seconds in times.items():
+            works[work].add(contender.name, seconds)

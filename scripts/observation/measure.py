@@ -1,0 +1,188 @@
+"""How faithful, how fast and how large the observation is, page by page.
+
+Every page is opened twice: once as users open it, for time and size (median of several observations with
+screenshot), and once stamped and without any limit on how far from the viewport the observation reaches, for what it
+sees. The judge is Chromium's accessibility tree (`scripts.observation.fidelity` says how).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+
+from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
+from selfsurf.scripts.observation.chromium_view import collect, name_sources
+from selfsurf.scripts.observation.fidelity import (
+    AGREEMENT,
+    FALSE,
+    RECALL,
+    Disagreement,
+    Region,
+    Verdict,
+    grouped,
+    judge,
+    mean,
+    total,
+)
+from selfsurf.scripts.observation.pages.install import Unavailable
+from selfsurf.scripts.observation.pages.serve import Pages
+from selfsurf.scripts.observation.pages.table import Page
+from selfsurf.scripts.peers.peer import open_peer
+from selfsurf.scripts.terminal.console import console, progress
+
+PEERS = ("browsergym", "browser-use")
+VIEWPORT = (1280, 720)
+REPEAT = 5
+"""Observations that are timed."""
+
+QUIET_MS, QUIET_TRIES = 300, 20
+"""A page is looked at once two observations that far apart are equal, and after so many tries in any case."""
+
+EXAMPLES = 3
+"""Elements shown of disagreements that are alike."""
+
+
+@dataclass
+class Row:
+    """What was measured on one page."""
+
+    page: Page
+    url: str = ""
+    verdict: Verdict = field(default_factory=Verdict)
+    seconds: float = 0.0
+    """Median of the time of an observation with screenshot."""
+    characters: int = 0
+    """Length of `dom`."""
+    groups: list[list[Disagreement]] = field(default_factory=list)
+    sources: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Where Chromium took the names from that are shown."""
+    peers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
+    `error`."""
+    problem: str = ""
+    """Why it could not be measured."""
+
+    def figures(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        about = {"page": self.page.name, "kind": self.page.kind, "package": self.page.source.package}
+        if self.problem:
+            return {**about, "problem": self.problem}
+        measured = {"seconds": round(self.seconds, 4), "characters": self.characters}
+        return {**about, **self.verdict.figures(), **measured, "peers": self.peers}
+
+
+def measure(
+    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = (), explain: bool = False
+) -> list[Row]:
+    """Measure on each page.
+
+    Args:
+        pages: on which.
+        region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
+        peers: other environments, timed on the same addresses.
+        explain: say of the disagreements where Chromium took its names from.
+
+    Returns:
+        A row for each page; its `problem` says why one could not be measured.
+    """
+    rows = [Row(page) for page in pages]
+    with Pages() as served, progress("Pages", len(pages)) as update:
+        for number, row in enumerate(rows):
+            try:
+                row.url = served.base(row.page.source) + row.page.path
+            except Unavailable as error:
+                row.problem = f"skipped: {error}"
+            else:
+                try:
+                    _measure(row, region, explain)
+                except Exception as error:  # one page must not cost the figures of the others
+                    said = str(error).strip() or "no message"
+                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
+            if row.problem:
+                console.print(f"{row.page.name}: {row.problem}", markup=False)
+            update(number + 1, note=row.page.name)
+        for name in peers:
+            _measure_peer(name, [row for row in rows if not row.problem])
+    return rows
+
+
+def _measure(row: Row, region: Region, explain: bool) -> None:
+    row.seconds, row.characters = _timed(row.url)
+    options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
+    env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
+    try:
+        observation = quiet(env)
+        core = env.unwrapped.core  # type: ignore[attr-defined]
+        row.verdict = judge(collect(core), observation["elements"], region, VIEWPORT)
+        row.groups = grouped(row.verdict.disagreements)
+        if explain:
+            shown = [one for group in row.groups for one in group[:EXAMPLES] if one.kind == "name"]
+            row.sources = dict(zip((one.node.key for one in shown), name_sources(core, shown), strict=True))
+    finally:
+        env.close()
+
+
+def quiet(env: gymnasium.Env[Any, Any]) -> Any:
+    """Reset, wait until the page no longer changes, and return the observation."""
+    observation, _ = env.reset(seed=0)
+    for _ in range(QUIET_TRIES):
+        before = observation["dom"]
+        observation, _, _, truncated, info = env.step({"action": "wait", "ms": QUIET_MS})
+        if truncated:
+            raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
+        if observation["dom"] == before:
+            break
+    return observation
+
+
+def _timed(url: str) -> tuple[float, int]:
+    env = gymnasium.make("Browser-v0", start_url=url, viewport=VIEWPORT)
+    try:
+        quiet(env)
+        times = []
+        for _ in range(REPEAT):
+            observation, _, _, truncated, info = env.step({"action": "wait", "ms": 0})
+            if truncated:
+                raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
+            times.append(info["timing"]["observe"] / 1000)
+        return statistics.median(times), len(observation["dom"])
+    finally:
+        env.close()
+
+
+def _measure_peer(name: str, rows: Sequence[Row]) -> None:
+    peer = open_peer(name)
+    try:
+        with progress(name, len(rows)) as update:
+            for number, row in enumerate(rows):
+                start = time.monotonic()
+                try:
+                    seen = peer.observe(row.url, 3)
+                    row.peers[name] = {
+                        "seconds": round(statistics.median(seen["seconds"]), 4),
+                        "characters": seen["characters"],
+                        "missing": seen.get("missing", []),
+                    }
+                except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
+                    row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+                update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
+    finally:
+        peer.close()
+
+
+def totals(rows: Sequence[Row]) -> dict[str, Any]:
+    """Averages over the measured pages, for JSON: `micro` counts elements, `macro` pages."""
+    verdicts = [row.verdict for row in rows if not row.problem]
+    return {
+        "pages": len(verdicts),
+        "not_measured": [row.page.name for row in rows if row.problem],
+        "micro": total(verdicts).figures(),
+        "macro": {name: round(value, 4) for name, value in mean(verdicts).items()},
+        "targets": {"recall": RECALL, "agreement": AGREEMENT, "false_share": FALSE},
+        "met_on": sum(verdict.good for verdict in verdicts),
+    }

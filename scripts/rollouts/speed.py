@@ -1,0 +1,270 @@
+"""Measures episodes a minute with workers beside one process, and how much of the time is hidden."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.scripts.machine.processes import cpu_seconds, memory
+from selfsurf.scripts.terminal.console import progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts import Job, Result
+    from selfsurf.sdft.rollouts.ray_generator import RayGenerator
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
+    from selfsurf.sdft.settings import TrainSettings
+
+TASKS = ("click-button", "click-link", "click-option", "click-dialog-2", "enter-text")
+
+TARGET = 0.8
+"""Share of the shorter of generation and training that must be hidden."""
+
+CONTEXT_MB = 26.0
+"""Memory of one more context, from `selfsurf bench vector`."""
+
+
+def measure(
+    model: str, workers: Sequence[int], *, episodes: int, rounds: int, contexts: int, steps: int
+) -> dict[str, Any]:
+    """Time batches of the same episodes in this process and with workers, in turns; then train, ahead and not.
+
+    Args:
+        model: as `TrainSettings.model`.
+        workers: numbers of browser workers; there is one policy worker.
+        episodes: of a batch.
+        rounds: batches of each.
+        contexts: episodes at the same time, in this process and in each worker.
+        steps: optimizer steps of each training.
+
+    Returns:
+        `rates`, `overlap`, `figures` (`sdft.rollouts.scale.WorkerFigures`), and what it was run with.
+    """
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rollouts.models import LocalModel, reuse
+    from selfsurf.sdft.run.loading import lora_config
+    from selfsurf.sdft.teacher.weights import student_weights
+
+    policy = TransformersPolicy(model)
+    settings = _settings(policy.name, contexts, steps)
+    acting = LocalModel(policy.name, lora_config(policy.model, settings), reuse=reuse(None)).make()  # as in training
+    weights = student_weights(acting.policy.model)
+    rates: dict[str, list[float]] = {}
+    figures: dict[str, float] = {}
+    with progress("Batches", rounds * (len(workers) + 1)) as update:
+        for turn in range(rounds):
+            jobs = _jobs(episodes, first=1000 * turn)
+            rates.setdefault("process", []).append(_alone(settings, acting.policy, jobs))
+            update(turn * (len(workers) + 1) + 1)
+            for place, count in enumerate(workers):
+                with _generator(settings, policy, count) as generator:
+                    rate, found = _together(generator, weights, jobs, contexts)
+                rates.setdefault(str(count), []).append(rate)
+                figures = found if count == workers[0] else figures
+                update(turn * (len(workers) + 1) + 2 + place)
+    best = {name: statistics.median(values) for name, values in rates.items()}
+    return {
+        "model": policy.name,
+        "dtype": str(policy.model.dtype),
+        "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(),
+        "tasks": TASKS,
+        "episodes": episodes,
+        "contexts": contexts,
+        "rates": {
+            name: {
+                "episodes_per_minute": round(best[name], 2),
+                "rounds": [round(value, 2) for value in values],
+                "against_process": round(best[name] / best["process"], 3),
+            }
+            for name, values in rates.items()
+        },
+        "overlap": _overlap(settings, policy) if steps else None,
+        "target": TARGET,
+        "figures": figures,
+    }
+
+
+def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
+    from selfsurf.sdft.settings import TrainSettings
+
+    return TrainSettings(
+        model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in TASKS), steps=max(1, steps),
+        rollout_contexts=contexts, importance_clip=2.0,
+    )  # fmt: skip
+
+
+def _jobs(count: int, first: int) -> list[Job]:
+    from selfsurf.sdft.rollouts import Job
+
+    return [Job(f"MiniWoB/{TASKS[index % len(TASKS)]}-v0", first + index // len(TASKS)) for index in range(count)]
+
+
+def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job]) -> float:
+    """Return episodes a minute in this process."""
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Rollouts
+
+    agent = make_agent(policy, settings, sampling=True)
+    with Rollouts(settings.rollout_contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
+        rollouts.run(agent, _jobs(len(TASKS), first=-1000), seed=0)  # the first ones pay for the browser's start
+        start = time.monotonic()
+        rollouts.run(agent, jobs, seed=1)
+        return 60 * len(jobs) / (time.monotonic() - start)
+
+
+@contextmanager
+def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
+    """A generator with so many browser workers, which share a half of this machine's processors."""
+    from selfsurf.sdft.rollouts.ray_generator import RayGenerator
+    from selfsurf.sdft.run.adapter import student
+    from selfsurf.sdft.run.generating import generating
+
+    chosen = settings.model_copy(update=_shares(workers))
+    environment = {"max_episode_steps": settings.max_episode_steps}
+    with generating(chosen, policy, student(policy, chosen), environment) as generator:
+        assert isinstance(generator, RayGenerator)
+        generator.wait_ready()
+        yield generator
+
+
+def _shares(workers: int) -> dict[str, Any]:
+    """Settings for so many browser workers, which fit on this machine whatever it has."""
+    from selfsurf.sdft.rollouts.layout import Resources
+
+    cpus = os.cpu_count() or 1
+    return {
+        "rollout_workers": workers,
+        "browser_resources": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
+        "policy_resources": Resources(num_cpus=cpus / 2),
+    }
+
+
+def _together(
+    generator: RayGenerator, weights: dict[str, torch.Tensor], jobs: list[Job], contexts: int
+) -> tuple[float, dict[str, float]]:
+    """Return episodes a minute with workers, and the figures of one of them."""
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
+
+    generator.publish(0, lambda: weights)
+    generator.request(0, _jobs(len(TASKS), first=-1000), seed=0)
+    generator.collect(0)
+    before, states, driver = _used(generator), generator.policy_states(), generator.figures.driver_seconds
+    start = time.monotonic()
+    generator.request(1, jobs, seed=1)
+    batch = generator.collect(1)
+    seconds = time.monotonic() - start
+    after, later = _used(generator), generator.policy_states()
+    made = sum(one.rows for one in later) - sum(one.rows for one in states)
+    busy = sum(one.seconds for one in later) - sum(one.seconds for one in states)
+    taken = {name: after[name] - before[name] for name in after}
+    pid = next(iter(generator.figures.processes.values()))
+    found = WorkerFigures(
+        steps=taken["steps"] / len(jobs),
+        env_seconds=taken["env"] / taken["steps"],
+        cpu_seconds=taken["cpu"] / taken["steps"],
+        policy_seconds=taken["agent"] / taken["steps"],
+        policy_rows=made / busy,
+        driver_seconds=(generator.figures.driver_seconds - driver) / len(jobs),
+        worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
+        context_mb=CONTEXT_MB,
+        policy_mb=memory(later[0].pid) or 0.0,
+        call_bytes=_call_bytes(batch.results),
+        result_bytes=statistics.mean(len(pickle.dumps(result)) for result in batch.results),
+        weight_bytes=generator.figures.weight_bytes,
+    )
+    return 60 * len(jobs) / seconds, {name: round(value, 5) for name, value in asdict(found).items()}
+
+
+def _used(generator: RayGenerator) -> dict[str, float]:
+    """What all browser workers have used so far."""
+    times = generator.browser_times()
+    cpu = [cpu_seconds(pid) or {} for pid in generator.figures.processes.values()]
+    return {
+        "steps": float(sum(one.steps for one in times)),
+        "env": sum(one.env_seconds for one in times),
+        "agent": sum(one.agent_seconds for one in times),
+        "cpu": sum(sum(parts.values()) for parts in cpu),
+    }
+
+
+def _call_bytes(results: Sequence[Result]) -> float:
+    """The mean size of what travels for one action: the conversation and its grammar, and the completion back."""
+    decisions = [step.decision for result in results for step in result.steps]
+    return statistics.mean(
+        len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
+        for one in decisions
+    )
+
+
+def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:
+    """Train with one worker, with batches made ahead and without."""
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.train import train
+
+    found: dict[str, Any] = {}
+    for name, ahead in (("in turns", 0), ("ahead", 1)):
+        chosen = settings.model_copy(update={**_shares(1), "ahead": ahead})
+        with tempfile.TemporaryDirectory() as folder:
+            train(chosen, folder, policy=TransformersPolicy(policy.name))
+            lines = (Path(folder) / "metrics.jsonl").read_text(encoding="utf8").splitlines()
+        found[name] = hidden([json.loads(line) for line in lines])
+    found["step_ratio"] = round(found["ahead"]["step_seconds"] / found["in turns"]["step_seconds"], 3)
+    return found
+
+
+def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """How much of the shorter of generation and training went on beside the other, from a run's metrics.
+
+    The first step is left out, since nothing can be made ahead of it. A step's generation is compared with the
+    training of the step before. What is hidden is time in which both went on: where they share the same processors,
+    each is slower beside the other, so look at the seconds of a step, too.
+    """
+    learned = [line["seconds"]["learn"] for line in lines]
+    training = [learned[0], *(after - before for before, after in itertools.pairwise(learned))]
+    generation = [line["rollouts/seconds"] for line in lines[1:]]
+    waited = [line["rollouts/waited_seconds"] for line in lines[1:]]
+    shorter = [min(pair) for pair in zip(generation, training, strict=False)]
+    beside = [min(made - idle, least) for made, idle, least in zip(generation, waited, shorter, strict=True)]
+    return {
+        "generation_seconds": round(statistics.mean(generation), 3),
+        "training_seconds": round(statistics.mean(training), 3),
+        "trainer_idle_seconds": round(statistics.mean(waited), 3),
+        "step_seconds": round(statistics.mean(waited) + statistics.mean(training[1:]), 3),
+        "hidden": round(max(0.0, sum(beside)) / sum(shorter), 3),
+    }
+
+
+def figures_of(
+    path: Path | None, changes: Mapping[str, Any], measured: dict[str, float] | None = None
+) -> WorkerFigures:
+    """Return figures from the JSON of an earlier measurement, or this one's, with changes.
+
+    Raises:
+        ValueError: some are missing, unknown or no numbers.
+    """
+    from selfsurf.sdft.rollouts.scale import WorkerFigures
+
+    found: dict[str, Any] = dict(measured or {})
+    if path is not None:
+        found |= json.loads(path.read_text(encoding="utf8"))["figures"]
+    found |= {name: float(value) for name, value in changes.items()}
+    names = {field.name for field in fields(WorkerFigures)}
+    if set(found) != names:
+        wrong = ", ".join(sorted(set(found) ^ names))
+        raise ValueError(f"Missing or unknown figures: {wrong}. Give --figures FILE or --set NAME=VALUE for each.")
+    return WorkerFigures(**found)

@@ -1,0 +1,214 @@
+"""Measures how much likelier each thing that a teacher can be told makes the right action."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.prompt.prompt import Sight, with_told
+from selfsurf.agents.reply.compact import compact
+from selfsurf.scripts.terminal.console import progress
+
+if TYPE_CHECKING:
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.agents.policy import Completion
+    from selfsurf.sdft.rollouts import Job, Step
+    from selfsurf.sdft.teacher.context import Context, Told
+    from selfsurf.sdft.teacher.recording import Recording
+
+TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-user", "click-option")
+"""Tasks of one step and of several, with clicks and with typing; each has an oracle."""
+
+STEPS = 4
+"""Step limit of the student's episodes."""
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What a teacher makes of a state."""
+
+    right: float
+    """The probability of the oracle's action."""
+    likeliest: bool
+    """Whether it is what greedy decoding writes."""
+    wrong: float
+    """The probability of what the student did."""
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """What a teacher is told, and what else it sees."""
+
+    contexts: tuple[Context, ...]
+    sight: Sight = "all"
+
+
+def measure(
+    model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Let the model act, as in training, and score the oracle's action at every state with each context told.
+
+    The demonstrations are the oracle's episodes of the same tasks and seeds; what the student did before it came to a
+    state, right or wrong, is its own.
+
+    Args:
+        model: as `TransformersPolicy` takes it.
+        tasks: names of MiniWoB++ tasks with an oracle.
+        seeds: episodes of each task.
+        seed: the first of them; of the student's sampling, too.
+        lead: how likely the oracle is to take an episode's first step, and each further one after its own.
+        wordings: other ways to tell the oracle's action, with `{action}` in them.
+
+    Returns:
+        `contexts`, by name: `states`, `told` (at how many of them something was), `named` (at how many an action),
+        `agrees` (with the oracle's), and over the states at which something was told, `right` and `wrong`: mean
+        probability of the oracle's action, and of what the student did where that was another, each `without` and
+        `with` the context; `likeliest`: at what share of them greedy decoding writes the oracle's action, likewise;
+        `model`.
+    """
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.teacher.feedback import Feedback
+    from selfsurf.sdft.teacher.lessons import Lessons
+    from selfsurf.sdft.teacher.oracle import Oracle
+    from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
+
+    settings = TrainSettings(model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in tasks), seed=seed)
+    policy = TransformersPolicy(model)
+    make_lm_head_contiguous(policy.model)
+    jobs = [Job(task, number) for task in settings.tasks for number in range(seed, seed + seeds)]
+    with Rollouts(8, max_episode_steps=STEPS) as rollouts:
+        results = rollouts.run(make_agent(policy, settings, sampling=True), jobs, lead=lead)
+    shown = Demonstrations((_oracle_episode(job) for job in jobs), settings.actions)
+    arms = {
+        "oracle": _Arm((Oracle(),)),
+        "oracle, page only": _Arm((Oracle(),), "page"),
+        "oracle, goal only": _Arm((Oracle(),), "goal"),
+        "oracle with its reason": _Arm((Oracle(reason=True),)),
+        "demonstration": _Arm((shown,)),
+        "hindsight": _Arm((Hindsight((), settings.actions),)),
+        "feedback": _Arm((Feedback(),)),
+        "feedback, oracle": _Arm((Feedback(), Oracle())),
+    }
+    for wording in wordings:
+        oracle = Oracle()
+        oracle.wording = wording
+        arms[f'oracle, "{wording}"'] = _Arm((oracle,))
+    lessons = {name: Lessons(arm.contexts).of(results) for name, arm in arms.items()}
+    states = [
+        (episode, number, step)
+        for episode, result in enumerate(results)
+        for number, step in enumerate(result.steps)
+        if step.privileged is not None and step.decision.completion.token_ids
+    ]
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in arms}
+    with progress("States", len(states)) as update, policy.reading(), torch.no_grad():
+        for done, (episode, number, step) in enumerate(states, 1):
+            plain = _scores(policy, step, None)
+            if plain is None:
+                continue
+            scored: dict[tuple[str, Sight], _Scores | None] = {}  # several contexts often tell the same
+            for name, arm in arms.items():
+                told = lessons[name][episode][number]
+                if told is not None and (told.text, arm.sight) not in scored:
+                    scored[told.text, arm.sight] = _scores(policy, step, told.text, arm.sight)
+                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text, arm.sight]))
+            update(done)
+    return {"model": model, "contexts": {name: _summary(found) for name, found in rows.items()}}
+
+
+def _oracle_episode(job: Job) -> Recording:
+    """Let the oracle play the episode."""
+    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env.actions import parse_action
+    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.envs_registry import task_of
+    from selfsurf.sdft.teacher.recording import Recording, Shown
+
+    env = AsyncBrowserEnv(task=task_of(job.env_id), screenshot=False)
+    try:
+        observation, _ = runtime().run(env.reset(seed=job.seed))
+        steps, goal = [], observation["goal"]
+        while (view := env.privileged()) is not None:
+            action = parse_action(view["action"])
+            steps.append(Shown(observation, action))
+            observation = runtime().run(env.step(action))[0]
+    finally:
+        runtime().run(env.close())
+    return Recording(job.env_id, goal, job.seed, tuple(steps))
+
+
+def _row(step: Step, told: Told | None, plain: _Scores, taught: _Scores | None) -> dict[str, Any]:
+    right = _right(step)
+    return {
+        "told": told is not None,
+        "named": told is not None and told.action is not None,
+        "agrees": told is not None and told.action == right,
+        "erred": step.decision.completion.text != right,
+        "without": plain,
+        "with": taught,
+    }
+
+
+def _right(step: Step) -> str:
+    assert step.privileged is not None
+    return compact(step.privileged["action"])
+
+
+def _scores(policy: TransformersPolicy, step: Step, told: str | None, sight: Sight = "all") -> _Scores | None:
+    """None where the student can't say the oracle's action."""
+    completion = step.decision.completion
+    messages = step.decision.messages if told is None else with_told(step.decision.messages, told, sight=sight)
+    prompt = policy.encode(messages) + completion.prefill_token_ids
+    prefill = policy.tokenizer.decode(completion.prefill_token_ids)
+    try:
+        right = policy.tokenizer.encode(_right(step).removeprefix(prefill), add_special_tokens=False)
+        probability, likeliest = _probability(policy, prompt, right, completion)
+    except ValueError:
+        return None
+    return _Scores(probability, likeliest, _probability(policy, prompt, completion.token_ids, completion)[0])
+
+
+def _probability(
+    policy: TransformersPolicy, prompt: list[int], reply: list[int], completion: Completion
+) -> tuple[float, bool]:
+    """The probability of a reply under the grammar that the student sampled under, and whether it is the greedy one."""
+    import torch
+
+    from selfsurf.agents.reply.constraint import token_masks
+
+    allowed = token_masks(
+        policy.tokenizer, completion.grammar or "", reply, completion.prefill_token_ids,
+        vocabulary=policy.model.get_output_embeddings().weight.shape[0], eos_token_ids=sorted(policy.eos_token_ids),
+    )  # fmt: skip
+    ids = torch.tensor([prompt + reply])
+    logits = policy.model(input_ids=ids, logits_to_keep=len(reply) + 1).logits[0, :-1].float()
+    logprobs = torch.log_softmax(logits.masked_fill(~torch.from_numpy(allowed), -torch.inf), -1)
+    chosen = torch.tensor(reply)
+    probability = math.exp(float(logprobs.gather(1, chosen[:, None]).sum()))
+    return probability, bool((logprobs.argmax(-1) == chosen).all())
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    told = [row for row in rows if row["told"]]
+    erred = [row for row in told if row["erred"]]
+    return {
+        "states": len(rows),
+        "told": len(told),
+        "named": sum(row["named"] for row in told),
+        "agrees": sum(row["agrees"] for row in told),
+        "right": {when: _mean([row[when].right for row in told]) for when in ("without", "with")},
+        "likeliest": {when: _mean([row[when].likeliest for row in told]) for when in ("without", "with")},
+        "wrong": {when: _mean([row[when].wrong for row in erred]) for when in ("without", "with")},
+        "erred": len(erred),
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

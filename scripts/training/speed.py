@@ -1,0 +1,278 @@
+"""Times learning steps beside TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.scripts.report.turns import OURS, Work
+from selfsurf.scripts.terminal.console import progress
+
+if TYPE_CHECKING:
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.rows.samples import Sample
+    from selfsurf.sdft.settings import TrainSettings
+
+TASKS = (
+    "click-button", "enter-text", "click-checkboxes", "login-user", "click-tab-2", "choose-list", "click-link",
+    "focus-text-2", "click-option", "click-dialog-2",
+)  # fmt: skip
+"""Tasks that rows come from: clicking, typing, choosing and logging in."""
+
+TRL = "TRL SDFTTrainer"
+MASKED = "under the grammar"
+TARGET = 2.0
+
+STEPS = 3
+"""Optimizer steps of a contender in a round."""
+
+
+def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
+    """Play episodes, then let both trainers learn from the same rows in turns, and return the figures.
+
+    A step is everything from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
+    optimizer. Both start from the same weights and take the divergence over the whole vocabulary; beside that, ours
+    also learns as with `under_grammar`, over what the grammar allowed, mask building included.
+    TRL's trainer is stock but for its generation, which returns the rows' completions.
+
+    Args:
+        model: short name, hub id or folder.
+        rows: in a batch.
+        rounds: how often all take turns; one more, before, is not counted.
+    """
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+    policy = TransformersPolicy(model)
+    samples = record(policy, rows)
+    free = [replace(sample, grammar=None) for sample in samples]
+    found: dict[str, Any] = {
+        "model": policy.name, "dtype": str(policy.model.dtype), "device": str(policy.model.device),
+        "threads": torch.get_num_threads(), "rows": len(samples), "tokens": _sizes(samples),
+    }  # fmt: skip
+    del policy
+    work = Work("step", targets={TRL: TARGET})
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = {
+            OURS: _ours(model, free, Path(folder)),
+            TRL: _stock(model, samples, Path(folder)),
+            MASKED: _ours(model, samples, Path(folder)),
+        }
+        first = {}
+        with progress("Rounds", rounds + 1) as update:
+            for turn in range(rounds + 1):
+                for name in list(contenders) if turn % 2 else list(contenders)[::-1]:
+                    trainer, watch = contenders[name]
+                    trainer.train()
+                    if turn == 0:
+                        first[name] = {key: trainer.state.log_history[0][key] for key in ("loss", "grad_norm")}
+                        watch.steps.clear()
+                    else:
+                        work.add(name, [sum(step.values()) for step in watch.steps[-STEPS:]])
+                update(turn + 1)
+    return {
+        **found,
+        "samples_per_second": {
+            name: round(rows / statistics.median(map(sum, map(dict.values, watch.steps))), 3)
+            for name, (_, watch) in contenders.items()
+        },
+        "step": work.summary(),
+        "phases": {name: watch.phases() for name, (_, watch) in contenders.items()},
+        "first_step": first,
+    }
+
+
+def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
+    """Play episodes of `TASKS` and return rows whose text is tokenised to the very tokens that they have."""
+    import numpy as np
+
+    import selfsurf  # noqa: F401  (registers the ids)
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.rows.samples import choose, samples_of
+
+    def as_text(ids: list[int]) -> bool:
+        return bool(policy.tokenizer.encode(policy.tokenizer.decode(ids)) == ids)
+
+    settings = _settings(rows)
+    agent = make_agent(policy, settings, sampling=True)
+    samples: list[Sample] = []
+    seed = 0
+    with Rollouts(8, max_episode_steps=settings.max_episode_steps) as rollouts:
+        while len(samples) < rows:
+            results = rollouts.run(agent, [Job(task, seed) for task in settings.tasks[:rows]])
+            samples += [
+                sample
+                for sample in samples_of(results, policy)
+                if as_text(sample.prompt_ids) and as_text(sample.teacher_prompt_ids)
+            ]
+            seed += 1
+    return choose(samples, rows, np.random.default_rng(0))
+
+
+def _settings(rows: int) -> TrainSettings:
+    from selfsurf.sdft.settings import TrainSettings
+
+    tasks = tuple(f"MiniWoB/{task}-v0" for task in TASKS)
+    return TrainSettings(tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0)
+
+
+def _options(model: Any, rows: int, folder: Path) -> dict[str, Any]:
+    """What both trainers are given alike."""
+    from selfsurf.sdft.run.loading import lora_config
+    from selfsurf.sdft.trainers.arguments import sdft_arguments
+
+    settings = _settings(rows)
+    arguments = sdft_arguments(settings, folder)
+    arguments.save_strategy = "no"
+    return {"args": arguments, "model": model, "peft_config": lora_config(model, settings)}
+
+
+def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Mean tokens of a row, and how many of them the model reads when padded and when packed."""
+    from selfsurf.sdft.loss.scoring import pack
+
+    found: dict[str, Any] = {"completion": statistics.mean(len(sample.completion_ids) for sample in samples)}
+    for name in ("prompt", "teacher_prompt"):
+        rows = [getattr(sample, f"{name}_ids") + sample.completion_ids for sample in samples]
+        lengths = [len(getattr(sample, f"{name}_ids")) for sample in samples]
+        packed = pack(rows)
+        found[name] = {
+            "mean": round(statistics.mean(lengths), 1), "longest": max(lengths),
+            "padded": round(max(lengths) + max(len(sample.completion_ids) for sample in samples), 1),
+            "packed": round(len(packed.ids) / len(rows), 1),
+        }  # fmt: skip
+    return found
+
+
+class _Watch:
+    """Takes a trainer's times: it is one of its callbacks, and stands around some of its methods."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, float]] = []
+        """Seconds of each step by phase."""
+        self._now: dict[str, float] = {}
+        self._start = self._end = 0.0
+
+    def around(self, owner: Any, method: str, phase: Callable[[], str]) -> None:
+        """Count the time that a method takes as a phase, which is asked for at each call."""
+        call = getattr(owner, method)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            name, start = phase(), time.perf_counter()
+            result = call(*args, **kwargs)
+            self._end = time.perf_counter()
+            self._now[name] = self._now.get(name, 0.0) + self._end - start
+            return result
+
+        setattr(owner, method, timed)
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._now = {}
+        self._start = time.perf_counter()
+
+    def end(self) -> None:
+        """A step has ended: what came after the backward pass was the optimizer, what is left of it the loss."""
+        now = time.perf_counter()
+        self._now["optimizer"] = now - self._end
+        self._now["loss"] = now - self._start - sum(self._now.values())
+        self.steps.append(self._now)
+
+    def phases(self) -> dict[str, float]:
+        """Median milliseconds of each phase."""
+        return {name: round(statistics.median(step[name] for step in self.steps) * 1000, 1) for name in self.steps[0]}
+
+
+def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
+    """Watch a trainer; `scoring` is its method that runs the model."""
+    import torch
+    from transformers import PrinterCallback, TrainerCallback
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            watch.begin()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            watch.end()
+
+    watch = _Watch()
+    watch.around(trainer, "_prepare_training_batch", lambda: "batch")
+    watch.around(trainer, scoring, lambda: "student" if torch.is_grad_enabled() else "teacher")
+    watch.around(trainer.accelerator, "backward", lambda: "backward")
+    trainer.add_callback(Steps)  # the last one, so that the teacher's update is in
+    trainer.remove_callback(PrinterCallback)
+    return trainer, watch
+
+
+def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
+    from datasets import Dataset
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rows.samples import collate
+    from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+
+    class Ours(EpisodeSDFTTrainer):
+        def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+            batch = collate(
+                samples,
+                self._tokenizer,
+                vocabulary=self.model.get_output_embeddings().weight.shape[0],
+                eos_token_ids=sorted(self.policy.eos_token_ids),
+                pad_id=self._tokenizer.pad_token_id,
+            )
+            learned = sum(len(sample.completion_ids) for sample in samples)
+            self._batch = {
+                "tokens/generated": 0.0,
+                "tokens/learned": learned,
+                "rollouts/seconds": 0.0,
+            }  # for the step's metrics
+            return {key: value.to(self.accelerator.device) for key, value in batch.items()}
+
+    policy = TransformersPolicy(model)
+    settings = _settings(len(samples))
+    jobs = {"env_id": [sample.env_id for sample in samples], "seed": [0] * len(samples)}
+    trainer = Ours(
+        agent_of=lambda policy: make_agent(policy, settings, sampling=True),
+        rollouts=Rollouts(),  # not used: the rows are there
+        max_rows=len(samples),
+        processing_class=policy.tokenizer,
+        train_dataset=Dataset.from_dict(jobs),
+        **_options(policy.model, len(samples), folder / "ours"),
+    )
+    return _watched(trainer, "_logits")
+
+
+def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl.experimental.sdft import SDFTTrainer
+
+    from selfsurf.agents import models
+    from selfsurf.agents.policies.transformers.loading import choose_device
+
+    class Stock(SDFTTrainer):
+        def _generate(self, prompt_ids: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
+            if prompt_ids != [sample.prompt_ids for sample in samples]:
+                raise RuntimeError("TRL's trainer asks for completions of other prompts than it was given.")
+            return prompt_ids, [sample.completion_ids for sample in samples]
+
+    source = models.resolve(model)
+    held = AutoModelForCausalLM.from_pretrained(source, dtype="auto").to(choose_device("auto"))
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    options = _options(held, len(samples), folder / "stock")
+    options["args"].teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
+    texts = {
+        "prompt": [tokenizer.decode(sample.prompt_ids) for sample in samples],
+        "privileged_context": [tokenizer.decode(sample.teacher_prompt_ids) for sample in samples],
+    }
+    trainer = Stock(processing_class=tokenizer, train_dataset=Dataset.from_dict(texts), **options)
+    return _watched(trainer, "_forward_logits")
