@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from selfsurf.scripts.report.formats import percent, percent_interval
-from selfsurf.scripts.report.intervals import Interval
+from selfsurf.sdft.measure.statistics import Interval
 
 WIDTH = 440
 

@@ -6,10 +6,10 @@ from typer.testing import CliRunner
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.report.comparison import compare
 from selfsurf.scripts.report.leaderboard import boards, write_leaderboard
-from selfsurf.scripts.report.paired import Mcnemar
 from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.report.report import write_comparison
 from selfsurf.scripts.report.summary import summarise
+from selfsurf.sdft.measure.statistics import Mcnemar
 from tests.scripts.results_folders import line, run, write
 
 TASKS = {f"task-{at}": ("train", []) for at in range(6)}
