@@ -35,8 +35,8 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Rank runs by strict success, a table for every suite and its seeds."""
-    from selfsurf.scripts.report.leaderboard import leaderboard_markdown, listed, write_leaderboard
+    from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
 
     boards, paths = write_leaderboard(folders, out)
-    print(json.dumps(listed(boards), indent=1) if as_json else leaderboard_markdown(boards))
+    print(json.dumps(listed(boards), indent=1) if as_json else paths[1].read_text(encoding="utf-8"))
     written(*paths)

@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
+from selfsurf.scripts.report.document import text
 from selfsurf.scripts.report.formats import count
-from selfsurf.scripts.report.page import text
 from selfsurf.scripts.report.reading import Line, Pair, Results
 
 MOST_PICTURES = 150
