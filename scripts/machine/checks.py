@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -134,24 +134,17 @@ def backends() -> Iterator[Check]:
         yield Check("backends", "transformers", "ok", f"{_versions('transformers', 'torch')}, on {device}")
     else:
         yield Check("backends", "transformers", "failed", "not installed", "bash scripts/setup.sh --repair train")
-    if _present("mlx") and _present("mlx_lm"):
-        yield Check("backends", "mlx", "ok", _versions("mlx", "mlx-lm", "mlx-vlm"))
-    else:
-        yield _absent("mlx", "bash scripts/setup.sh mlx")
+    yield _extra("mlx", ("mlx", "mlx_lm"), ("mlx", "mlx-lm", "mlx-vlm"))
     yield from tensorrt()
     for name, key in (("openai", "OPENAI_API_KEY"), ("nim", "NVIDIA_API_KEY")):
-        if not _present("openai"):
-            yield _absent(name, f"bash scripts/setup.sh {name}")
-        elif not os.environ.get(key):
-            yield Check("backends", name, "optional", f"{_versions('openai')}, {key} is not set",
-                        f"export {key}=..., or give a base URL")  # fmt: skip
-        else:
-            yield Check("backends", name, "ok", f"{_versions('openai')}, {key} is set")
-    yield (
-        Check("backends", "ray", "ok", _versions("ray"))
-        if _present("ray")
-        else _absent("ray", "bash scripts/setup.sh ray")
-    )
+        there = _extra(name, ("openai",), ("openai",))
+        if there.state == "ok" and os.environ.get(key):
+            there = replace(there, found=f"{there.found}, {key} is set")
+        elif there.state == "ok":
+            found, fix = f"{there.found}, {key} is not set", f"export {key}=..., or give a base URL"
+            there = replace(there, state="optional", found=found, fix=fix)
+        yield there
+    yield _extra("ray", ("ray",), ("ray",))
 
 
 def tensorrt() -> Iterator[Check]:
@@ -178,6 +171,13 @@ def tensorrt() -> Iterator[Check]:
 
 def _absent(name: str, fix: str) -> Check:
     return Check("backends", name, "optional", "not installed", fix)
+
+
+def _extra(name: str, modules: tuple[str, ...], distributions: tuple[str, ...]) -> Check:
+    """An optional backend, which the extra of its name brings."""
+    if not all(map(_present, modules)):
+        return _absent(name, f"bash scripts/setup.sh {name}")
+    return Check("backends", name, "ok", _versions(*distributions))
 
 
 def _versions(*distributions: str) -> str:

@@ -263,16 +263,6 @@ class Verdict:
         return _share(self.matched, self.judged)
 
     @property
-    def role_agreement(self) -> float:
-        """Share of the matched whose roles agree."""
-        return _share(self.roles, self.matched)
-
-    @property
-    def name_agreement(self) -> float:
-        """Share of the matched whose names agree."""
-        return _share(self.names, self.matched)
-
-    @property
     def agreement(self) -> float:
         """Share of the matched whose role and name both agree."""
         return _share(self.both, self.matched)
@@ -283,23 +273,25 @@ class Verdict:
         return self.false / self.elements if self.elements else 0.0
 
     @property
+    def shares(self) -> dict[str, float]:
+        """All shares; `role` and `name` are of the matched, those that agree."""
+        return {
+            "recall": self.recall,
+            "role": _share(self.roles, self.matched),
+            "name": _share(self.names, self.matched),
+            "agreement": self.agreement,
+            "false_share": self.false_share,
+        }
+
+    @property
     def good(self) -> bool:
         """Are the targets met?"""
         return self.recall >= RECALL and self.agreement >= AGREEMENT and self.false_share <= FALSE
 
     def figures(self) -> dict[str, float | int]:
         """Counts and shares, for JSON."""
-        return {
-            "judged": self.judged,
-            "matched": self.matched,
-            "elements": self.elements,
-            "false": self.false,
-            "recall": round(self.recall, 4),
-            "role": round(self.role_agreement, 4),
-            "name": round(self.name_agreement, 4),
-            "agreement": round(self.agreement, 4),
-            "false_share": round(self.false_share, 4),
-        }
+        counts = {name: getattr(self, name) for name in ("judged", "matched", "elements", "false")}
+        return {**counts, **{name: round(share, 4) for name, share in self.shares.items()}}
 
 
 def _share(part: int, whole: int) -> float:
@@ -377,14 +369,8 @@ def total(verdicts: Iterable[Verdict]) -> Verdict:
 
 def mean(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """The macro average of the shares, where each page counts the same."""
-    shares = {
-        "recall": [verdict.recall for verdict in verdicts],
-        "role": [verdict.role_agreement for verdict in verdicts],
-        "name": [verdict.name_agreement for verdict in verdicts],
-        "agreement": [verdict.agreement for verdict in verdicts],
-        "false_share": [verdict.false_share for verdict in verdicts],
-    }
-    return {name: sum(values) / len(values) if values else 0.0 for name, values in shares.items()}
+    shares = [verdict.shares for verdict in verdicts] or [dict.fromkeys(Verdict().shares, 0.0)]
+    return {name: sum(each[name] for each in shares) / len(shares) for name in shares[0]}
 
 
 def grouped(disagreements: Iterable[Disagreement]) -> list[list[Disagreement]]:

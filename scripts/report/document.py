@@ -212,7 +212,7 @@ class Grid:
         columns = [column for column in self.columns if not column.only_html]
         rows = [[plain(column.made(row).text) for column in columns] for row in self.rows[: self.most]]
         rest = len(self.rows) - self.most
-        lines = table([column.title for column in columns], rows)
+        lines = table([plain(column.title) for column in columns], rows)
         return [*lines, f"{rest:,} more in the HTML and JSON.", ""] if rest > 0 else lines
 
 

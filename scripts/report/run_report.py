@@ -58,7 +58,7 @@ def run_report(summary: Summary, folder: Path) -> list[Block]:
         ),
         Html(f'<div class="charts">{"".join(_charts(summary))}</div>'),
         Heading("Outcomes"),
-        Grid([Column("Outcome", lambda each: _outcome(each[0]), number=False),
+        Grid([Column("Ended as", lambda each: _outcome(each[0]), number=False),
               Column("Episodes", lambda each: f"{each[1]:,}")],
              [(name, row.outcomes[name]) for name in OUTCOMES if name in row.outcomes]),
         Heading("By split and group"),
