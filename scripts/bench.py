@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agents": ("selfsurf.scripts.bench_agents:main", "Time the local policy."),
     "rollouts": ("selfsurf.scripts.bench_rollouts:main", "Measure rollouts with workers."),
     "train": ("selfsurf.scripts.bench_train:main", "Time learning steps."),
-    "contexts": ("selfsurf.scripts.bench_contexts:main", "Measure what being told helps the teacher."),
+    "contexts": ("selfsurf.scripts.bench_contexts:main", "Measure how much each context helps the teacher."),
     "learn": ("selfsurf.scripts.bench_learn:main", "Compare ways to learn."),
 }
 """As `scripts.terminal.lazy.Commands`."""

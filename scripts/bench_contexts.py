@@ -1,4 +1,4 @@
-"""`selfsurf bench contexts`: how much likelier each thing that a teacher can be told makes the right action."""
+"""`selfsurf bench contexts`: how much likelier the right action becomes with each context of a teacher."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings(Arguments):
 
 @command
 def main(settings: Settings) -> int:
-    """Measure how much likelier the right action becomes with each thing that a teacher can be told and shown."""
+    """Measure how much likelier the right action becomes with each context that a teacher can be given."""
     from selfsurf.agents.prompt.prompt import check_wording
     from selfsurf.scripts.learning.settings import env_id, short
     from selfsurf.scripts.terminal.console import quiet_libraries

@@ -153,7 +153,7 @@ def _shared(
     first: tuple[str, ...],
     given: dict[str, Any],
 ) -> LearnSettings:
-    """The settings with what is said on the command line put in: the comparison's, and those of every training."""
+    """The settings, updated from the command line: the comparison's and those of every training."""
     from selfsurf.scripts.learning.settings import LearnSettings
 
     data = settings.model_dump()

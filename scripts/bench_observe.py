@@ -146,18 +146,18 @@ def explain(row: Row) -> None:
             print(f"--- {title}: {counts[kind]}")
         for group in groups:
             for number, one in enumerate(group[:EXAMPLES]):
-                print(("    " if number else f"{len(group):4d}x") + " " + _told(one, row))
+                print(("    " if number else f"{len(group):4d}x") + " " + _described(one, row))
 
 
-def _told(one: Disagreement, row: Row) -> str:
+def _described(one: Disagreement, row: Row) -> str:
     node = one.node
     box = "no box" if node.box is None else "at " + ",".join(f"{value:.0f}" for value in node.box)
     where = f" in {node.where}" if node.where else ""
     if one.kind == "missing":
-        said = f"Chromium: {one.theirs}{'' if node.focusable else ' (not focusable)'}"
+        text = f"Chromium: {one.theirs}{'' if node.focusable else ' (not focusable)'}"
     elif one.kind == "false":
-        said = f"ours: {one.ours}; Chromium: {one.theirs}"
+        text = f"ours: {one.ours}; Chromium: {one.theirs}"
     else:
         source = row.sources.get(node.key, "")
-        said = f"Chromium: {one.theirs!r}{f' {source}' if source else ''}; ours: {one.ours!r}"
-    return f"{said}\n        {node.html}\n        in {node.path}; {box}{where}"
+        text = f"Chromium: {one.theirs!r}{f' {source}' if source else ''}; ours: {one.ours!r}"
+    return f"{text}\n        {node.html}\n        in {node.path}; {box}{where}"

@@ -151,7 +151,7 @@ class _Tell:
     def __call__(self, record: dict[str, Any]) -> None:
         self._done += 1
         self._solved += record["outcome"] == "solved"
-        with contextlib.suppress(OSError):  # nobody looks any more
+        with contextlib.suppress(OSError):  # the terminal is gone
             self._update(self._done, note=f"{self._solved} solved")
 
 

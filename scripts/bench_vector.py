@@ -65,8 +65,8 @@ def show(figures: dict[str, Any]) -> None:
             f"MiniWoB/{figures['task']}-v0, {mode}: steps per second, all environments together",
         )  # fmt: skip
         for name, value in ratios.items():
-            said = "" if value is None else f"{value:g} ({met(value, targets[name], at_most=name.startswith('MB'))})"
-            print(f"{name}: {said or 'not measured'}")
+            text = "" if value is None else f"{value:g} ({met(value, targets[name], at_most=name.startswith('MB'))})"
+            print(f"{name}: {text or 'not measured'}")
         for point in points:
             _show_parts(point)
     for name, error in figures["errors"].items():
@@ -80,8 +80,8 @@ def _points(figures: dict[str, Any], mode: str) -> list[dict[str, Any]]:
 def _show_parts(point: dict[str, Any]) -> None:
     for what, parts in (("a step", point["phases"]), ("processor time for each environment's step", point["cpu"])):
         if parts:
-            said = ", ".join(f"{name} {value:g}" for name, value in parts.items())
-            print(f"{point['envs']} environments, ms of {what}: {said}")
+            text = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+            print(f"{point['envs']} environments, ms of {what}: {text}")
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:

@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "envs": ("selfsurf.scripts.envs:main", "List the environments that gymnasium.make knows."),
     "models": ("selfsurf.scripts.models:app", "List and fetch the models with a short name."),
     "adapters": ("selfsurf.scripts.adapters:app", "Show a LoRA adapter, and convert it for MLX or back."),
-    "doctor": ("selfsurf.scripts.doctor:main", "Check what this machine can run, and say how to mend what it can't."),
+    "doctor": ("selfsurf.scripts.doctor:main", "Check what this machine can run, and say how to fix what it can't."),
 }
 """As `scripts.terminal.lazy.Commands`."""
 
@@ -43,7 +43,7 @@ def _user_errors() -> list[type[Exception]]:
 
 
 class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
-    """Says in one line what a user can mend."""
+    """Reports errors that the user can fix in one line, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

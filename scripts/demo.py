@@ -18,7 +18,7 @@ class Settings(Arguments):
     """What the demonstration trains and measures."""
 
     out: Path = Path("runs/demo")
-    """Folder for everything that the run leaves."""
+    """Folder of the run."""
     model: Model = "smollm2"
     seed: int = 0
     """Seed of the training run."""

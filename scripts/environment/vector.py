@@ -16,7 +16,7 @@ COMPARED = 8
 """Environments at which the targets are set."""
 
 POINT_SECONDS = 120.0
-"""The longest that a point may take, and for every environment in it so much more:"""
+"""Time limit of a point, to which this is added for every environment in it:"""
 
 ENV_SECONDS = 5.0
 
@@ -59,13 +59,13 @@ def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        output, said = process.communicate(timeout=timeout)
+        output, error_output = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise PointError(f"not done within {timeout:.0f} s") from None
     finally:
         _end(process)
     if process.returncode:
-        raise PointError((said.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+        raise PointError((error_output.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
     point: dict[str, Any] = json.loads(output)
     return point
 

@@ -193,9 +193,9 @@ def accepted_roles(node: Node) -> frozenset[str]:
 
 
 def plain(text: str) -> str:
-    """A name without what nobody reads: runs of white space are one blank, private-use and zero-width signs are none.
+    """Normalise a name: runs of white space become one blank; private-use and zero-width characters are removed.
 
-    Private-use signs are icons of a font; what they look like is not in the name.
+    Private-use characters are icons of a font.
     """
     text = re.sub(r"[\ue000-\uf8ff\U000f0000-\U0010fffd\u200b-\u200f\u2060\ufeff\u00ad\ufe0e\ufe0f]", "", text)
     return re.sub(r"\s+", " ", text).strip()
@@ -332,8 +332,8 @@ def judge(
             verdict.elements += 1
             if not is_interactive(node) and not can_be_acted_on(node, element["states"]):
                 verdict.false += 1
-                told = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
-                verdict.disagreements.append(Disagreement("false", node, told, _said(element)))
+                theirs = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
+                verdict.disagreements.append(Disagreement("false", node, theirs, _described(element)))
     for stamp, element in ours.items():
         if stamp not in seen and (region == "page" or element["in_viewport"]):
             # The page replaced it between the observation and the judge's look, or removed the stamp.
@@ -354,7 +354,7 @@ def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
         verdict.disagreements.append(Disagreement("name", node, plain(node.name), plain(element["name"])))
 
 
-def _said(element: Mapping[str, Any]) -> str:
+def _described(element: Mapping[str, Any]) -> str:
     return f"{element['role']} {plain(element['name'])!r}"
 
 

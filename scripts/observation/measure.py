@@ -101,8 +101,8 @@ def measure(
                 try:
                     _measure(row, region, explain)
                 except Exception as error:  # one page must not cost the figures of the others
-                    said = str(error).strip() or "no message"
-                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
+                    message = str(error).strip() or "no message"
+                    row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)

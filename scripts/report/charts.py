@@ -113,9 +113,9 @@ def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
     parts.append(f'<polyline class="line" stroke="var(--{line.colour})" points="{path}"/>')
     for at, (x, y) in enumerate(line.points if len(line.points) <= 80 else ()):
         interval = line.band[at] if at < len(line.band) else None
-        said = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
+        note = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
         cx, cy = place(x, y).split(",")
-        parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(said)}</title></circle>')
+        parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(note)}</title></circle>')
     return parts
 
 

@@ -53,9 +53,9 @@ def missing(results: Results, whose: str = "") -> list[Block]:
     """The banner of an incomplete run, or nothing."""
     if not results.missing:
         return []
-    said = f"{incomplete(results, whose)} Every figure is of the episodes that are there; "
+    note = f"{incomplete(results, whose)} Every figure covers the finished episodes only; "
     names = ", ".join(f"{task} #{seed}" for task, seed in results.missing)
-    return [Banner(f"{said}run the same command again to finish.", names)]
+    return [Banner(f"{note}run the same command again to finish.", names)]
 
 
 def about(run: Run) -> Facts:

@@ -102,8 +102,8 @@ def _seeds(results: Results) -> Column:
     lines: dict[tuple[str, int], Episode] = {(line.task, line.seed): line for line in results.lines}
 
     def square(line: Episode | None, seed: int) -> str:
-        said = f"seed {seed}: " + (f"{line.outcome}, {count(line.steps, 'step')}" if line else "missing")
-        return f'<i class="o-{line.outcome if line else "missing"}" title="{said}"></i>'
+        note = f"seed {seed}: " + (f"{line.outcome}, {count(line.steps, 'step')}" if line else "missing")
+        return f'<i class="o-{line.outcome if line else "missing"}" title="{note}"></i>'
 
     def cell(row: Row) -> Cell:
         squares = "".join(square(lines.get((row.name, seed)), seed) for seed in numbers)

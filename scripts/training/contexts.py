@@ -1,4 +1,4 @@
-"""Measures how much likelier each thing that a teacher can be told makes the right action."""
+"""Measures how much likelier the right action becomes with each context of a teacher."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Arm:
-    """What a teacher is told, and what else it sees."""
+    """The contexts of a teacher, and how much of the page it sees."""
 
     contexts: tuple[Context, ...]
     sight: Sight = "all"
@@ -48,7 +48,7 @@ class _Arm:
 def measure(
     model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Let the model act, as in training, and score the oracle's action at every state with each context told.
+    """Let the model act, as in training, and score the oracle's action at every state with each context.
 
     The demonstrations are the oracle's episodes of the same tasks and seeds; what the student did before it came to a
     state, right or wrong, is its own.

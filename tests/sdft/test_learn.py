@@ -112,7 +112,7 @@ def test_other_settings_are_refused(tmp_path):
     prepare_folder(default_settings(), out)
     with pytest.raises(ValueError, match=r"training\.steps \(100 there\)"):
         prepare_folder(default_settings(steps=3), out)
-    with pytest.raises(ValueError, match="evaluate_every: not all ways to learn"):
+    with pytest.raises(ValueError, match="evaluate_every: not supported by all the ways to learn"):
         default_settings(evaluate_every=5)
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(ValueError, match="something else"):
@@ -157,7 +157,7 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
         (
             ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
-            "contexts and demonstrations are what SDFT alone is told",
+            "only SDFT uses contexts and demonstrations",
         ),
         (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
         (["--out", "/dev/null/x"], "can't be a folder to write into"),
