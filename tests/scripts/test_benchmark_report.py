@@ -289,5 +289,5 @@ def test_a_suite_of_many_tasks_is_reported_quickly_and_its_file_is_small(tmp_pat
 
 
 def test_the_command_line_stays_light():
-    code = "import sys, scripts.bench; print([name for name in ('numpy', 'pydantic', 'PIL') if name in sys.modules])"
+    code = "import sys, selfsurf.scripts.bench; print([n for n in ('torch', 'playwright', 'PIL') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -217,12 +217,12 @@ def test_a_report_is_of_the_settings_that_are_there(tmp_path):
 
 def test_arms_are_read_from_the_command_line():
     assert [arm.name for arm in read_arms("base,sft,sdft", {})] == ["base", "sft", "sdft"]
-    (arm,) = read_arms("selfsurf.sdft:reverse", {"divergence": 1})
+    (arm,) = read_arms("sdft:reverse", {"divergence": 1})
     assert (arm.folder, arm.changes) == ("sdft+reverse", {"divergence": 1})
     wrong = (
         ("sfd", {}, "no arm 'sfd'"),
         ("base:x", {"steps": 1}, "may have a label"),
-        ("selfsurf.sdft:x", {}, "say with --set"),
+        ("sdft:x", {}, "say with --set"),
         ("sdft,sdft:x", {"steps": 1}, "call of their own"),
         ("", {}, "No arm is named"),
     )

@@ -83,7 +83,7 @@ def own(*uses: Static) -> Static:
 
 def hard() -> Static:
     """The hand-made pages, which only a checkout has."""
-    folder = Path(__file__).parents[2] / "tests" / "browser_env" / "pages"
+    folder = Path(__file__).resolve().parents[3] / "tests" / "browser_env" / "pages"
 
     def found() -> Path:
         if not folder.is_dir():
