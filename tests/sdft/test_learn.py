@@ -74,7 +74,7 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     run(*command(tiny_folder, out, arms))
     assert before == {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
     run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1,")
-    run("bench", "learn", "--out", str(out), "--arms", "selfsurf.sdft:reverse", "--set", "divergence=1")
+    run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
     found = report(out)
     assert found["arms"]["sdft"]["seeds"] == [0, 1]
     assert found["arms"]["sdft"]["trained"]["episodes"] == 8
@@ -139,9 +139,9 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--arms", "selfsurf.sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
+        (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
         (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
-        (["--arms", "selfsurf.sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
+        (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["--seeds", "a"], "--seeds a: give a number of seeds"),
         (["--seeds", ""], "give a number of seeds"),
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
