@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from selfsurf.agents import models
+from selfsurf.scripts.terminal.arguments import Json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")

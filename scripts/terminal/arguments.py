@@ -120,16 +120,26 @@ def read_counts(text: str, option: str) -> list[int]:
 
 
 def read_set(items: Iterable[str]) -> dict[str, Any]:
-    """Read `--set name=value`: a value is JSON, or text if it is none."""
+    """Read `--set name=value`: a value is JSON, or text if it is none.
+
+    `group.name` is a setting in a group, as in `rollouts.workers=2`.
+    """
     found: dict[str, Any] = {}
     for item in items:
-        name, equals, value = item.partition("=")
+        name, equals, text = item.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"--set {item}: give name=value.")
         try:
-            found[name] = json.loads(value)
+            value = json.loads(text)
         except ValueError:
+            value = text
+        group, dot, own = name.partition(".")
+        if not dot:
             found[name] = value
+        elif isinstance(found.setdefault(group, {}), dict):
+            found[group] = {**found[group], own: value}
+        else:
+            raise typer.BadParameter(f"--set {item}: {group} is {found[group]!r} already.")
     return found
 
 
