@@ -61,7 +61,7 @@ def main(settings: Settings) -> int:
 
     peers = PEERS if settings.peers else ()
     with ending_on_signal():
-        found = measure(pages, region=settings.region, peers=peers, explain=settings.verbose)
+        found = measure(pages, region=settings.region, peers=peers)
     if settings.as_json:
         print(json.dumps({"pages": [row.figures() for row in found], "total": totals(found)}, indent=1))
     else:
@@ -146,10 +146,10 @@ def explain(row: Row) -> None:
             print(f"--- {title}: {counts[kind]}")
         for group in groups:
             for number, one in enumerate(group[:EXAMPLES]):
-                print(("    " if number else f"{len(group):4d}x") + " " + _described(one, row))
+                print(("    " if number else f"{len(group):4d}x") + " " + _described(one))
 
 
-def _described(one: Disagreement, row: Row) -> str:
+def _described(one: Disagreement) -> str:
     node = one.node
     box = "no box" if node.box is None else "at " + ",".join(f"{value:.0f}" for value in node.box)
     where = f" in {node.where}" if node.where else ""
@@ -158,6 +158,5 @@ def _described(one: Disagreement, row: Row) -> str:
     elif one.kind == "false":
         text = f"ours: {one.ours}; Chromium: {one.theirs}"
     else:
-        source = row.sources.get(node.key, "")
-        text = f"Chromium: {one.theirs!r}{f' {source}' if source else ''}; ours: {one.ours!r}"
+        text = f"Chromium: {one.theirs!r}; ours: {one.ours!r}"
     return f"{text}\n        {node.html}\n        in {node.path}; {box}{where}"
