@@ -95,8 +95,8 @@ class LearnSettings(BaseModel):
         both = set(self.training.tasks) & set(self.unseen_tasks)
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
-        if unsupported := [name for name in SDFT_ONLY if getattr(self.training, name)]:
-            raise ValueError(f"{' and '.join(unsupported)}: not supported by all the ways to learn that are compared")
+        if told := [name for name in SDFT_ONLY if getattr(self.training, name)]:
+            raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError(
                 f"the first group ({', '.join(map(short, self.first_group))}) has to be some of the trained tasks "
