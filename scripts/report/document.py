@@ -5,6 +5,7 @@ Everything that comes from a results folder may have been written by a hostile p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -262,4 +263,5 @@ def figure_columns() -> list[Column]:
 
 def markdown(blocks: Sequence[Block]) -> str:
     """The report as Markdown."""
-    return "\n".join(line for block in blocks for line in block.markdown()).rstrip() + "\n"
+    lines = "\n".join(line for block in blocks for line in block.markdown())
+    return re.sub("\n{3,}", "\n\n", lines).rstrip() + "\n"

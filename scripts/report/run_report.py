@@ -53,7 +53,8 @@ def run_report(summary: Summary, folder: Path) -> list[Block]:
             f"Strict success {share(row.strict)} (95% {share_interval(row.strict)}; {row.solved:,} of "
             f"{count(row.episodes, 'episode')}), lenient {share(row.lenient)} ({share_interval(row.lenient)}), "
             f"time-scaled reward {formats.mean(row.time_reward)} ({formats.mean_interval(row.time_reward)}). "
-            f"{amount(results.per_minute)} episodes a minute; {row.env_errors:,} ended as env_error, beside the score."
+            f"{row.env_errors:,} ended as env_error, beside the score."
+            + (f" {amount(results.per_minute)} episodes a minute." if results.per_minute else "")
             + (f" Cost {amount(row.cost)}." if row.cost is not None else "")
         ),
         Html(f'<div class="charts">{"".join(_charts(summary))}</div>'),
