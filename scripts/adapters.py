@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from selfsurf.scripts.terminal.arguments import Json
+
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of the adapter.")]
 _BASE = "Its base model: short name, folder, or hub id of a model that is on this machine."
 

@@ -9,13 +9,15 @@ from typing import Annotated
 import gymnasium
 import typer
 
+from selfsurf.scripts.terminal.arguments import Json
+
 OURS = "selfsurf"
 """The package whose environments are listed."""
 
 
 def main(
     match: Annotated[str, typer.Option(help="Only ids that contain this, whatever the case.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: Json = False,
 ) -> int:
     """Print one line an environment; 1 is returned if there is none."""
     import selfsurf  # noqa: F401  (registers the ids)

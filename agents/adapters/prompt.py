@@ -20,7 +20,7 @@ from selfsurf.agents.reply.kinds import check_kinds
 PROMPT = "prompt"
 """The section of `selfsurf.json`."""
 GUARDS = True
-"""Whether actions are guarded: rollouts in training never are, and an adapter acts as it did there."""
+"""Whether actions are guarded where an adapter is used (docs/agents.md has the figures); training never guards."""
 
 
 class AdapterPrompt(BaseModel):

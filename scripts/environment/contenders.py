@@ -10,9 +10,9 @@ import gymnasium
 
 import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.scripts.environment.ratios import OURS, RAW
 from selfsurf.scripts.environment.raw import RawMiniWob, RawPage
 from selfsurf.scripts.peers import Peer, PeerError, open_peer
+from selfsurf.scripts.report.turns import OURS, RAW
 
 STEPS, RESETS, LOOKS = 10, 5, 5
 """A round of the quick contenders."""

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files without a word."""
+    """Serves files without logging."""
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
         """Send a file; the browser may have gone on to another page meanwhile."""

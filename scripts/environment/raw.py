@@ -40,7 +40,7 @@ class RawPage:
         return cls(context, page, protocol)
 
     async def install(self) -> None:
-        """Bring the in-page script into the document that is there; a new document needs it anew."""
+        """Inject the in-page script into the current document; every new document needs it again."""
         tree = await self._protocol.send("Page.getFrameTree")
         world = await self._protocol.send(
             "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "raw"}

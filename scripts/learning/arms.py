@@ -81,7 +81,7 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
 def note(arm: Arm, out: Path) -> None:
     """Write down what an arm that is trained is about, or make sure that it is the same as before.
 
-    As long as none of its trainings has left anything to go on from, it may become another.
+    Until one of its trainings has left something to resume from, its settings may still change.
 
     Raises:
         ValueError: it is another, and was begun.

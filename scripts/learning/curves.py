@@ -1,10 +1,13 @@
-"""The curves of a comparison, as PNG."""
+"""The curves of the demonstration and of a comparison of ways to learn, as PNG."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from selfsurf.scripts.report.plot import drawn
 
 WINDOW = 5
 """Batches whose success is averaged for a line."""
@@ -12,82 +15,97 @@ WINDOW = 5
 
 def draw(figures: dict[str, Any], out: Path) -> list[Path]:
     """Draw success over steps and time, and what is forgotten against what is learned; return the files' paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     return [path for path in (_learning(figures, out), _forgetting(figures, out)) if path]
 
 
 def _learning(figures: dict[str, Any], out: Path) -> Path | None:
     """Success over steps and minutes: of the training episodes, sampled (thin), and of snapshots, greedy (points)."""
-    import matplotlib.pyplot as plt
-
     arms = {name: arm for name, arm in figures["arms"].items() if any(arm["training"])}
     if not arms:
         return None
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
-    for axis, key, label, scale in ((axes[0], "step", "optimizer step", 1), (axes[1], "seconds", "minutes", 60)):
-        for number, (name, arm) in enumerate(arms.items()):
-            colour = f"C{number}"
-            for training, snapshots in zip(arm["training"], arm["snapshots"], strict=True):
-                curve = training["curve"] if training else []
-                judged = [point for point in curve if point["success"] is not None]
-                if judged:
-                    smooth = _smooth([point["success"] for point in judged])
-                    axis.plot([point[key] / scale for point in judged], smooth, color=colour, alpha=0.4, linewidth=1)
-                at = {point["step"]: point[key] / scale for point in curve}
-                known = [(at[one["step"]], one["success"]) for one in snapshots if one["step"] in at]
-                if known:
-                    axis.plot(*zip(*known, strict=True), "o-", color=colour, markersize=4)
-            if arm["trained"]["success"] is not None:
-                level = arm["trained"]["success"]
-                axis.axhline(level, color=colour, linestyle="--", linewidth=1, label=f"{name}: {level:.2f} in the end")
-        for name in ("base", "demonstrated"):
-            level = figures["arms"].get(name, {}).get("trained", {}).get("success")
-            if level is not None:
-                axis.axhline(level, color="gray", linestyle=":", linewidth=1, label=f"{name}: {level:.2f}")
-        axis.set_xlabel(label)
-    axes[0].set_ylabel(f"success on trained tasks\n(thin: training, {WINDOW} batches; points: validation)")
-    axes[0].set_ylim(-0.03, 1.03)
-    axes[1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return _saved(figure, out / "learning.png")
+    path = out / "learning.png"
+    with drawn(path, (11, 4.5), columns=2, sharey=True) as axes:
+        for axis, key, label, scale in ((axes[0], "step", "optimizer step", 1), (axes[1], "seconds", "minutes", 60)):
+            for number, (name, arm) in enumerate(arms.items()):
+                for training, snapshots in zip(arm["training"], arm["snapshots"], strict=True):
+                    _way(axis, training["curve"] if training else [], snapshots, key, scale, f"C{number}")
+                _level(axis, arm["trained"]["success"], f"{name}: {{:.2f}} in the end", f"C{number}", "--")
+            for name in ("base", "demonstrated"):
+                level = figures["arms"].get(name, {}).get("trained", {}).get("success")
+                _level(axis, level, f"{name}: {{:.2f}}", "gray", ":")
+            axis.set_xlabel(label)
+        axes[0].set_ylabel(f"success on trained tasks\n(thin: training, {WINDOW} batches; points: validation)")
+        axes[0].set_ylim(-0.03, 1.03)
+        axes[1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return path
+
+
+def _way(axis: Any, curve: Any, snapshots: Any, key: str, scale: float, colour: str) -> None:
+    judged = [point for point in curve if point["success"] is not None]
+    if judged:
+        smooth = _smooth([point["success"] for point in judged])
+        axis.plot([point[key] / scale for point in judged], smooth, color=colour, alpha=0.4, linewidth=1)
+    at = {point["step"]: point[key] / scale for point in curve}
+    known = [(at[one["step"]], one["success"]) for one in snapshots if one["step"] in at]
+    if known:
+        axis.plot(*zip(*known, strict=True), "o-", color=colour, markersize=4)
+
+
+def _level(axis: Any, level: float | None, label: str, colour: str, style: str) -> None:
+    if level is not None:
+        axis.axhline(level, color=colour, linestyle=style, linewidth=1, label=label.format(level))
 
 
 def _forgetting(figures: dict[str, Any], out: Path) -> Path | None:
     """Rise in perplexity against success: the way there (points of snapshots) and the end (a large one a seed)."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.5, 4.5))
+    lines: list[tuple[list[tuple[float, float]], str, dict[str, Any]]] = []
     for number, (name, arm) in enumerate(figures["arms"].items()):
         colour = f"C{number}"
         for snapshots in arm["snapshots"]:
             way = [(one["success"], 100 * one["rise"]) for one in snapshots if one["rise"] is not None]
-            if way:
-                axis.plot(*zip(*way, strict=True), ".-", color=colour, alpha=0.5, linewidth=1)
+            lines.append((way, ".-", {"color": colour, "alpha": 0.5, "linewidth": 1}))
         ends = [
             (arm["trained"]["by_seed"][str(seed)], 100 * kept["rise"])
             for seed, kept in zip(arm["seeds"], arm["retention"], strict=True)
             if kept["rise"] is not None and str(seed) in arm["trained"]["by_seed"]
         ]
-        if ends:
-            axis.plot(*zip(*ends, strict=True), "o", color=colour, label=name)
-    if not axis.lines:
-        plt.close(figure)
+        lines.append((ends, "o", {"color": colour, "label": name}))
+    if not any(points for points, _, _ in lines):
         return None
-    axis.axhline(0, color="gray", linewidth=0.5)
-    axis.set_xlabel("success on trained tasks (points on the way: validation seeds)")
-    axis.set_ylabel("rise in perplexity of general text, %")
-    if axis.get_legend_handles_labels()[1]:
-        axis.legend(fontsize=8)
-    return _saved(figure, out / "forgetting.png")
+    path = out / "forgetting.png"
+    with drawn(path, (6.5, 4.5)) as axis:
+        for points, style, options in lines:
+            if points:
+                axis.plot(*zip(*points, strict=True), style, **options)
+        axis.axhline(0, color="gray", linewidth=0.5)
+        axis.set_xlabel("success on trained tasks (points on the way: validation seeds)")
+        axis.set_ylabel("rise in perplexity of general text, %")
+        if axis.get_legend_handles_labels()[1]:
+            axis.legend(fontsize=8)
+    return path
 
 
-def _saved(figure: Any, path: Path) -> Path:
-    import matplotlib.pyplot as plt
-
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
+    """Draw the demonstration's success and divergence over the training steps, and return the PNG's path."""
+    lines = (out / "training" / "metrics.jsonl").read_text(encoding="utf8").splitlines()
+    rows = [row for row in map(json.loads, lines) if "episodes/success" in row]
+    steps, success = [row["step"] for row in rows], [row["episodes/success"] for row in rows]
+    path = out / "learning_curve.png"
+    with drawn(path, (7, 6), rows=2, sharex=True) as (top, bottom):
+        top.plot(steps, success, ".", color="tab:blue", alpha=0.4, label="a batch's episodes, sampled")
+        top.plot(steps, _smooth(success), color="tab:blue", label=f"mean of {WINDOW} batches")
+        for arm, colour in zip(
+            ("base, constrained", "base with demonstration", "trained"), ("gray", "green", "red"), strict=True
+        ):
+            level = arms[arm]["groups"]["trained"]["success"]
+            _level(top, level, f"{arm}, greedy, unseen seeds: {{:.2f}}", f"tab:{colour}", "--")
+        top.set_ylabel("success on trained tasks")
+        top.set_ylim(-0.03, 1.03)
+        top.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)  # above the points, not over them
+        bottom.plot(steps, [row["loss"] for row in rows], color="tab:orange")
+        bottom.set_ylabel("divergence (nats a token)")
+        bottom.set_xlabel("optimizer step")
+        bottom.set_yscale("log")
     return path
 
 

@@ -3,9 +3,9 @@
 A training seed counts once all of its measurements are there; until then it is listed as unfinished.
 
 Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
-95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`sdft.measure.statistics`); how
-far training seeds differ is told apart, too, as the least and the greatest mean. Two arms are compared on the same
-episodes, with the task as the unit (`scripts.report.paired`).
+95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`interval_over_seeds`); how far
+training seeds differ is given, too, as the least and the greatest mean. Two arms are compared on the same episodes,
+with the task as the unit (`interval_over_tasks`, `sign_flip_over_tasks`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from typing import Any
 from selfsurf.scripts.learning.arms import KINDS, UNTRAINED
 from selfsurf.scripts.learning.settings import RATES, LearnSettings, demonstrations, short
 from selfsurf.scripts.learning.stages import Stages
-from selfsurf.scripts.report.paired import difference_interval, sign_flip
-from selfsurf.sdft.measure.statistics import Episodes, mean_interval, wilson
+from selfsurf.sdft.measure.statistics import (
+    Episodes,
+    interval_over_seeds,
+    interval_over_tasks,
+    sign_flip_over_tasks,
+    wilson_interval,
+)
 
 
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
@@ -108,17 +113,17 @@ def _rate(episodes: Episodes) -> dict[str, Any]:
     seeds = sorted({seed for solved in episodes.values() for seed, _ in solved})
     if len(episodes) == len(seeds) == 1:
         (only,) = flags.values()
-        low, high = wilson(sum(only), len(only))
+        interval = wilson_interval(sum(only) / len(only), len(only))
     else:
-        low, high = mean_interval(episodes)
+        interval = interval_over_seeds(episodes)
     by_seed = {}
     for seed in seeds:
         of_seed = [[done for (s, _), done in solved.items() if s == seed] for solved in episodes.values()]
         by_seed[str(seed)] = _mean([_mean(each) for each in of_seed if each])
     return {
         "success": _mean([_mean(each) for each in flags.values()]),
-        "low": low,
-        "high": high,
+        "low": interval.low,
+        "high": interval.high,
         "episodes": sum(map(len, flags.values())),
         "missing_tasks": missing,
         "by_seed": by_seed,
@@ -210,7 +215,7 @@ def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> l
                 if not pairs:
                     continue
                 numbers, differences = [number for number, _ in pairs], [difference for _, difference in pairs]
-                interval = difference_interval(differences, numbers, 1)
+                interval = interval_over_tasks(differences, numbers, 1)
                 found.append(
                     {
                         "first": first,
@@ -220,7 +225,7 @@ def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> l
                         "difference": _mean(differences),
                         "low": interval and interval.low,
                         "high": interval and interval.high,
-                        "p": sign_flip(differences, numbers),
+                        "p": sign_flip_over_tasks(differences, numbers),
                     }
                 )
     return found

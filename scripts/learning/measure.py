@@ -91,7 +91,7 @@ class Measures:
         }
 
     def model(self, adapter: Path | None) -> TransformersPolicy:
-        """The model with an adapter in force; None for the base model."""
+        """The model with an adapter active; None for the base model."""
         from selfsurf.sdft.rows.images import shows_images
         from selfsurf.sdft.run.model import load_policy
 

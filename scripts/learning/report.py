@@ -38,8 +38,8 @@ def markdown(found: dict[str, Any]) -> str:
         f"{training['model']}; {len(training['tasks'])} trained and {len(settings['unseen_tasks'])} unseen tasks; "
         f"{settings['seeds']} evaluation seeds a task from {settings['first_seed']} on, greedy, at most "
         f"{settings['evaluation_steps']} steps. Success with its 95% interval (training seeds, if there are "
-        "several, and evaluation seeds drawn anew; of how two or three training seeds differ that knows little); the "
-        "spread is the least and greatest mean of a training seed. Perplexity is that of general text, with its rise "
+        "several, and evaluation seeds resampled; with two or three training seeds their variation is poorly known); "
+        "the spread is the least and greatest mean of a training seed. Perplexity is of general text, with its rise "
         "over the base model. Minutes are those of a training (*: one was ended by the limit on minutes), SFT's with "
         "those of collecting its demonstrations, but without the choice of its learning rate; the limit is on "
         "training alone.",

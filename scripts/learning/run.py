@@ -46,7 +46,7 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
 
 
 class Comparison:
-    """The arms in a folder, done as far as nobody has done them.
+    """The arms of a folder: trains and measures what is not done yet.
 
     Args:
         settings: what is equal for all arms.

@@ -102,14 +102,14 @@ class LearnSettings(BaseModel):
             )
         if self.training.contexts != ("oracle",) or self.training.demonstrations:
             raise ValueError(
-                "contexts and demonstrations are what SDFT alone is told: give them to an arm with a label, sdft:told"
+                "only SDFT uses contexts and demonstrations: set them for a labelled arm, such as sdft:shown"
             )
         if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
             raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
         if overlap(self.test_range, self.validation_range):
             raise ValueError(
-                f"the seeds of validation ({_told(self.validation_range)}) are among those of testing "
-                f"({_told(self.test_range)}): set first_validation_seed elsewhere"
+                f"the seeds of validation ({_range(self.validation_range)}) are among those of testing "
+                f"({_range(self.test_range)}): choose another first_validation_seed"
             )
         return self
 
@@ -136,8 +136,8 @@ class LearnSettings(BaseModel):
         ):
             if overlap(trained, judged):
                 raise ValueError(
-                    f"The episodes of training seed {seed} ({_told(trained)}) are among those of {name} "
-                    f"({_told(judged)}): choose other training seeds, or begin a comparison with another {which}."
+                    f"The episodes of training seed {seed} ({_range(trained)}) are among those of {name} "
+                    f"({_range(judged)}): choose other training seeds, or begin a comparison with another {which}."
                 )
 
     @property
@@ -162,17 +162,17 @@ def demonstrations(training: Mapping[str, Any]) -> str:
     Args:
         training: the settings as JSON.
     """
-    said = {
+    inputs = {
         name: training[name]
         for name in (
             "model", "tasks", "seed", "first_episode_seed", "steps", "episodes_per_step", "max_rows",
             "max_episode_steps", "max_prompt_tokens", "actions",
         )
     }  # fmt: skip
-    return f"demonstrations/{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]}"
+    return f"demonstrations/{hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
-def _told(seeds: range) -> str:
+def _range(seeds: range) -> str:
     return f"{seeds.start} to {seeds.stop - 1}"
 
 

@@ -1,4 +1,4 @@
-"""Work in stages, each of which leaves its result in a file: what was cut off goes on where it stopped."""
+"""Work in stages, each of which saves its result in a file, so that interrupted work resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from selfsurf.scripts.terminal.console import console
 class Stages:
     """The results of finished stages, one JSON file each, so that none is done twice.
 
-    Several processes may share a folder: a stage that another one is at is waited for. The lock is the system's, so it
-    goes with the process that holds it, however that ends.
+    Several processes may share a folder: a process waits for a stage that another one is working on. The lock is the
+    system's, so it goes with the process that holds it, however that ends.
     """
 
     def __init__(self, out: Path) -> None:
@@ -58,7 +58,7 @@ class Stages:
 
     @staticmethod
     def fresh(folder: Path) -> Path:
-        """Return the folder, emptied of what a start that was cut off left in it."""
+        """Return the folder, emptied of what an interrupted start left in it."""
         shutil.rmtree(folder, ignore_errors=True)
         return folder
 
@@ -69,6 +69,6 @@ def _locked(path: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.print(f"Another process is at {name}; waiting for it.")
+            console.print(f"Another process is working on {name}; waiting for it.")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

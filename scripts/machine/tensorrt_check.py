@@ -61,8 +61,8 @@ def check() -> Found:
         return Found(error=f"importing it took more than {SECONDS} s")
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return Found(error=f"importing it ended the process with code {done.returncode}: {said}")
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return Found(error=f"importing it ended the process with code {done.returncode}: {message}")
     found = json.loads(lines[-1])
     return Found(**{**found, "missing": tuple(found["missing"])})
 

@@ -8,12 +8,11 @@ independent of the observation's own pass, which is the point.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.scripts.observation.fidelity import Box, Disagreement, Node, can_be_acted_on, is_interactive
+from selfsurf.scripts.observation.fidelity import Box, Node, can_be_acted_on, is_interactive
 
 STAMP = "data-agent-id"
 
@@ -31,11 +30,6 @@ CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "sum
 def collect(core: EnvCore) -> list[Node]:
     """Collect the elements of the active tab, every frame and shadow tree included."""
     return runtime().run(_Collector(core).nodes(), timeout=300)
-
-
-def name_sources(core: EnvCore, disagreements: Sequence[Disagreement]) -> list[str]:
-    """Say for each of a few elements where Chromium took its name from, e.g. `contents: "Save"`."""
-    return runtime().run(_name_sources(core, [one.node for one in disagreements]), timeout=120)
 
 
 async def _sessions(core: EnvCore) -> list[tuple[Any, Any]]:
@@ -345,29 +339,3 @@ class _Document:
 
 def _rare(data: dict[str, list[int]]) -> dict[int, int]:
     return dict(zip(data["index"], data["value"], strict=True))
-
-
-async def _name_sources(core: EnvCore, nodes: Sequence[Node]) -> list[str]:
-    out = []
-    sessions = await _sessions(core)
-    for node in nodes:
-        session = sessions[node.key[0]][0]
-        try:
-            answer = await session.send(
-                "Accessibility.getPartialAXTree", {"backendNodeId": node.key[1], "fetchRelatives": False}
-            )
-        except Exception:  # the element is gone by now
-            out.append("")
-            continue
-        sources = answer["nodes"][0].get("name", {}).get("sources", []) if answer["nodes"] else []
-        used = next((one for one in sources if "value" in one and not one.get("superseded")), None)
-        out.append("" if used is None else _source(used))
-    for session, frame in sessions:
-        if frame is not None:
-            await session.detach()
-    return out
-
-
-def _source(source: dict[str, Any]) -> str:
-    what = source.get("attribute") or source.get("nativeSource") or source["type"]
-    return f"from {what}"

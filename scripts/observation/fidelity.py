@@ -193,9 +193,9 @@ def accepted_roles(node: Node) -> frozenset[str]:
 
 
 def plain(text: str) -> str:
-    """A name without what nobody reads: runs of white space are one blank, private-use and zero-width signs are none.
+    """Normalise a name: runs of white space become one blank; private-use and zero-width characters are removed.
 
-    Private-use signs are icons of a font; what they look like is not in the name.
+    Private-use characters are icons of a font.
     """
     text = re.sub(r"[\ue000-\uf8ff\U000f0000-\U0010fffd\u200b-\u200f\u2060\ufeff\u00ad\ufe0e\ufe0f]", "", text)
     return re.sub(r"\s+", " ", text).strip()
@@ -263,16 +263,6 @@ class Verdict:
         return _share(self.matched, self.judged)
 
     @property
-    def role_agreement(self) -> float:
-        """Share of the matched whose roles agree."""
-        return _share(self.roles, self.matched)
-
-    @property
-    def name_agreement(self) -> float:
-        """Share of the matched whose names agree."""
-        return _share(self.names, self.matched)
-
-    @property
     def agreement(self) -> float:
         """Share of the matched whose role and name both agree."""
         return _share(self.both, self.matched)
@@ -283,23 +273,25 @@ class Verdict:
         return self.false / self.elements if self.elements else 0.0
 
     @property
+    def shares(self) -> dict[str, float]:
+        """All shares; `role` and `name` are of the matched, those that agree."""
+        return {
+            "recall": self.recall,
+            "role": _share(self.roles, self.matched),
+            "name": _share(self.names, self.matched),
+            "agreement": self.agreement,
+            "false_share": self.false_share,
+        }
+
+    @property
     def good(self) -> bool:
         """Are the targets met?"""
         return self.recall >= RECALL and self.agreement >= AGREEMENT and self.false_share <= FALSE
 
     def figures(self) -> dict[str, float | int]:
         """Counts and shares, for JSON."""
-        return {
-            "judged": self.judged,
-            "matched": self.matched,
-            "elements": self.elements,
-            "false": self.false,
-            "recall": round(self.recall, 4),
-            "role": round(self.role_agreement, 4),
-            "name": round(self.name_agreement, 4),
-            "agreement": round(self.agreement, 4),
-            "false_share": round(self.false_share, 4),
-        }
+        counts = {name: getattr(self, name) for name in ("judged", "matched", "elements", "false")}
+        return {**counts, **{name: round(share, 4) for name, share in self.shares.items()}}
 
 
 def _share(part: int, whole: int) -> float:
@@ -340,8 +332,8 @@ def judge(
             verdict.elements += 1
             if not is_interactive(node) and not can_be_acted_on(node, element["states"]):
                 verdict.false += 1
-                told = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
-                verdict.disagreements.append(Disagreement("false", node, told, _said(element)))
+                theirs = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
+                verdict.disagreements.append(Disagreement("false", node, theirs, _described(element)))
     for stamp, element in ours.items():
         if stamp not in seen and (region == "page" or element["in_viewport"]):
             # The page replaced it between the observation and the judge's look, or removed the stamp.
@@ -362,7 +354,7 @@ def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
         verdict.disagreements.append(Disagreement("name", node, plain(node.name), plain(element["name"])))
 
 
-def _said(element: Mapping[str, Any]) -> str:
+def _described(element: Mapping[str, Any]) -> str:
     return f"{element['role']} {plain(element['name'])!r}"
 
 
@@ -377,14 +369,8 @@ def total(verdicts: Iterable[Verdict]) -> Verdict:
 
 def mean(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """The macro average of the shares, where each page counts the same."""
-    shares = {
-        "recall": [verdict.recall for verdict in verdicts],
-        "role": [verdict.role_agreement for verdict in verdicts],
-        "name": [verdict.name_agreement for verdict in verdicts],
-        "agreement": [verdict.agreement for verdict in verdicts],
-        "false_share": [verdict.false_share for verdict in verdicts],
-    }
-    return {name: sum(values) / len(values) if values else 0.0 for name, values in shares.items()}
+    shares = [verdict.shares for verdict in verdicts] or [dict.fromkeys(Verdict().shares, 0.0)]
+    return {name: sum(each[name] for each in shares) / len(shares) for name in shares[0]}
 
 
 def grouped(disagreements: Iterable[Disagreement]) -> list[list[Disagreement]]:

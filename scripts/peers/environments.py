@@ -21,7 +21,7 @@ MAKING_SECONDS = 1800.0
 
 
 class PeerError(EnvError):
-    """A peer could not be installed, did not start, did not answer in time, or said that it failed."""
+    """A peer could not be installed, did not start, did not answer in time, or reported a failure."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def home(name: str) -> Path:
 def make(name: str, requirements: Requirements) -> Path:
     """Make a peer's virtual environment, unless it is there, and return its Python.
 
-    An environment that was not finished, or was made for other packages, is made anew. Several processes may call
+    An environment that was not finished, or was made for other packages, is recreated. Several processes may call
     this at a time.
 
     Raises:

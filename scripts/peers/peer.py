@@ -93,7 +93,7 @@ class Peer:
             raise
         if not line:
             self._kill()
-            raise PeerError(f"{self.name} ended by itself; what it said last is in {self._log}.")
+            raise PeerError(f"{self.name} exited; its last output is in {self._log}.")
         answer = json.loads(line)
         if "error" in answer:
             raise PeerError(f"{self.name} failed: {_first_line(answer['error'])}")
@@ -219,8 +219,8 @@ def _playwright_path(python: Path, environment: Mapping[str, str]) -> Path:
             env={**os.environ, **environment}, capture_output=True, text=True, timeout=START_SECONDS, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        said = str(getattr(error, "stderr", "") or error)
-        raise PeerError(f"The peer's Playwright does not start: {said.strip().splitlines()[-1]}") from None
+        message = str(getattr(error, "stderr", "") or error)
+        raise PeerError(f"The peer's Playwright does not start: {message.strip().splitlines()[-1]}") from None
     return Path(done.stdout.strip())
 
 
@@ -231,4 +231,4 @@ def _read(answers: IO[str], into: queue.Queue[str]) -> None:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "without a word"
+    return text.strip().splitlines()[0] if text.strip() else "no message"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from selfsurf.scripts.report.formats import percent, percent_interval
-from selfsurf.scripts.report.intervals import Interval
+from selfsurf.sdft.measure.statistics import Interval
 
 WIDTH = 440
 
@@ -71,41 +71,15 @@ def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable
     return _svg(height, "Values with 95% intervals", parts)
 
 
-def dumbbells(rows: Sequence[tuple[str, float, float, str]], colours: tuple[str, str]) -> str:
-    """Shares before and after, joined by a line: of each row its label, both shares and what is written beside."""
-    left, right, row = 172, 356, 21
-    height = row * len(rows) + 20
-
-    def x(share: float) -> float:
-        return left + (right - left) * share
-
-    parts = []
-    for tick in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="0" y2="{height - 18}"/>')
-        parts.append(f'<text x="{x(tick)}" y="{height - 4}" text-anchor="middle">{_short(tick, percent)}</text>')
-    for at, (label, before, after, note) in enumerate(rows):
-        y = row * at + 11
-        parts.append(f"<g><title>{escape(label)}: {percent(before)}, {percent(after)}</title>")
-        parts.append(f'<text class="strong" x="0" y="{y + 4}">{escape(_cut(label, 22))}</text>')
-        parts.append(f'<line class="joint" x1="{x(before):.1f}" x2="{x(after):.1f}" y1="{y}" y2="{y}"/>')
-        for share, colour in zip((before, after), colours, strict=True):
-            parts.append(f'<circle cx="{x(share):.1f}" cy="{y}" r="4.5" fill="var(--{colour})"/>')
-        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(note)}</text></g>')
-    return _svg(height, "Shares of two runs by task", parts)
-
-
-def curves(
-    lines: Sequence[Line], x_label: str, write: Callable[[float], str], above: Sequence[tuple[float, str]] = ()
-) -> str:
+def curves(lines: Sequence[Line], x_label: str, write: Callable[[float], str]) -> str:
     """Shares against something, from 0 to the top of what is seen.
 
     Args:
         lines: what is drawn; all start at the left.
         x_label: what the horizontal axis is.
         write: how a value on it is written.
-        above: values on it, with the text that stands above the chart there.
     """
-    left, right, top, bottom, height = 38, WIDTH - 8, 18 if above else 8, 190, 224
+    left, right, top, bottom, height = 38, WIDTH - 8, 8, 190, 224
     most = max((x for line in lines for x, _ in line.points), default=1) or 1
     highest = max([y for line in lines for _, y in line.points]
                   + [band.high for line in lines for band in line.band if band], default=1)  # fmt: skip
@@ -123,42 +97,10 @@ def curves(
         x = left + (right - left) * tick / most
         anchor = "end" if x > right - 12 else "middle"
         parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="{anchor}">{escape(write(tick))}</text>')
-    for value, text in above:
-        x = left + (right - left) * value / most
-        parts.append(
-            f'<text x="{x:.1f}" y="9" text-anchor="{"end" if x > right - 30 else "middle"}">{escape(text)}</text>'
-        )
-        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 5}" y2="{bottom}"/>')
     parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 31}" text-anchor="middle">{escape(x_label)}</text>')
     for line in lines:
         parts += _curve(line, place)
     return _svg(height, f"Success against {x_label}", parts)
-
-
-def columns(bins: Sequence[tuple[str, Sequence[tuple[str, str, int]]]], x_label: str) -> str:
-    """Counts as columns: of every bin its label and its parts from the bottom up, each (colour, name, count)."""
-    left, right, top, bottom, height = 38, WIDTH - 8, 14, 190, 224
-    most = max((sum(count for _, _, count in parts) for _, parts in bins), default=0) or 1
-    step = (right - left) / max(len(bins), 1)
-    width = min(step * 0.8, 48)
-    every = math.ceil(len(bins) / 14)
-    drawn = [f'<line class="axis" x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>']
-    for at, (label, parts) in enumerate(bins):
-        middle, y = left + step * (at + 0.5), float(bottom)
-        said = f"{label}: " + ", ".join(f"{count} {name}" for _, name, count in parts)
-        drawn.append(f"<g><title>{escape(said)}</title>")
-        for colour, _, count in parts:
-            tall = (bottom - top) * count / most
-            y -= tall
-            box = f'x="{middle - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{tall:.1f}"'
-            drawn.append(f'<rect {box} fill="var(--{colour})"/>')
-        drawn.append("</g>")
-        if at % every == 0:
-            drawn.append(f'<text x="{middle:.1f}" y="{bottom + 15}" text-anchor="middle">{escape(label)}</text>')
-            total = sum(count for _, _, count in parts)
-            drawn.append(f'<text x="{middle:.1f}" y="{y - 4:.1f}" text-anchor="middle">{total or ""}</text>')
-    drawn.append(f'<text x="{(left + right) / 2}" y="{bottom + 31}" text-anchor="middle">{escape(x_label)}</text>')
-    return _svg(height, f"Counts against {x_label}", drawn)
 
 
 def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
@@ -171,9 +113,9 @@ def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
     parts.append(f'<polyline class="line" stroke="var(--{line.colour})" points="{path}"/>')
     for at, (x, y) in enumerate(line.points if len(line.points) <= 80 else ()):
         interval = line.band[at] if at < len(line.band) else None
-        said = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
+        note = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
         cx, cy = place(x, y).split(",")
-        parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(said)}</title></circle>')
+        parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(note)}</title></circle>')
     return parts
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from selfsurf.scripts.report.formats import seeds
-from selfsurf.scripts.report.intervals import Interval
-from selfsurf.scripts.report.paired import Mcnemar, difference_interval, mcnemar, sign_flip
 from selfsurf.scripts.report.reading import Line, Results, ResultsError
 from selfsurf.scripts.report.summary import Summary, task_numbers
+from selfsurf.sdft.measure.statistics import Interval, Mcnemar, interval_over_tasks, mcnemar, sign_flip_over_tasks
 
 FORMAT = 1
 """Version of `comparison.json`."""
@@ -149,12 +148,12 @@ def _against(label: str, first: Results, other: Results) -> Against:
 
 def _success(differences: Sequence[int], numbers: Sequence[int]) -> Difference:
     mean = float(np.mean(differences))
-    return Difference(mean, difference_interval(differences, numbers, 1), sign_flip(differences, numbers))
+    return Difference(mean, interval_over_tasks(differences, numbers, 1), sign_flip_over_tasks(differences, numbers))
 
 
 def _timed(pairs: Sequence[tuple[Line, Line]]) -> Difference:
     differences = [(b.time_reward or 0) - (a.time_reward or 0) for a, b in pairs]
-    interval = difference_interval(differences, task_numbers([a for a, _ in pairs]), 2)
+    interval = interval_over_tasks(differences, task_numbers([a for a, _ in pairs]), 2)
     return Difference(float(np.mean(differences)), interval, None)
 
 

@@ -1,4 +1,4 @@
-"""The failures of a run as cards: last screenshot, what the task and the environment said, the agent's answer."""
+"""The failures of a run as cards: last screenshot, what the task and the environment reported, the agent's answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
+from selfsurf.scripts.report.document import text
 from selfsurf.scripts.report.formats import count
-from selfsurf.scripts.report.page import text
 from selfsurf.scripts.report.reading import Line, Pair, Results
 
 MOST_PICTURES = 150
@@ -34,14 +34,14 @@ def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
     shots = {(line.task, line.seed): results.inside(line.screenshot) for line in lines}
     embedded = _embedded(lines, shots)
     there = sum(shot is not None for shot in shots.values())
-    said = ""
+    note = ""
     if there > len(embedded):
-        said = (
+        note = (
             f'<p class="soft small">{len(embedded)} of {count(there, "screenshot")} are embedded, '
             f"at most {MOST_PICTURES} and {MOST_BYTES / 1e6:g} MB; the others are links into the results folder.</p>"
         )
     cards = "".join(_card(results, line, shots[line.task, line.seed], embedded, folder) for line in lines)
-    return f'{said}{_filters(lines)}<div class="failures" id="failures">{cards}</div>' + (
+    return f'{note}{_filters(lines)}<div class="failures" id="failures">{cards}</div>' + (
         '<p class="tools"><button id="failures-more" hidden>Show more</button></p>'
     )
 
@@ -90,7 +90,7 @@ def _card(results: Results, line: Line, shot: Path | None, embedded: dict[Pair, 
     words = [
         ("detail", line.outcome_detail), ("reason", line.reason), ("error", line.last_error), ("answer", line.answer),
     ]  # fmt: skip
-    said = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in words if value)
+    note = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in words if value)
     partly = ", partly solved" if line.lenient else ""
     link = f' <a class="small" href="{_link(episode, folder)}/">episode</a>' if episode else ""
     return (
@@ -98,7 +98,7 @@ def _card(results: Results, line: Line, shot: Path | None, embedded: dict[Pair, 
         f'<h3>{text(line.task)} <span class="faint">#{line.seed}</span>{link}</h3>'
         f'<span class="pill"><span class="key o-{line.outcome}"></span>{line.outcome}{partly}, '
         f"{count(line.steps, 'step')}, {line.seconds:.1f} s</span>"
-        f'<dl class="text">{said}</dl></div></article>'
+        f'<dl class="text">{note}</dl></div></article>'
     )
 
 

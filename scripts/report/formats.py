@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from selfsurf.scripts.report.intervals import Interval
 from selfsurf.scripts.report.reading import Results
 from selfsurf.scripts.report.summary import Mean, Spread
+from selfsurf.sdft.measure.statistics import Interval
 
 NONE = "–"
 """Stands for a figure that there is none of."""

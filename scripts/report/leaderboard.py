@@ -14,23 +14,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from selfsurf.scripts.report import formats
-from selfsurf.scripts.report.formats import NONE, amount, count, date, seeds, share, share_interval
-from selfsurf.scripts.report.markdown import plain
-from selfsurf.scripts.report.markdown import table as markdown_table
-from selfsurf.scripts.report.page import (
+from selfsurf.scripts.report.document import (
+    Banner,
+    Block,
     Cell,
-    banner,
-    bar_cell,
-    document,
-    interval_cell,
-    mean_cell,
+    Column,
+    Grid,
+    Heading,
+    Notes,
+    Words,
+    figure_columns,
+    markdown,
     number,
-    table,
     text,
-)
-from selfsurf.scripts.report.reading import ResultsError, read
-from selfsurf.scripts.report.summary import Spread, Summary, summarise
+)  # fmt: skip
+from selfsurf.scripts.report.formats import NONE, count, date, seeds
+from selfsurf.scripts.report.page import page
+from selfsurf.scripts.report.reading import read
+from selfsurf.scripts.report.summary import Summary, summarise
 
 METHOD = (
     "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; "
@@ -58,19 +59,18 @@ class Board:
 
 
 def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], list[Path]]:
-    """Write the page to `out`, and the same as Markdown beside it.
+    """Write `leaderboard.html` and `leaderboard.md` into the folder `out`.
 
     Raises:
-        ResultsError: a folder can't be read, or `out` is not a name that ends in `.html`.
+        ResultsError: a folder can't be read.
     """
-    if out.suffix != ".html":
-        raise ResultsError(f"{out} is to be a page: give it a name that ends in .html.")
     found = boards([summarise(read(folder)) for folder in folders])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_suffix(".md")
-    out.write_text(leaderboard_html(found, out.parent), encoding="utf-8")
-    beside.write_text(leaderboard_markdown(found), encoding="utf-8")
-    return found, [out, beside]
+    out.mkdir(parents=True, exist_ok=True)
+    blocks = leaderboard_report(found, out)
+    paths = [out / "leaderboard.html", out / "leaderboard.md"]
+    for path, content in zip(paths, (page("Leaderboard", blocks), markdown(blocks)), strict=True):
+        path.write_text(content, encoding="utf-8")
+    return found, paths
 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
@@ -126,105 +126,49 @@ def _share(run: Summary) -> float:
     return run.overall.strict.mean if run.overall.strict else 0.0
 
 
-def leaderboard_html(found: Sequence[Board], folder: Path) -> str:
-    """The page; `folder` is where it will be, which its links start from."""
+def leaderboard_report(found: Sequence[Board], folder: Path) -> list[Block]:
+    """The report; `folder` is where its page will be, which its links start from."""
     runs = sum(len(board.places) for board in found)
+    blocks: list[Block] = [Heading("Leaderboard", "Benchmark"), Words(count(runs, "run"))]
     incomplete = [place.summary for board in found for place in board.places if place.rank is None]
-    body = ['<div class="eyebrow">Benchmark</div><h1>Leaderboard</h1>', f'<p class="soft">{count(runs, "run")}</p>']
     if incomplete:
         names = ", ".join(
-            f"{text(run.results.run.agent.name)} ({count(len(run.results.missing), 'episode')} missing)"
-            for run in incomplete
+            f"{run.results.run.agent.name} ({count(len(run.results.missing), 'episode')} missing)" for run in incomplete
         )
-        body.append(banner(f"Incomplete, and so without a rank: {names}.", bad=True))
+        blocks.append(Banner(f"Incomplete, and so without a rank: {names}."))
     for board in found:
-        body += [f"<h2>{text(board.title)}</h2>", table(_HEADS, [_row(place, folder) for place in board.places])]
-    body += [
-        "<h2>How to read it</h2>",
-        f'<ul class="method">{"".join(f"<li>{line}</li>" for line in METHOD)}</ul>',
-        "<footer>Written by selfsurf bench leaderboard.</footer>",
-    ]
-    return document("Leaderboard", body)
+        blocks += [Heading(board.title), Grid(_columns(folder), board.places)]
+    return [*blocks, Heading("How to read it"), Notes(METHOD)]
 
 
-_HEADS = (
-    ("", True), ("Agent, model, adapter", False), ("Strict", True), ("", False), ("95%", True), ("Lenient", True),
-    ("Time-scaled", True), ("Step limit", True), ("Steps", True), ("Episodes", True), ("env_error", True),
-    ("Missing", True), ("Episodes a minute", True), ("Seconds", True), ("Tokens read", True), ("Tokens written", True),
-    ("Cost", True), ("Date, git", False),
-)  # fmt: skip
+def _columns(folder: Path) -> list[Column]:
+    def limit(place: Place) -> Cell:
+        most = place.summary.results.run.max_steps
+        return number(most, "own" if most is None else str(most))
 
-
-def _row(place: Place, folder: Path) -> list[Cell]:
-    summary = place.summary
-    row, run = summary.overall, summary.results.run
-    rate = summary.results.per_minute
     return [
-        number(place.rank, str(place.rank or NONE)),
-        Cell(f'<b>{_linked(summary, folder)}</b><div class="soft small">{text(_model(summary))}</div>', run.agent.name),
-        mean_cell(row.strict, share),
-        bar_cell(row.strict),
-        interval_cell(row.strict),
-        mean_cell(row.lenient, share),
-        mean_cell(row.time_reward, formats.mean),
-        number(run.max_steps, str(run.max_steps if run.max_steps is not None else "own")),
-        _median(row.steps),
-        number(row.episodes, f"{row.episodes:,}"),
-        number(row.env_errors, f"{row.env_errors:,}"),
-        number(row.missing, f"{row.missing:,}"),
-        number(rate, amount(rate)),
-        _median(row.seconds),
-        _median(row.prompt_tokens),
-        _median(row.completion_tokens),
-        number(row.cost, amount(row.cost)),
-        Cell(f'{text(date(run.started)[:10])}<div class="soft small">{text(_git(summary))}</div>', run.started),
+        Column("Rank", lambda place: number(place.rank, str(place.rank or NONE))),
+        Column("Agent", lambda place: _agent(place.summary, folder), number=False),
+        Column("Model", lambda place: place.summary.results.run.agent.model or "", number=False),
+        Column("Adapter", lambda place: place.summary.results.run.agent.adapter or "", number=False),
+        *(column.of(lambda place: place.summary.overall) for column in figure_columns()),
+        Column("Step limit", limit),
+        Column("Episodes a minute", lambda place: number(place.summary.results.per_minute)),
+        Column("Cost", lambda place: number(place.summary.overall.cost)),
+        Column("Date", lambda place: date(place.summary.results.run.started)[:10], number=False),
+        Column("Git", lambda place: _git(place.summary), number=False),
     ]
 
 
-def _median(value: Spread | None) -> Cell:
-    median = value.median if value else None
-    return number(median, amount(median))
-
-
-def _model(summary: Summary) -> str:
-    agent = summary.results.run.agent
-    return ", ".join(part for part in (agent.model, agent.adapter) if part)
-
-
-def _linked(summary: Summary, folder: Path) -> str:
+def _agent(summary: Summary, folder: Path) -> Cell:
     """The agent's name, as a link to its report if that has been written."""
-    name, report = text(summary.results.run.agent.name), summary.results.folder / "report.html"
+    name, report = summary.results.run.agent.name, summary.results.folder / "report.html"
     if not report.exists():
-        return name
-    return f'<a href="./{quote(Path(os.path.relpath(report.resolve(), folder.resolve())).as_posix())}">{name}</a>'
+        return Cell(name)
+    link = quote(Path(os.path.relpath(report.resolve(), folder.resolve())).as_posix())
+    return Cell(name, name, f'<a href="./{link}">{text(name)}</a>')
 
 
 def _git(summary: Summary) -> str:
     git = summary.results.run.git
     return f"{git.revision[:8]}{' + changes' if git.dirty else ''}" if git else NONE
-
-
-def leaderboard_markdown(found: Sequence[Board]) -> str:
-    """The same as Markdown, with the columns that fit."""
-    heads = (
-        "rank", "agent", "model", "adapter", "strict", "95%", "lenient", "time-scaled", "step limit", "steps",
-        "episodes/min", "tokens written", "cost", "env_error", "missing", "date", "git",
-    )  # fmt: skip
-    lines = ["# Leaderboard", ""]
-    for board in found:
-        lines.append(f"## {plain(board.title)}")
-        lines += markdown_table(heads, [_markdown_row(place) for place in board.places])
-    lines.append(" ".join(METHOD))
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_row(place: Place) -> list[str]:
-    summary = place.summary
-    row, run = summary.overall, summary.results.run
-    return [
-        str(place.rank or "incomplete"), plain(run.agent.name), plain(run.agent.model or ""),
-        plain(run.agent.adapter or ""), share(row.strict), share_interval(row.strict), share(row.lenient),
-        formats.mean(row.time_reward), str(run.max_steps if run.max_steps is not None else "own"),
-        _median(row.steps).html, amount(summary.results.per_minute), _median(row.completion_tokens).html,
-        amount(row.cost), str(row.env_errors), str(row.missing), plain(date(run.started)[:10]), plain(_git(summary)),
-    ]  # fmt: skip

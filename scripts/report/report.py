@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.scripts.report.comparison import Comparison, compare
-from selfsurf.scripts.report.comparison_html import comparison_html
-from selfsurf.scripts.report.comparison_markdown import comparison_markdown
+from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
+from selfsurf.scripts.report.document import Block, markdown
 from selfsurf.scripts.report.formats import chance, count, incomplete, points, points_interval, share, share_interval
+from selfsurf.scripts.report.page import page
 from selfsurf.scripts.report.reading import Results, read
-from selfsurf.scripts.report.report_html import report_html
-from selfsurf.scripts.report.report_markdown import report_markdown
+from selfsurf.scripts.report.run_report import run_report
 from selfsurf.scripts.report.summary import Summary, summarise
 
 
@@ -25,7 +25,9 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
     """
     summary, out = summarise(read(folder)), out or folder
     out.mkdir(parents=True, exist_ok=True)
-    return summary, _write(out, "report", summary.as_json(), report_markdown(summary), report_html(summary, out))
+    run = summary.results.run
+    title = f"{run.agent.name} on {run.suite}: {share(summary.overall.strict)}"
+    return summary, _write(out, "report", summary.as_json(), title, run_report(summary, out))
 
 
 def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[Comparison, list[Path]]:
@@ -36,8 +38,8 @@ def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[
     """
     comparison, out = compare([summarise(read(folder)) for folder in folders]), out or folders[0]
     out.mkdir(parents=True, exist_ok=True)
-    texts = comparison_markdown(comparison), comparison_html(comparison)
-    return comparison, _write(out, "comparison", comparison.as_json(), *texts)
+    title, blocks = comparison_title(comparison), comparison_report(comparison)
+    return comparison, _write(out, "comparison", comparison.as_json(), title, blocks)
 
 
 def headline(figures: Summary | Comparison) -> list[str]:
@@ -71,9 +73,10 @@ def _lacking(results: Results, whose: str = "") -> list[str]:
     return [f"{incomplete(results, whose)} {names}{' ...' if len(results.missing) > 10 else ''}"]
 
 
-def _write(out: Path, name: str, figures: dict[str, Any], markdown: str, html: str) -> list[Path]:
+def _write(out: Path, name: str, figures: dict[str, Any], title: str, blocks: Sequence[Block]) -> list[Path]:
     written = []
-    for ending, content in (("json", json.dumps(figures, indent=1) + "\n"), ("md", markdown), ("html", html)):
+    data = json.dumps(figures, indent=1) + "\n"
+    for ending, content in (("json", data), ("md", markdown(blocks)), ("html", page(title, blocks))):
         path = out / f"{name}.{ending}"
         path.write_text(content, encoding="utf-8")
         written.append(path)

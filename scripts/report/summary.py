@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from selfsurf.browser_env.outcome import Outcome
-from selfsurf.scripts.report.intervals import Floats, Interval, mean_interval, weights
 from selfsurf.scripts.report.reading import AskedTask, Line, Results
+from selfsurf.sdft.measure.statistics import Floats, Interval, draw_tasks_and_episodes, interval_over_tasks_and_episodes
 
 FORMAT = 1
 """Version of `report.json`."""
@@ -175,7 +175,7 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
     there = [line for line in results.lines if line.task in ids]
     lines = [line for line in there if line.counted]
     outcomes = Counter[str](line.outcome for line in there)
-    drawn = weights(task_numbers(lines)) if len(tasks) > 1 and lines else None
+    drawn = draw_tasks_and_episodes(task_numbers(lines)) if len(tasks) > 1 and lines else None
     cost = [line.cost for line in lines if line.cost is not None]
 
     def mean(value: Callable[[Line], float | None], low: float = 0) -> Mean | None:
@@ -217,7 +217,11 @@ def _mean(
     if not values:
         return None
     same = drawn if len(having) == len(lines) else None
-    return Mean(float(np.mean(values)), len(values), mean_interval(values, task_numbers(having), low, 1, same))
+    return Mean(
+        float(np.mean(values)),
+        len(values),
+        interval_over_tasks_and_episodes(values, task_numbers(having), low, 1, same),
+    )
 
 
 def _spread(lines: Sequence[Line], value: Callable[[Line], float | None]) -> Spread | None:
@@ -235,12 +239,16 @@ def _step_curve(results: Results) -> tuple[StepPoint, ...]:
         return ()
     last = results.run.max_steps or max(1, *(line.steps for line in lines))
     numbers = task_numbers(lines)
-    drawn = weights(numbers) if len(set(numbers)) > 1 else None
+    drawn = draw_tasks_and_episodes(numbers) if len(set(numbers)) > 1 else None
     points = []
     for limit in np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist():
         strict = [float(line.strict and line.steps <= limit) for line in lines]
         lenient = float(np.mean([line.lenient and line.steps <= limit for line in lines]))
-        points.append(StepPoint(limit, float(np.mean(strict)), lenient, mean_interval(strict, numbers, 0, 1, drawn)))
+        points.append(
+            StepPoint(
+                limit, float(np.mean(strict)), lenient, interval_over_tasks_and_episodes(strict, numbers, 0, 1, drawn)
+            )
+        )
     return tuple(points)
 
 

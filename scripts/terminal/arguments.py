@@ -1,18 +1,42 @@
-"""Arguments that several commands take, checked before anything is begun."""
+"""The arguments that several commands share: their options, declared once, and how their values are checked."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import typer
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+Agent: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        "--backend",
+        help="A backend (transformers, openai, mlx, tensorrt), oracle, random, or module:Class or file.py:Class of an "
+        "agent or policy.",
+    ),
+]
+Model: TypeAlias = Annotated[
+    str, typer.Option("--model", "--model-id", help="Short name, hub id or folder of the model.")
+]
+Adapter: TypeAlias = Annotated[
+    str, typer.Option("--adapter", "--adapter-path", help="Folder of a LoRA adapter, or its name on a server.")
+]
+Set: TypeAlias = Annotated[
+    list[str],
+    typer.Option("--set", help="Another option, name=value; the value is JSON, or text if it is none. Repeatable."),
+]
+Seeds: TypeAlias = Annotated[str, typer.Option("--seeds", help="How many (`5` is 0 to 4), or which: `0-4,7`.")]
+Out: TypeAlias = Annotated[Path | None, typer.Option("--out", help="Folder to write into.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check_address(url: str) -> None:
@@ -67,20 +91,53 @@ def check_learnable(tasks: Sequence[str]) -> None:
             raise typer.BadParameter(f"{task} has no oracle to learn from yet.")
 
 
-def more_settings(items: Iterable[str]) -> dict[str, Any]:
-    """Read `--set name=JSON value`; `group.name` is a setting in a group, as in `rollouts.workers=2`."""
+def read_seeds(text: str) -> list[int]:
+    """Return the seeds that `5` (0 to 4) or `0-4,7` means."""
+    from selfsurf.envs_registry.suites import MOST_SEEDS
+
+    found: list[int] = []
+    with contextlib.suppress(ValueError):
+        if text.strip().isdigit():
+            found = list(range(min(int(text), MOST_SEEDS + 1)))
+        else:
+            for part in filter(None, text.split(",")):
+                first, dash, last = part.partition("-")
+                found += range(int(first), min(int(last if dash else first), int(first) + MOST_SEEDS) + 1)
+    if not found or len(set(found)) < len(found) or len(found) > MOST_SEEDS:
+        raise typer.BadParameter(f"--seeds {text}: give a number of seeds, or a list such as 0-4,7.")
+    return found
+
+
+def read_counts(text: str, option: str) -> list[int]:
+    """Return the numbers of `1,2,8`, each once and in order."""
+    try:
+        counts = sorted({int(count) for count in text.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8.", param_hint=option)
+    return counts
+
+
+def read_set(items: Iterable[str]) -> dict[str, Any]:
+    """Read `--set name=value`: a value is JSON, or text if it is none.
+
+    `group.name` is a setting in a group, as in `rollouts.workers=2`.
+    """
     found: dict[str, Any] = {}
     for item in items:
-        name, _, value = item.partition("=")
-        group, dot, own = name.partition(".")
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--set {item}: give name=value.")
         try:
-            read = json.loads(value)
+            value = json.loads(text)
         except ValueError:
-            raise typer.BadParameter(f"--set {item}: {value!r} is not a JSON value, e.g. 0.001 or '\"ema\"'.") from None
+            value = text
+        group, dot, own = name.partition(".")
         if not dot:
-            found[name] = read
+            found[name] = value
         elif isinstance(found.setdefault(group, {}), dict):
-            found[group] = {**found[group], own: read}
+            found[group] = {**found[group], own: value}
         else:
             raise typer.BadParameter(f"--set {item}: {group} is {found[group]!r} already.")
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.browser_env import Outcome
-from selfsurf.sdft.measure.statistics import mean_interval, wilson
+from selfsurf.sdft.measure.statistics import interval_over_seeds, wilson_interval
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 
 
@@ -60,7 +60,7 @@ def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | N
     for task, episodes in by_task.items():
         judged = [episode for episode in episodes if episode.outcome != Outcome.ENV_ERROR]
         solved = sum(episode.solved for episode in judged)
-        low, high = wilson(solved, len(judged))
+        low, high = wilson_interval(solved / len(judged) if judged else 0.0, len(judged)).ends
         tasks[task] = {
             "success": solved / len(judged) if judged else None,
             "low": low,
@@ -89,5 +89,5 @@ def mean_over(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, floa
         if result.job.env_id in solved and result.outcome != Outcome.ENV_ERROR:
             solved[result.job.env_id][0, number] = result.solved
     rates = [sum(flags.values()) / len(flags) for flags in solved.values() if flags]
-    low, high = mean_interval(solved)
+    low, high = interval_over_seeds(solved).ends
     return {"success": sum(rates) / len(rates) if rates else 0.0, "low": low, "high": high}

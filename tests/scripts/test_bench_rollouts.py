@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.bench import app
-from selfsurf.scripts.bench_rollouts import hidden
+from selfsurf.scripts.rollouts.speed import hidden
 
 FIGURES = {
     "steps": 2, "env_seconds": 0.1, "cpu_seconds": 0.04, "policy_seconds": 0.3, "policy_rows": 50, "driver_seconds": 0.01,

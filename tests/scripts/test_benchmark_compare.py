@@ -6,10 +6,10 @@ from typer.testing import CliRunner
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.report.comparison import compare
 from selfsurf.scripts.report.leaderboard import boards, write_leaderboard
-from selfsurf.scripts.report.paired import Mcnemar
 from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.report.report import write_comparison
 from selfsurf.scripts.report.summary import summarise
+from selfsurf.sdft.measure.statistics import Mcnemar
 from tests.scripts.results_folders import line, run, write
 
 TASKS = {f"task-{at}": ("train", []) for at in range(6)}
@@ -119,10 +119,10 @@ def test_a_hostile_name_stays_a_text_in_comparison_and_leaderboard(tmp_path):
     head["agent"]["name"], head["suite"] = "<script>2</script>", "<script>3</script>"
     (other / "run.json").write_text(json.dumps(head))
     write_comparison([first, other], tmp_path)
-    write_leaderboard([first, other], tmp_path / "board.html")
-    for name in ("comparison.html", "board.html"):
+    write_leaderboard([first, other], tmp_path)
+    for name in ("comparison.html", "leaderboard.html"):
         assert (tmp_path / name).read_text().count("<script>") == 1
-    for name in ("comparison.md", "board.md"):
+    for name in ("comparison.md", "leaderboard.md"):
         assert "<script>" not in (tmp_path / name).read_text().replace("\\<", "")
 
 
@@ -167,13 +167,14 @@ def test_the_leaderboard_command_writes_a_page_and_markdown(tmp_path):
     first = made(tmp_path, "base", set(), sessions=sessions)
     other = made(tmp_path, "tuned", set(TASKS), drop={("task-5", 1)})
     CliRunner().invoke(app, ["bench", "report", str(first)])
-    page = tmp_path / "boards" / "board.html"
-    result = CliRunner().invoke(app, ["bench", "leaderboard", str(first), str(other), "--out", str(page)])
+    page = tmp_path / "boards" / "leaderboard.html"
+    result = CliRunner().invoke(app, ["bench", "leaderboard", str(first), str(other), "--out", str(page.parent)])
     assert result.exit_code == 0, result.output
     assert 'href="./../base/report.html"' in page.read_text()
     assert "tuned (1 episode missing)" in page.read_text()
     row = next(each for each in page.with_suffix(".md").read_text().splitlines() if each.startswith("| 1 | base"))
     assert " 24 " in row  # 12 episodes in 30 s
-    wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / "board.txt")])
+    (tmp_path / "file").touch()
+    wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / "file")])
     assert wrong.exit_code == 1
-    assert "ends in .html" in wrong.output
+    assert "File exists" in wrong.output

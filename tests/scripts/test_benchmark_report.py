@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.report import failures as failure_cards
-from selfsurf.scripts.report.intervals import wilson
 from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.report.summary import summarise
+from selfsurf.sdft.measure.statistics import wilson_interval
 from tests.scripts.results_folders import line, picture, run, write
 
 TASKS = {"one": ("train", ["forms"]), "two": ("train", []), "three": ("test", ["forms"])}
@@ -54,7 +54,7 @@ def test_splits_groups_and_tasks_have_their_own_figures(folder):
     (forms,) = summary.groups
     assert (forms.name, forms.tasks, forms.solved, forms.episodes) == ("forms", 2, 2, 3)
     one = summary.tasks[0]
-    assert (one.strict.interval.kind, one.strict.interval.low) == ("wilson", wilson(1, 2).low)
+    assert (one.strict.interval.kind, one.strict.interval.low) == ("wilson", wilson_interval(1, 2).low)
 
 
 def test_raw_reward_decides_and_reward_where_there_is_none(tmp_path):
@@ -284,7 +284,7 @@ def test_a_suite_of_many_tasks_is_reported_quickly_and_its_file_is_small(tmp_pat
     interval = summary.overall.strict.interval
     assert interval.kind == "bootstrap"
     assert interval.low < summary.overall.strict.mean < interval.high
-    assert interval.high - interval.low > wilson(0.4, 625).high - wilson(0.4, 625).low
+    assert interval.high - interval.low > wilson_interval(0.4, 625).high - wilson_interval(0.4, 625).low
     assert written[2].stat().st_size < 1_000_000
 
 

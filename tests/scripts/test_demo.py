@@ -44,7 +44,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
 
 
 def test_a_finished_run_is_kept(tmp_path):
-    from selfsurf.scripts.demo import default_settings, prepare_folder
+    from selfsurf.scripts.learning.demonstration import default_settings, prepare_folder
 
     settings = default_settings("smollm2", 0)
     out = prepare_folder(settings, tmp_path / "demo")

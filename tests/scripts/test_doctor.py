@@ -8,7 +8,8 @@ import pytest
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from selfsurf.scripts import cli, doctor
+from selfsurf.scripts import cli
+from selfsurf.scripts.machine import checks as doctor
 from selfsurf.scripts.machine import requirements
 from selfsurf.scripts.machine.requirements import Needed
 
@@ -41,7 +42,7 @@ def test_a_broken_part_is_a_finding() -> None:
         yield doctor.Check("group", "name", "ok", "")
         raise OSError("libgomp.so is missing")
 
-    first, second = doctor._guarded(breaks)
+    first, second = doctor.guarded(breaks)
     assert first.state == "ok"
     assert (second.state, second.found) == ("failed", "OSError: libgomp.so is missing")
 

@@ -4,7 +4,6 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env  # noqa: F401
-from selfsurf.scripts.bench_observe import VIEWPORT, quiet
 from selfsurf.scripts.observation.chromium_view import collect
 from selfsurf.scripts.observation.fidelity import (
     Disagreement,
@@ -20,6 +19,7 @@ from selfsurf.scripts.observation.fidelity import (
     same_name,
     total,
 )
+from selfsurf.scripts.observation.measure import VIEWPORT, quiet
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.table import HARD_NAMES, HARD_PAGES
 

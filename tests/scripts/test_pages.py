@@ -134,8 +134,8 @@ def test_a_page_that_can_not_be_had_is_not_skipped_silently(monkeypatch):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", sorted({page.kind for page in PAGES} - {"hard"}))
 def test_fidelity_on_real_pages(kind):
-    from selfsurf.scripts.bench_observe import measure
     from selfsurf.scripts.observation.fidelity import total
+    from selfsurf.scripts.observation.measure import measure
 
     rows = measure(choose([], kind))
     assert [row.problem for row in rows if row.problem] == []

@@ -148,7 +148,7 @@ def test_a_worker_that_hangs_is_killed_with_all_below_it(worker):
 
 
 def test_a_worker_that_ends_by_itself_is_noticed(worker):
-    with pytest.raises(PeerError, match=r"ended by itself.*worker\.log"):
+    with pytest.raises(PeerError, match=r"exited.*worker\.log"):
         worker.call("leave", 10)
     assert worker.call("add", 10, a=2, b=3) == 5
 

@@ -1,6 +1,6 @@
 import pytest
 
-from selfsurf.scripts.environment.ratios import OURS, RAW, Work
+from selfsurf.scripts.report.turns import OURS, RAW, Work
 
 
 @pytest.fixture

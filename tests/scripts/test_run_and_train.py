@@ -70,7 +70,10 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=-1"], "learning_rate: Input should be greater"),
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),
         (["train", "MiniWoB/click-test-v0", "--out", "/dev/null/x"], "can't be a folder to write into"),
-        (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"], "not a JSON value"),
+        (
+            ["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"],
+            "learning_rate: Input should be a valid number",
+        ),
         (["train", *["MiniWoB/click-test-v0"] * 2], "MiniWoB/click-test-v0: named twice"),
         (["train", "--demonstrations", "/nowhere"], "There is no folder /nowhere."),
         (["train", "MiniWoB/click-test-v0", "--set", 'hindsight_episodes=["x"]'], 'for the context "hindsight"'),

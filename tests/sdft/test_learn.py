@@ -65,7 +65,7 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
     run(*command(tiny_folder, out, arms))
     assert before == {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
-    run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1")
+    run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1,")
     run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
     found = report(out)
     assert found["arms"]["sdft"]["seeds"] == [0, 1]
@@ -134,22 +134,22 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
         (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
         (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
-        (["--seeds", "a"], "--seeds are numbers from 0 on"),
-        (["--seeds", ""], "--seeds are numbers from 0 on"),
+        (["--seeds", "a"], "--seeds a: give a number of seeds"),
+        (["--seeds", ""], "give a number of seeds"),
         (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no environment 'MiniWoB/nope-v0'"),
         (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
         (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) are among those of testing"),
-        (["--arms", "sft", "--seeds", "15"], "training seed 15 (1500000 to 1500071) are among those of validation"),
+        (["--arms", "sft", "--seeds", "15,"], "training seed 15 (1500000 to 1500071) are among those of validation"),
         (
-            ["--arms", "sequence-sft", "--seeds", "1", "--set", "first_seed=100240"],
+            ["--arms", "sequence-sft", "--seeds", "1,", "--set", "first_seed=100240"],
             "training seed 1 (100000 to 100249)",
         ),
         (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) are among those of testing"),
         (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
         (
             ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
-            "contexts and demonstrations are what SDFT alone is told",
+            "only SDFT uses contexts and demonstrations",
         ),
         (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
         (["--out", "/dev/null/x"], "can't be a folder to write into"),

@@ -6,17 +6,17 @@ from selfsurf.browser_env import EnvError, Outcome
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.evaluate import summarise
 from selfsurf.sdft.measure.retention import general_text, perplexity
-from selfsurf.sdft.measure.statistics import mean_interval, wilson
+from selfsurf.sdft.measure.statistics import interval_over_seeds, wilson_interval
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 
 
 def test_wilson_agrees_with_the_published_example():
     # 15 of 20: 0.5313 to 0.8881 (Brown, Cai, DasGupta 2001, formula 4)
-    low, high = wilson(15, 20)
+    low, high = wilson_interval(15 / 20, 20).ends
     assert (round(low, 4), round(high, 4)) == (0.5313, 0.8881)
-    assert wilson(0, 40)[0] == 0.0
-    assert wilson(40, 40)[1] == 1.0
-    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson_interval(0, 40).low == 0.0
+    assert wilson_interval(1, 40).high == 1.0
+    assert wilson_interval(0, 0).ends == (0.0, 1.0)
 
 
 def of_one_training(solved):
@@ -25,17 +25,17 @@ def of_one_training(solved):
 
 def test_the_mean_interval_is_as_wide_as_it_should_be():
     half_right = of_one_training([True] * 20 + [False] * 20)
-    low, high = mean_interval({"a": half_right, "b": half_right})
+    low, high = interval_over_seeds({"a": half_right, "b": half_right}).ends
     half = 1.96 * math.sqrt(0.25 / 40 / 2)
     assert low == pytest.approx(0.5 - half, abs=0.02)
     assert high == pytest.approx(0.5 + half, abs=0.02)
-    assert mean_interval({"a": {}}) == (0.0, 1.0)
+    assert interval_over_seeds({"a": {}}).ends == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("solved", [True, False])
 def test_tasks_without_an_exception_are_not_certain(solved):
     def interval(tasks, pages):
-        return mean_interval({str(task): of_one_training([solved] * pages) for task in range(tasks)})
+        return interval_over_seeds({str(task): of_one_training([solved] * pages) for task in range(tasks)}).ends
 
     few, many = interval(2, 5), interval(5, 40)
     assert 1.0 * solved in few
@@ -45,19 +45,21 @@ def test_tasks_without_an_exception_are_not_certain(solved):
 
 def test_training_seeds_on_the_same_pages_are_no_more_pages():
     pages = [True] * 5 + [False] * 5
-    one = mean_interval({"a": of_one_training(pages)})
-    three = mean_interval({"a": {(seed, page): done for seed in range(3) for page, done in enumerate(pages)}})
+    one = interval_over_seeds({"a": of_one_training(pages)}).ends
+    three = interval_over_seeds(
+        {"a": {(seed, page): done for seed in range(3) for page, done in enumerate(pages)}}
+    ).ends
     assert three == pytest.approx(one, abs=0.02)
 
 
 def test_how_training_seeds_differ_is_in_the_interval():
     tasks = {str(task): {(seed, page): page < 5 + 4 * seed for seed in (0, 1) for page in range(10)} for task in (0, 1)}
-    low, high = mean_interval(tasks)
+    low, high = interval_over_seeds(tasks).ends
     assert low < 0.5
     assert high > 0.9
     tasks["0"] = {key: done for key, done in tasks["0"].items() if key[0] == 0}  # the other's were not judged
     tasks["1"] = {key: done for key, done in tasks["1"].items() if key[0] == 1}
-    low, high = mean_interval(tasks)
+    low, high = interval_over_seeds(tasks).ends
     assert low < 0.7 < high
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from selfsurf.scripts.observation.pages import install
@@ -11,50 +12,52 @@ from selfsurf.scripts.observation.pages.source import App
 
 SITE = Path(__file__).parent / "apps" / "django_site.py"
 
+Program = Callable[..., str]
+"""Gives the path of an installed program by its name; of Python without one."""
 
-def _django(kind: str, package: str, *requirements: str) -> App:
-    """A Django site that `apps/django_site.py` makes of a package."""
-    name = package.partition("==")[0]
+_APPS = install.home() / "apps"
 
-    def python() -> str:
-        return str(install.home() / "pip" / name / "bin" / "python")
+
+def _installed(
+    package: str,
+    requirements: Sequence[str],
+    key: str,
+    setup: Callable[[Program], list[list[str]]],
+    command: Callable[[Program, int], list[str]],
+    variables: Mapping[str, str] | None = None,
+    probe: str = "/",
+) -> App:
+    """An application that pip installs.
+
+    Args:
+        package: with its version.
+        requirements: what else is installed beside it.
+        key: what its setup depends on; when it changes, it is set up again.
+        setup: the commands that set it up, in its folder.
+        command: starts it on a port.
+        variables: further environment variables.
+        probe: path that answers with success when it is up.
+    """
+    name = package.partition("==")[0].lower()
+
+    def program(tool: str = "python") -> str:
+        return str(install.home() / "pip" / name / "bin" / tool)
 
     def ready() -> Path:
         install.pip(name, [package, *requirements])
-        key = hashlib.sha256(SITE.read_bytes()).hexdigest()
-        return install.prepare(name, key, [[python(), str(SITE), kind, "setup"]])
+        return install.prepare(name, key, setup(program))
 
-    def command(_: Path, port: int) -> list[str]:
-        return [python(), str(SITE), kind, "serve", str(port)]
-
-    return App(name, package, ready, command)
+    return App(name, package, ready, lambda _, port: command(program, port), lambda: variables or {}, probe)
 
 
-def _trac() -> App:
-    def tool(name: str) -> str:
-        return str(install.home() / "pip" / "trac" / "bin" / name)
-
-    def ready() -> Path:
-        install.pip("trac", ["Trac==1.6", "setuptools<81"])
-        admin = tool("trac-admin")
-        tickets = [
-            [tool("python"), "-c", _TICKETS.format(number=number, kind=("defect", "enhancement", "task")[number % 3])]
-            for number in range(1, 6)
-        ]
-        return install.prepare(
-            "trac",
-            "1",
-            [
-                [admin, "env", "initenv", "Measuring", "sqlite:db/trac.db"],
-                [admin, "env", "permission", "add", "anonymous", "TRAC_ADMIN"],
-                *tickets,
-            ],
-        )
-
-    def command(_: Path, port: int) -> list[str]:
-        return [tool("tracd"), "--hostname=127.0.0.1", f"--port={port}", "--single-env", "env"]
-
-    return App("trac", "Trac==1.6", ready, command)
+def _django(kind: str, package: str, *requirements: str) -> App:
+    """A Django site that `apps/django_site.py` makes of a package."""
+    key = hashlib.sha256(SITE.read_bytes()).hexdigest()
+    return _installed(
+        package, requirements, key,
+        lambda program: [[program(), str(SITE), kind, "setup"]],
+        lambda program, port: [program(), str(SITE), kind, "serve", str(port)],
+    )  # fmt: skip
 
 
 _TICKETS = (
@@ -64,52 +67,21 @@ _TICKETS = (
 )
 
 
-def _otterwiki() -> App:
-    def python() -> str:
-        return str(install.home() / "pip" / "otterwiki" / "bin" / "python")
-
-    def ready() -> Path:
-        install.pip("otterwiki", ["otterwiki==2.26.1"])
-        git = ["git", "-C", "repository", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-        text = r"# Home\n\n- [[Second]]\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n"
-        page = f"open('repository/home.md', 'w').write('{text}')"
-        made = [["git", "init", "repository"], [python(), "-c", page]]
-        return install.prepare(
-            "otterwiki", "1", [*made, [*git, "add", "."], [*git, "commit", "--quiet", "--message", "Home"]]
-        )
-
-    def command(_: Path, port: int) -> list[str]:
-        return [python(), "-m", "flask", "--app", "otterwiki.server", "run", "--host", "127.0.0.1", "--port", str(port)]
-
-    folder = install.home() / "apps" / "otterwiki"
-    variables = {
-        "REPOSITORY": f"{folder}/repository",
-        "SQLALCHEMY_DATABASE_URI": f"sqlite:///{folder}/wiki.sqlite",
-        "SECRET_KEY": "0123456789abcdef0123456789abcdef",
-        "READ_ACCESS": "ANONYMOUS",
-        "WRITE_ACCESS": "ANONYMOUS",
-        "ATTACHMENT_ACCESS": "ANONYMOUS",
-    }
-    return App("otterwiki", "otterwiki==2.26.1", ready, command, lambda: variables)
+def _trac_setup(program: Program) -> list[list[str]]:
+    kinds = ("defect", "enhancement", "task")
+    return [
+        [program("trac-admin"), "env", "initenv", "Measuring", "sqlite:db/trac.db"],
+        [program("trac-admin"), "env", "permission", "add", "anonymous", "TRAC_ADMIN"],
+        *([program(), "-c", _TICKETS.format(number=at, kind=kinds[at % 3])] for at in range(1, 6)),
+    ]
 
 
-def _jupyterlab() -> App:
-    def python() -> str:
-        return str(install.home() / "pip" / "jupyterlab" / "bin" / "python")
-
-    def ready() -> Path:
-        install.pip("jupyterlab", ["jupyterlab==4.6.6", "ipykernel==7.4.0"])
-        return install.prepare("jupyterlab", "1", [[python(), "-c", _NOTEBOOK]])
-
-    def command(_: Path, port: int) -> list[str]:
-        return [
-            python(), "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
-            "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
-        ]  # fmt: skip
-
-    config = str(install.home() / "apps" / "jupyterlab" / ".jupyter")
-    variables = dict.fromkeys(("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR"), config)
-    return App("jupyterlab", "jupyterlab==4.6.6", ready, command, lambda: variables, probe="/api")
+def _otterwiki_setup(program: Program) -> list[list[str]]:
+    git = ["git", "-C", "repository", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    text = r"# Home\n\n- [[Second]]\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n"
+    page = f"open('repository/home.md', 'w').write('{text}')"
+    made = [["git", "init", "repository"], [program(), "-c", page]]
+    return [*made, [*git, "add", "."], [*git, "commit", "--quiet", "--message", "Home"]]
 
 
 _NOTEBOOK = """
@@ -142,4 +114,30 @@ def _fossil() -> App:
 OSCAR = _django("oscar", "django-oscar==4.2.1", "whoosh-reloaded==2.7.5", "django-haystack>=3.3,<4")
 SPIRIT = _django("spirit", "django-spirit==0.14.3")
 WAGTAIL = _django("wagtail", "wagtail==8.0.1")
-TRAC, OTTERWIKI, JUPYTERLAB, FOSSIL = _trac(), _otterwiki(), _jupyterlab(), _fossil()
+TRAC = _installed(
+    "Trac==1.6", ["setuptools<81"], "1", _trac_setup,
+    lambda program, port: [
+        program("tracd"), "--hostname=127.0.0.1", f"--port={port}", "--single-env", "env",
+    ],
+)  # fmt: skip
+OTTERWIKI = _installed(
+    "otterwiki==2.26.1", [], "1", _otterwiki_setup,
+    lambda program, port: [
+        program(), "-m", "flask", "--app", "otterwiki.server", "run", "--host", "127.0.0.1", "--port", str(port),
+    ],
+    {
+        "REPOSITORY": f"{_APPS}/otterwiki/repository", "SQLALCHEMY_DATABASE_URI": f"sqlite:///{_APPS}/otterwiki/wiki.sqlite",
+        "SECRET_KEY": "0123456789abcdef0123456789abcdef", "READ_ACCESS": "ANONYMOUS", "WRITE_ACCESS": "ANONYMOUS",
+        "ATTACHMENT_ACCESS": "ANONYMOUS",
+    },
+)  # fmt: skip
+JUPYTERLAB = _installed(
+    "jupyterlab==4.6.6", ["ipykernel==7.4.0"], "1", lambda program: [[program(), "-c", _NOTEBOOK]],
+    lambda program, port: [
+        program(), "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
+        "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
+    ],
+    dict.fromkeys(("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR"), f"{_APPS}/jupyterlab/.jupyter"),
+    probe="/api",
+)  # fmt: skip
+FOSSIL = _fossil()

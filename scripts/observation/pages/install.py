@@ -1,7 +1,7 @@
 """Brings packages into the cache: one folder a package and version, filled on first use, never changed afterwards.
 
-A folder is filled under another name and renamed when it is complete, so that a download that was cut off is done
-again. What the package managers say goes to a log beside the folder, which errors name.
+A folder is filled under another name and renamed when it is complete, so that an interrupted download is repeated.
+The package managers' output goes to a log beside the folder, which error messages name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSTALL_SECONDS = 900
 
 
 class Unavailable(Exception):
-    """A page can't be had on this machine; the message says why in one line."""
+    """A page is not available on this machine; the message says why in one line."""
 
 
 def home() -> Path:
@@ -80,7 +80,7 @@ def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: M
 
     Args:
         name: folder's name.
-        key: what the result depends on; when it changes, the folder is made anew.
+        key: what the result depends on; when it changes, the folder is recreated.
         commands: run one after the other, in the folder.
         variables: further environment variables of theirs.
     """
@@ -119,7 +119,7 @@ def _once(
     Args:
         manager: package manager, which is the folder above.
         name: folder's name.
-        packages: what was asked for; when it changes, the folder is filled anew.
+        packages: what was asked for; when it changes, the folder is refilled.
         fill: fills a folder, and writes its log.
         moved: fill it under another name first. Virtual environments can't be moved; they get their mark last.
     """

@@ -59,12 +59,7 @@ PAGES: tuple[Page, ...] = (
     Page("sb-admin-tables", "dashboard", SB_ADMIN, "/tables.html"),
     Page("gentelella-inbox", "dashboard", GENTELELLA, "/production/inbox.html"),
     Page("gentelella-form", "dashboard", GENTELELLA, "/production/form_advanced.html"),
-    Page(
-        "charts",
-        "dashboard",
-        CHARTS,
-        "/charts.html",
-    ),
+    Page("charts", "dashboard", CHARTS, "/charts.html"),
     Page("uikit-form", "components", UIKIT, "/tests/form.html"),
     Page("uikit-navbar", "components", UIKIT, "/tests/navbar.html"),
     Page("foundation-abide", "components", FOUNDATION, "/test/visual/abide/accessibility.html"),

@@ -108,9 +108,7 @@ def _oscar(values: dict[str, Any]) -> None:
         "oscar.apps.customer.auth_backends.EmailBackend",
         "django.contrib.auth.backends.ModelBackend",
     )
-    values["HAYSTACK_CONNECTIONS"] = {
-        "default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"},
-    }
+    values["HAYSTACK_CONNECTIONS"] = {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}
 
 
 def _spirit(values: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`selfsurf bench throughput`: whole episodes a minute, beside BrowserGym on the same tasks, in one run."""
+"""Times whole episodes a minute, beside BrowserGym on the same tasks, in one run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.environment.contenders import Peers
 from selfsurf.scripts.environment.loopback import serving
-from selfsurf.scripts.environment.ratios import OURS, Work
 from selfsurf.scripts.peers import PeerError
+from selfsurf.scripts.report.turns import OURS, Work
 from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan
 from selfsurf.scripts.suite.pool import LocalPool
@@ -104,17 +101,3 @@ def _peer(opened: Peers, base_url: str, number: int, *, delay: bool) -> float:
     if solved < len(TASKS) * len(seeds):
         raise PeerError(f"the script solved {solved} of {len(TASKS) * len(seeds)} episodes")
     return elapsed / (len(TASKS) * len(seeds))
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures as a table."""
-    table = Table("", "ms an episode", "episodes a minute", "ratio to ours", "rounds' own")
-    work = figures["work"]
-    for name, ms in work["ms"].items():
-        ratio = work["ratios"].get(name, {})
-        spread = f"{ratio['min']}-{ratio['max']}" if ratio else ""
-        table.add_row(name, f"{ms:.0f}", f"{figures['per_minute'][name]:.0f}", str(ratio.get("ratio", "")), spread)
-    console = Console()
-    console.print(table)
-    for name, error in figures["errors"].items():
-        console.print(f"{name}: {error}", style="red", markup=False)

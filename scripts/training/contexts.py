@@ -1,4 +1,4 @@
-"""`selfsurf bench contexts`: how much likelier each thing that a teacher can be told makes the right action."""
+"""Measures how much likelier the right action becomes with each context of a teacher."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
 
 from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.compact import compact
@@ -42,7 +39,7 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Arm:
-    """What a teacher is told, and what else it sees."""
+    """The contexts of a teacher, and how much of the page it sees."""
 
     contexts: tuple[Context, ...]
     sight: Sight = "all"
@@ -51,7 +48,7 @@ class _Arm:
 def measure(
     model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Let the model act, as in training, and score the oracle's action at every state with each context told.
+    """Let the model act, as in training, and score the oracle's action at every state with each context.
 
     The demonstrations are the oracle's episodes of the same tasks and seeds; what the student did before it came to a
     state, right or wrong, is its own.
@@ -214,24 +211,3 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the table."""
-    table = Table(title=f"{figures['model']}: mean probability without and with each context")
-    for column in (
-        "context", "told at", "named an action", "the oracle's", "right action", "likeliest",
-        "student's, where wrong",
-    ):  # fmt: skip
-        table.add_column(column, justify="left" if column == "context" else "right", overflow="fold")
-    for name, row in figures["contexts"].items():
-        table.add_row(
-            name, f"{row['told']} of {row['states']}", str(row["named"]), str(row["agrees"]),
-            *(_change(row[what]) for what in ("right", "likeliest", "wrong")),
-        )  # fmt: skip
-    Console().print(table)
-
-
-def _change(pair: dict[str, float | None]) -> str:
-    without, told = pair["without"], pair["with"]
-    return "-" if without is None or told is None else f"{without:.2f} -> {told:.2f} ({told - without:+.2f})"

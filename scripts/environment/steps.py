@@ -1,4 +1,4 @@
-"""`selfsurf bench env`: steps, resets and observations beside their raw limit and, if wanted, beside the peers.
+"""Times steps, resets and observations beside their raw limit and, if wanted, beside the peers.
 
 All take turns, round by round, so that a busy machine slows every one of them. What is compared is the ratio.
 """
@@ -9,9 +9,6 @@ import statistics
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.scripts.environment.contenders import (
@@ -25,16 +22,13 @@ from selfsurf.scripts.environment.contenders import (
     RawOnTask,
 )
 from selfsurf.scripts.environment.loopback import serving
-from selfsurf.scripts.environment.python_docs import PAGES, python_docs
-from selfsurf.scripts.environment.ratios import RAW, Work
 from selfsurf.scripts.peers import PeerError
+from selfsurf.scripts.report.turns import RAW, Work
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
 
-LOOKED_AT = dict(zip(("observation, functions", "observation, genindex"), PAGES, strict=True))
-"""Work -> page of the Python documentation."""
-
-_VALUES = ("ratio", "min", "max")
+LOOKED_AT = {"observation, functions": "library/functions.html", "observation, genindex": "genindex-all.html"}
+"""Work -> page of the Python documentation: one of 290 KB, one of 1.7 MB."""
 
 TARGETS: dict[str, dict[str, float]] = {
     "step": {RAW: 2, "BrowserGym": 35, "BrowserGym, no delay": 12},
@@ -106,6 +100,24 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
     }  # fmt: skip
 
 
+def python_docs(folder: Path | None) -> Path:
+    """Return the folder of the Python documentation; without one given, Debian's package is fetched into the cache.
+
+    Raises:
+        EnvError: it is not the documentation, or it can't be fetched.
+    """
+    from selfsurf.scripts.observation.pages.install import Unavailable
+    from selfsurf.scripts.observation.pages.table import PYTHON
+
+    try:
+        found = folder or PYTHON.install()
+    except Unavailable as error:
+        raise EnvError(f"The Python documentation could not be fetched: {error}; see --docs.") from None
+    if not all((found / page).is_file() for page in LOOKED_AT.values()):
+        raise EnvError(f"{found} is not the Python documentation: it lacks one of {', '.join(LOOKED_AT.values())}.")
+    return found
+
+
 def _round(number: int, contenders: list[Contender], works: dict[str, Work], errors: dict[str, str]) -> None:
     """Let every contender do a round; a peer that fails is left out from then on."""
     for contender in list(contenders):
@@ -117,40 +129,3 @@ def _round(number: int, contenders: list[Contender], works: dict[str, Work], err
             continue
         for work, seconds in times.items():
             works[work].add(contender.name, seconds)
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures as a table."""
-    table = Table(title=f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0")
-    for column in ("work", "contender", "ms", "ratio", "of the rounds", "target", ""):
-        table.add_column(
-            column, justify="right" if column in ("ms", "ratio", "of the rounds") else "left", no_wrap=True
-        )
-    for work, summary in figures["works"].items():
-        for index, (name, ms) in enumerate(summary["ms"].items()):
-            last = index == len(summary["ms"]) - 1
-            cells = _cells(summary["ratios"][name]) if name in summary["ratios"] else []
-            table.add_row(work if index == 0 else "", name, f"{ms:,.1f}", *cells, end_section=last)
-    console = Console()
-    console.width = max(console.width, 100)  # also where there is no terminal
-    console.print(table)
-    print("Ratios: the raw limit's is our time by its, a peer's is its time by ours.")
-    print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
-    for work, characters in figures["characters"].items():
-        print(f"Characters, {work}: " + ", ".join(f"{name} {count:,}" for name, count in characters.items()))
-    for note in figures["notes"]:
-        print(note)
-    for name, error in figures["errors"].items():
-        print(f"Not measured: {name}: {error}")
-
-
-def _cells(ratio: dict[str, Any]) -> list[str]:
-    value, least, most = (f"{ratio[key]:.2f}" if ratio[key] < 100 else f"{ratio[key]:.0f}" for key in _VALUES)
-    if ratio["target"] is None:
-        return [f"{value}x", f"{least}-{most}"]
-    return [
-        f"{value}x",
-        f"{least}-{most}",
-        f"{ratio['bound']} {ratio['target']:g}x",
-        "met" if ratio["met"] else "missed",
-    ]

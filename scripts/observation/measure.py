@@ -16,8 +16,19 @@ from typing import Any
 import gymnasium
 
 from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
-from selfsurf.scripts.observation.chromium_view import collect, name_sources
-from selfsurf.scripts.observation.fidelity import Disagreement, Region, Verdict, grouped, judge
+from selfsurf.scripts.observation.chromium_view import collect
+from selfsurf.scripts.observation.fidelity import (
+    AGREEMENT,
+    FALSE,
+    RECALL,
+    Disagreement,
+    Region,
+    Verdict,
+    grouped,
+    judge,
+    mean,
+    total,
+)
 from selfsurf.scripts.observation.pages.install import Unavailable
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.table import Page
@@ -48,8 +59,6 @@ class Row:
     characters: int = 0
     """Length of `dom`."""
     groups: list[list[Disagreement]] = field(default_factory=list)
-    sources: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Where Chromium took the names from that are shown."""
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
     `error`."""
@@ -65,16 +74,13 @@ class Row:
         return {**about, **self.verdict.figures(), **measured, "peers": self.peers}
 
 
-def measure(
-    pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = (), explain: bool = False
-) -> list[Row]:
+def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = ()) -> list[Row]:
     """Measure on each page.
 
     Args:
         pages: on which.
         region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
         peers: other environments, timed on the same addresses.
-        explain: say of the disagreements where Chromium took its names from.
 
     Returns:
         A row for each page; its `problem` says why one could not be measured.
@@ -88,10 +94,10 @@ def measure(
                 row.problem = f"skipped: {error}"
             else:
                 try:
-                    _measure(row, region, explain)
+                    _measure(row, region)
                 except Exception as error:  # one page must not cost the figures of the others
-                    said = str(error).strip() or "no message"
-                    row.problem = f"failed: {type(error).__name__}: {said.splitlines()[0][:200]}"
+                    message = str(error).strip() or "no message"
+                    row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)
@@ -100,7 +106,7 @@ def measure(
     return rows
 
 
-def _measure(row: Row, region: Region, explain: bool) -> None:
+def _measure(row: Row, region: Region) -> None:
     row.seconds, row.characters = _timed(row.url)
     options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
     env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
@@ -109,9 +115,6 @@ def _measure(row: Row, region: Region, explain: bool) -> None:
         core = env.unwrapped.core  # type: ignore[attr-defined]
         row.verdict = judge(collect(core), observation["elements"], region, VIEWPORT)
         row.groups = grouped(row.verdict.disagreements)
-        if explain:
-            shown = [one for group in row.groups for one in group[:EXAMPLES] if one.kind == "name"]
-            row.sources = dict(zip((one.node.key for one in shown), name_sources(core, shown), strict=True))
     finally:
         env.close()
 
@@ -162,3 +165,16 @@ def _measure_peer(name: str, rows: Sequence[Row]) -> None:
                 update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
     finally:
         peer.close()
+
+
+def totals(rows: Sequence[Row]) -> dict[str, Any]:
+    """Averages over the measured pages, for JSON: `micro` counts elements, `macro` pages."""
+    verdicts = [row.verdict for row in rows if not row.problem]
+    return {
+        "pages": len(verdicts),
+        "not_measured": [row.page.name for row in rows if row.problem],
+        "micro": total(verdicts).figures(),
+        "macro": {name: round(value, 4) for name, value in mean(verdicts).items()},
+        "targets": {"recall": RECALL, "agreement": AGREEMENT, "false_share": FALSE},
+        "met_on": sum(verdict.good for verdict in verdicts),
+    }

@@ -1,4 +1,4 @@
-"""`selfsurf bench rollouts`: episodes a minute with workers beside one process, and how much of the time is hidden."""
+"""Measures episodes a minute with workers beside one process, and how much of the time is hidden."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pickle
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from rich.console import Console
-from rich.table import Table
 
 from selfsurf.scripts.machine.processes import cpu_seconds, memory
 from selfsurf.scripts.terminal.console import progress
@@ -256,8 +253,10 @@ def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def figures_of(path: Path | None, changes: Sequence[str], measured: dict[str, float] | None = None) -> WorkerFigures:
-    """Return figures from the JSON of an earlier measurement, or this one's, with changes such as `policy_rows=200`.
+def figures_of(
+    path: Path | None, changes: Mapping[str, Any], measured: dict[str, float] | None = None
+) -> WorkerFigures:
+    """Return figures from the JSON of an earlier measurement, or this one's, with changes.
 
     Raises:
         ValueError: some are missing, unknown or no numbers.
@@ -267,51 +266,9 @@ def figures_of(path: Path | None, changes: Sequence[str], measured: dict[str, fl
     found: dict[str, Any] = dict(measured or {})
     if path is not None:
         found |= json.loads(path.read_text(encoding="utf8"))["figures"]
-    for change in changes:
-        name, _, value = change.partition("=")
-        found[name] = float(value)
+    found |= {name: float(value) for name, value in changes.items()}
     names = {field.name for field in fields(WorkerFigures)}
     if set(found) != names:
         wrong = ", ".join(sorted(set(found) ^ names))
         raise ValueError(f"Missing or unknown figures: {wrong}. Give --figures FILE or --set NAME=VALUE for each.")
     return WorkerFigures(**found)
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures as tables."""
-    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['cpus']} processors")
-    for column in ("", "episodes/min", "against one process", "rounds"):
-        table.add_column(column, justify="right")
-    for name, rate in figures["rates"].items():
-        label = "one process" if name == "process" else f"{name} workers"
-        values = ", ".join(f"{value:.1f}" for value in rate["rounds"])
-        table.add_row(label, f"{rate['episodes_per_minute']:.1f}", f"{rate['against_process']:.2f}", values)
-    Console().print(table)
-    if figures["overlap"] is None:
-        return
-    for name in ("in turns", "ahead"):
-        one = figures["overlap"][name]
-        print(
-            f"{name}: generation {one['generation_seconds']:.2f} s, training {one['training_seconds']:.2f} s, a step "
-            f"{one['step_seconds']:.2f} s, of which the trainer waits {one['trainer_idle_seconds']:.2f} s"
-        )
-    print(f"A step ahead takes {figures['overlap']['step_ratio']:.2f} of the time of one in turns.")
-    share = figures["overlap"]["ahead"]["hidden"]
-    print(
-        f"Hidden: {share:.0%} of the shorter (target: at least {TARGET:.0%}, {'met' if share >= TARGET else 'missed'})"
-    )
-
-
-def show_growth(points: Sequence[dict[str, Any]]) -> None:
-    """Print the calculation as a table."""
-    table = Table(title="Calculated, not run")
-    columns = {
-        "browsers": "browsers", "policies": "policy workers", "episodes_per_minute": "episodes/min",
-        "saturated": "saturated", "cpus": "processors", "memory_gb": "GB", "call_mb_per_second": "calls MB/s",
-        "result_mb_per_second": "results MB/s", "weight_mb_per_second": "weights MB/s",
-    }  # fmt: skip
-    for column in columns.values():
-        table.add_column(column, justify="right")
-    for point in points:
-        table.add_row(*(str(point[name]) for name in columns))
-    Console().print(table)

@@ -1,8 +1,7 @@
-"""`selfsurf bench train`: learning steps beside TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
+"""Times learning steps beside TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
@@ -10,10 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
-from selfsurf.scripts.environment.ratios import OURS, Work
+from selfsurf.scripts.report.turns import OURS, Work
 from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
@@ -298,39 +294,3 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
         peft_config=lora_config(held, settings),
     )
     return _watched(trainer, "_forward_logits")
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures as a table."""
-    threads = f"{figures['threads']} threads"
-    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['device']}, {threads}")
-    table.add_column("")
-    names = list(figures["phases"])
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_row("samples a second", *(f"{figures['samples_per_second'][name]:.2f}" for name in names))
-    for phase in figures["phases"][OURS]:
-        table.add_row(f"ms: {phase}", *(f"{figures['phases'][name][phase]:.0f}" for name in names))
-    for key, words in (("loss", "first loss"), ("grad_norm", "first gradient norm")):
-        table.add_row(words, *(f"{figures['first_step'][name][key]:.4f}" for name in names))
-    Console().print(table)
-    tokens = figures["tokens"]
-    student, teacher = tokens["prompt"], tokens["teacher_prompt"]
-    print(
-        f"{figures['rows']} rows of {student['mean']:.0f} tokens (teacher {teacher['mean']:.0f}) and "
-        f"{tokens['completion']:.1f} sampled ones; read for each: padded {student['padded']:.0f} and "
-        f"{teacher['padded']:.0f}, packed {student['packed']:.0f} and {teacher['packed']:.0f}"
-    )
-    ratio = figures["step"]["ratios"][TRL]
-    print(
-        f"{ratio['ratio']:.2f} times the samples per second of TRL's trainer (rounds: {ratio['min']:.2f} to "
-        f"{ratio['max']:.2f}; target: at least {TARGET:g}, {'met' if ratio['met'] else 'missed'})"
-    )
-
-
-def write(figures: dict[str, Any], out: Path) -> list[Path]:
-    """Write `train.json` into a folder, and return its path."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "train.json"
-    path.write_text(json.dumps({**figures, "made": time.strftime("%Y-%m-%d")}, indent=1) + "\n", encoding="utf8")
-    return [path]

@@ -1,17 +1,12 @@
-"""`selfsurf bench agents`: actions per second beside plain `generate`, on the same prompts of real episodes."""
+"""Measures actions per second beside plain `generate`, on the same prompts of real episodes."""
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from selfsurf.agents.policy import Completion, Conversation
 from selfsurf.scripts.terminal.console import progress
@@ -221,62 +216,3 @@ def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> flo
         pad = min(policy.eos_token_ids)
         Sampler(policy.model, policy.eos_token_ids, pad, last_only=True, prefixes=None).run(rows, 0.0, 64)
     return time.perf_counter() - start
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures as a table."""
-    table = Table(title=f"{figures['model']}, {figures['dtype']}, {figures['device']}, {figures['threads']} threads")
-    for column in (
-        "envs", "actions/s: generate", "batched", "policy", "tokens/s", "ms to action", "prompt tokens", "reused",
-        "constraint",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
-    for point in figures["points"]:
-        speed = point["speed"]
-        table.add_row(
-            str(point["envs"]), *(f"{speed[name]:.2f}" for name in ("generate", "batched", "policy")),
-            f"{point['tokens_per_second']:.0f}", f"{point['ms_to_action']['policy']:.0f}",
-            str(point["prompt_tokens"]), f"{point['reused']:.0%}", f"{point['constraint']:+.1%}",
-        )  # fmt: skip
-    Console().print(table)
-    speed, share = figures["ratios"].values()
-    fast, little = TARGETS.values()
-    print(
-        f"At {figures['at']} environments: {speed:.2f} times the actions per second of generate "
-        f"(target: at least {fast:g}, {'met' if speed >= fast else 'missed'}); the constraint adds {share:.1%} to "
-        f"the time of a token (target: at most {little:.0%}, {'met' if share <= little else 'missed'})"
-    )
-
-
-def write(figures: dict[str, Any], out: Path) -> list[Path]:
-    """Write `agents.json` and the curve `agents.png` into a folder, and return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    data, curve = out / "agents.json", out / "agents.png"
-    data.write_text(json.dumps({**figures, "made": time.strftime("%Y-%m-%d")}, indent=1) + "\n", encoding="utf8")
-    draw(figures, curve)
-    return [data, curve]
-
-
-def draw(figures: dict[str, Any], path: Path) -> None:
-    """Draw actions per second and time to action against the number of environments."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
-    counts = [point["envs"] for point in figures["points"]]
-    for name, style in (("policy", "o-"), ("batched", "s--"), ("generate", "x:")):
-        top.plot(counts, [point["speed"][name] for point in figures["points"]], style, label=name)
-        bottom.plot(counts, [point["ms_to_action"][name] for point in figures["points"]], style, label=name)
-    top.set_ylabel("actions per second, together")
-    bottom.set_ylabel("ms until all have their action")
-    bottom.set_xlabel("environments")
-    bottom.set_xscale("log", base=2)
-    bottom.set_xticks(counts, [str(count) for count in counts])
-    for axes in (top, bottom):
-        axes.set_ylim(bottom=0, top=None if not counts else float(np.ceil(axes.get_ylim()[1])))
-        axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)

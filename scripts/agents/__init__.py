@@ -1,0 +1,1 @@
+"""Times the agents' policies."""

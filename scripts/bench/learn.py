@@ -1,0 +1,182 @@
+"""`selfsurf bench learn`: ways to learn from the same episodes, compared by what is learned and what is forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.learning import arms as ways
+from selfsurf.scripts.terminal.arguments import (
+    Json,
+    Model,
+    Seeds,
+    Set,
+    check_learnable,
+    make_folder,
+    read_seeds,
+    read_set,
+    wrong_settings,
+)
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import print_table
+
+if TYPE_CHECKING:
+    from selfsurf.scripts.learning.run import Comparison
+    from selfsurf.scripts.learning.settings import LearnSettings
+
+
+class Settings(Arguments):
+    """What is compared. What is not given stays as the folder's comparison has it."""
+
+    out: Path = Path("runs/learn")
+    """Folder of the comparison; an unfinished one is resumed."""
+    arms: Annotated[
+        str, typer.Option(help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation.")
+    ] = ",".join(ways.DEFAULT)
+    seeds: Seeds = "1"
+    """Training seeds: how many (`3` is 0 to 2), or which: `0-2,7`."""
+    tasks: str = ""
+    """Trained tasks, with commas between, e.g. click-link."""
+    unseen: str = ""
+    """Unseen tasks, with commas between."""
+    first: str = ""
+    """Trained tasks that come first in a sequence."""
+    model: Model = ""
+    steps: int | None = Field(default=None, ge=1)
+    """Optimizer steps."""
+    minutes: float | None = Field(default=None, ge=0.01)
+    """Most minutes of one training."""
+    episodes: int | None = Field(default=None, ge=1)
+    """Evaluation seeds a task."""
+    set_: Set = Field(default_factory=list)
+    """A setting, name=value; with labelled arms, a training setting of theirs. Repeatable."""
+    report_only: Annotated[bool, typer.Option("--report-only")] = False
+    """Report what is there; run nothing."""
+    as_json: Json = False
+
+
+@command
+def main(settings: Settings) -> int:
+    """Train in several ways on the same episodes and measure success, unseen tasks and retention.
+
+    What is equal for all arms is fixed by the first call in a folder; later calls, also at the same time, add arms and
+    training seeds. Exit code 0: all that was asked for is done; 1: an arm failed, the others and the report are done.
+    """
+    from selfsurf.scripts.learning.report import write_report
+    from selfsurf.scripts.learning.run import Comparison
+
+    out, seeds = settings.out.resolve(), read_seeds(settings.seeds)
+    shared, arms = _prepared(settings, out, seeds)
+    try:
+        failed = [] if settings.report_only else _run(Comparison(shared, out), arms, seeds)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. The same command resumes.", err=True)
+        raise
+    found = write_report(shared, out)
+    print(json.dumps(found, indent=1)) if settings.as_json else show(found)
+    typer.echo(f"Report: {', '.join([str(out / 'report.md'), 'report.json', *found['curves']])}", err=True)
+    if failed:
+        typer.echo(f"Not done: {', '.join(failed)}. The same command tries again.", err=True)
+    return int(bool(failed))
+
+
+def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSettings, list[ways.Arm]]:
+    """Check everything and write down what is compared; return what is equal for all arms, and the arms."""
+    from pydantic import ValidationError
+
+    from selfsurf.scripts.learning.run import check
+    from selfsurf.scripts.learning.settings import LearnSettings, default_settings, prepare_folder, saved_settings
+    from selfsurf.sdft.settings import TrainSettings
+
+    changes = read_set(settings.set_)
+    if settings.report_only and saved_settings(out) is None:
+        raise typer.BadParameter(f"There is no comparison in {out}.")
+    try:
+        arms = ways.read_arms(settings.arms, changes)
+        given = {
+            "model": settings.model or None,
+            "steps": settings.steps,
+            "minutes": settings.minutes,
+            "seeds": settings.episodes,
+            **({} if any(arm.label for arm in arms) else changes),
+        }
+        shared = _shared(
+            saved_settings(out) or default_settings(),
+            _names(settings.tasks),
+            _names(settings.unseen),
+            _names(settings.first),
+            {name: value for name, value in given.items() if value is not None},
+        )
+        check_learnable(shared.tasks)
+        if not settings.report_only:
+            for arm in arms:
+                check(arm, shared, seeds)
+            make_folder(out)
+        prepare_folder(shared, out)
+        if not settings.report_only:
+            for arm in arms:
+                ways.note(arm, out)
+    except ValidationError as error:
+        known = [*TrainSettings.model_fields, *LearnSettings.model_fields]
+        raise typer.BadParameter(wrong_settings(error, known)) from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return shared, arms
+
+
+def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> list[str]:
+    """Do the arms; one that fails does not keep the others from being done. Return those that failed."""
+    from selfsurf.scripts.terminal.console import console
+
+    failed = []
+    for seed in seeds:  # all arms of a training seed, then the next: a run that is cut short compares all arms
+        for arm in chosen:
+            if arm.kind in ways.UNTRAINED and seed != seeds[0]:
+                continue
+            try:
+                comparison.run(arm, seed)
+            except (ValueError, RuntimeError, OSError) as error:
+                name = arm.name if arm.kind in ways.UNTRAINED else f"{arm.name}, training seed {seed}"
+                console.print(f"{name} failed: {error}", style="red", markup=False, highlight=False)
+                failed.append(name)
+    return failed
+
+
+def _shared(
+    settings: LearnSettings,
+    tasks: tuple[str, ...],
+    unseen: tuple[str, ...],
+    first: tuple[str, ...],
+    given: dict[str, Any],
+) -> LearnSettings:
+    """The settings, updated from the command line: the comparison's and those of every training."""
+    from selfsurf.scripts.learning.settings import LearnSettings
+
+    data = settings.model_dump()
+    for name, value in given.items():
+        (data if name in LearnSettings.model_fields else data["training"])[name] = value
+    if tasks:
+        data["training"]["tasks"] = tasks
+        data["first_group"] = first or tasks[: len(tasks) // 2]
+        data["unseen_tasks"] = tuple(task for task in data["unseen_tasks"] if task not in tasks)
+    data["unseen_tasks"] = unseen or data["unseen_tasks"]
+    data["first_group"] = first or data["first_group"]
+    return LearnSettings.model_validate(data)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    from selfsurf.scripts.learning.settings import env_id
+
+    return tuple(env_id(name) for name in text.split(",") if name)
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the table of arms."""
+    from selfsurf.scripts.learning.report import ARM_HEADS, arm_rows
+
+    rows = [[cell.replace("[", "\\[") for cell in row] for row in arm_rows(found)]
+    print_table(ARM_HEADS, rows, "What was learned and forgotten", width=190)

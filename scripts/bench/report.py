@@ -1,0 +1,42 @@
+"""`selfsurf bench report` and `bench leaderboard`: results folders as JSON, Markdown and HTML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfsurf.scripts.terminal.arguments import Json, Out
+from selfsurf.scripts.terminal.results import written
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Report a results folder, or compare several, as JSON, Markdown and HTML. Exit code 0: no episode is missing.
+
+    The files are written into --out, or else into the (first) results folder.
+    """
+    from selfsurf.scripts.report.report import headline, write_comparison, write_report
+
+    figures, paths = write_report(folders[0], out) if len(folders) == 1 else write_comparison(folders, out)
+    print(json.dumps(figures.as_json(), indent=1) if as_json else "\n".join(headline(figures)))
+    written(*paths)
+    return int(not figures.complete)
+
+
+def leaderboard(
+    folders: Annotated[list[Path], typer.Argument(help="Results folders.")],
+    out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.md.")],
+    as_json: Json = False,
+) -> None:
+    """Rank runs by strict success, a table for every suite and its seeds."""
+    from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
+
+    boards, paths = write_leaderboard(folders, out)
+    print(json.dumps(listed(boards), indent=1) if as_json else paths[1].read_text(encoding="utf-8"))
+    written(*paths)

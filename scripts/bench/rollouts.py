@@ -1,0 +1,127 @@
+"""`selfsurf bench rollouts`: episodes a minute with workers beside one process, and how much of the time is hidden."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Json, Model, Set, read_counts, read_set
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, met, print_table
+
+GROWTH = {
+    "browsers": "browsers", "policies": "policy workers", "episodes_per_minute": "episodes/min",
+    "saturated": "saturated", "cpus": "processors", "memory_gb": "GB", "call_mb_per_second": "calls MB/s",
+    "result_mb_per_second": "results MB/s", "weight_mb_per_second": "weights MB/s",
+}  # fmt: skip
+"""Columns of the calculated growth."""
+
+
+class Settings(Arguments):
+    """What is measured or calculated."""
+
+    model: Model = "smollm2"
+    workers: str = "1,2,4"
+    """Numbers of browser workers, with commas between."""
+    episodes: int = Field(default=40, ge=1)
+    """Episodes of a batch."""
+    rounds: int = Field(default=3, ge=1)
+    """Batches of each, in which all take turns."""
+    contexts: int = Field(default=8, ge=1)
+    """Episodes at the same time in a worker."""
+    steps: int = Field(default=8, ge=0)
+    """Optimizer steps of each training; 0 leaves it out."""
+    scale: int | None = Field(default=None, ge=1)
+    """Calculate the growth to so many browsers instead of showing figures."""
+    figures: Path | None = None
+    """With --scale: the JSON of an earlier measurement; nothing is measured then."""
+    set_: Set = Field(default_factory=list)
+    """With --scale: a figure, name=value."""
+    cpus: float = Field(default=1.0, ge=0.01)
+    """With --scale: processors of a browser worker."""
+    policies: int | None = Field(default=None, ge=1)
+    """With --scale: policy workers; by default as many as are needed."""
+    version_seconds: float = Field(default=10.0, ge=0.001)
+    """With --scale: seconds between two versions of the weights."""
+    as_json: Json = False
+
+
+@command
+def main(settings: Settings) -> int:
+    """Measure rollouts with workers beside one process, and how much of generation or training is hidden."""
+    from selfsurf.scripts.terminal.console import quiet_libraries
+
+    quiet_libraries()
+    if settings.scale is None:
+        return finish(_measured(settings), show, as_json=settings.as_json)
+    points = _growth(settings, settings.scale)
+    if settings.as_json:
+        print(json.dumps(points, indent=1))
+    else:
+        print_table(
+            tuple(GROWTH.values()), [[point[name] for name in GROWTH] for point in points], "Calculated, not run"
+        )
+    return 0
+
+
+def _measured(settings: Settings) -> dict[str, Any]:
+    from selfsurf.scripts.machine.processes import ending_on_signal
+    from selfsurf.scripts.rollouts.speed import measure
+
+    with ending_on_signal():
+        return measure(
+            settings.model, read_counts(settings.workers, "--workers"), episodes=settings.episodes,
+            rounds=settings.rounds, contexts=settings.contexts, steps=0 if settings.scale else settings.steps,
+        )  # fmt: skip
+
+
+def _growth(settings: Settings, browsers: int) -> list[dict[str, Any]]:
+    """Calculate the growth from the figures of a file, of `--set`, or else of a measurement made now."""
+    from selfsurf.scripts.rollouts.speed import figures_of
+    from selfsurf.sdft.rollouts.scale import as_json, growth
+
+    changes = read_set(settings.set_)
+    found = None if settings.figures or changes else _measured(settings)["figures"]
+    try:
+        given = figures_of(settings.figures, changes, found)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return as_json(
+        growth(
+            given, browsers, contexts=settings.contexts, cpus=settings.cpus, policies=settings.policies,
+            version_seconds=settings.version_seconds,
+        )
+    )  # fmt: skip
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures as tables."""
+    print_table(
+        ("", "episodes/min", "against one process", "rounds"),
+        [
+            [
+                "one process" if name == "process" else f"{name} workers", f"{rate['episodes_per_minute']:.1f}",
+                f"{rate['against_process']:.2f}", ", ".join(f"{value:.1f}" for value in rate["rounds"]),
+            ]
+            for name, rate in figures["rates"].items()
+        ],
+        f"{figures['model']}, {figures['dtype']}, {figures['cpus']} processors",
+    )  # fmt: skip
+    if figures["overlap"] is not None:
+        _show_overlap(figures["overlap"], figures["target"])
+
+
+def _show_overlap(overlap: dict[str, Any], target: float) -> None:
+    for name in ("in turns", "ahead"):
+        one = overlap[name]
+        print(
+            f"{name}: generation {one['generation_seconds']:.2f} s, training {one['training_seconds']:.2f} s, a step "
+            f"{one['step_seconds']:.2f} s, of which the trainer waits {one['trainer_idle_seconds']:.2f} s"
+        )
+    print(f"A step ahead takes {overlap['step_ratio']:.2f} of the time of one in turns.")
+    share = overlap["ahead"]["hidden"]
+    print(f"Hidden: {share:.0%} of the shorter ({met(share, target, write='{:.0%}')})")

@@ -1,0 +1,52 @@
+"""`selfsurf bench throughput`: whole episodes a minute, beside BrowserGym on the same tasks, in one run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, print_table
+
+
+class Settings(Arguments):
+    """What is measured."""
+
+    rounds: int = Field(default=3, ge=1)
+    """Rounds, in which all take turns."""
+    seeds: int = Field(default=20, ge=1)
+    """Episodes of each task in a round of ours."""
+    workers: int = Field(default=4, ge=1)
+    """Episodes at the same time."""
+    peers: Annotated[bool, typer.Option("--peers")] = False
+    """Beside BrowserGym, installed in the cache on first use."""
+    as_json: Json = False
+
+
+@command
+def main(settings: Settings) -> int:
+    """Time whole episodes of five MiniWoB++ tasks, solved by the oracle. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment.episodes import measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
+
+    with ending_on_signal():
+        figures = measure(settings.rounds, settings.seeds, settings.workers, peers=settings.peers)
+    return finish(figures, show, as_json=settings.as_json)
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures as a table."""
+    ratios = figures["work"]["ratios"]
+    rows = [
+        [
+            name, f"{ms:.0f}", f"{figures['per_minute'][name]:.0f}", ratios.get(name, {}).get("ratio", ""),
+            "{min}-{max}".format(**ratios[name]) if name in ratios else "",
+        ]
+        for name, ms in figures["work"]["ms"].items()
+    ]  # fmt: skip
+    print_table(("", "ms an episode", "episodes a minute", "ratio to ours", "of the rounds"), rows)
+    for name, error in figures["errors"].items():
+        print(f"Not measured: {name}: {error}")

@@ -1,0 +1,110 @@
+"""`selfsurf bench vector`: steps per second and memory against the number of environments in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Json, Out, read_counts
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, met, print_table
+
+_LINES = (
+    ("vector", "vector environment", "o-"),
+    ("loop", "bare asyncio loop", "x--"),
+    ("single", "single environment", ":"),
+)
+
+
+class Settings(Arguments):
+    """What is measured."""
+
+    envs: str = "1,2,4,8,16,32,64"
+    """Numbers of environments, with commas between."""
+    out: Out = None
+    """Folder for vector.json and the curve vector.png; none is written by default."""
+    screenshot: bool = True
+    """With screenshots first, or without them only."""
+    rounds: int = Field(default=3, ge=1)
+    """Rounds at each number, in which all take turns."""
+    seconds: Annotated[float, typer.Option(min=0.1)] = 2.0
+    """How long each works in a round."""
+    task: str = "click-checkboxes-large"
+    """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    as_json: Json = False
+
+
+@command
+def main(settings: Settings) -> int:
+    """Measure the speed and memory of many environments in one process. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment.vector import measure
+    from selfsurf.scripts.machine.processes import ending_on_signal
+
+    counts = read_counts(settings.envs, "--envs")
+    modes = [True, False] if settings.screenshot else [False]
+    with ending_on_signal():
+        figures = measure(settings.task, counts, modes=modes, rounds=settings.rounds, seconds=settings.seconds)
+    return finish(figures, show, as_json=settings.as_json, out=settings.out, name="vector", draw=draw)
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures as tables."""
+    targets = figures["targets"]
+    for mode, ratios in figures["ratios"].items():
+        points = _points(figures, mode)
+        print_table(
+            ("environments", "vector", "bare loop", "single", "memory (MB)"),
+            [
+                [p["envs"], *(f"{p[name]:.1f}" for name in ("vector", "loop", "single")),
+                 "not measured" if p["memory"] is None else f"{p['memory']:.0f}"]
+                for p in points
+            ],
+            f"MiniWoB/{figures['task']}-v0, {mode}: steps per second, all environments together",
+        )  # fmt: skip
+        for name, value in ratios.items():
+            text = "" if value is None else f"{value:g} ({met(value, targets[name], at_most=name.startswith('MB'))})"
+            print(f"{name}: {text or 'not measured'}")
+        for point in points:
+            _show_parts(point)
+    for name, error in figures["errors"].items():
+        print(f"Not measured: {name}: {error}")
+
+
+def _points(figures: dict[str, Any], mode: str) -> list[dict[str, Any]]:
+    return [point for point in figures["points"] if point["screenshot"] is (mode == "with screenshots")]
+
+
+def _show_parts(point: dict[str, Any]) -> None:
+    for what, parts in (("a step", point["phases"]), ("processor time for each environment's step", point["cpu"])):
+        if parts:
+            text = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+            print(f"{point['envs']} environments, ms of {what}: {text}")
+
+
+def draw(figures: dict[str, Any], path: Path) -> None:
+    """Draw steps per second and memory against the number of environments."""
+    from matplotlib.ticker import ScalarFormatter
+
+    from selfsurf.scripts.report.plot import drawn
+
+    with drawn(path, rows=2, sharex=True) as (top, bottom):
+        for mode, colour in (("with screenshots", "tab:blue"), ("without screenshots", "tab:orange")):
+            points = _points(figures, mode)
+            for name, label, style in _LINES if points else ():
+                counts = [point["envs"] for point in points]
+                top.plot(counts, [point[name] for point in points], style, color=colour, label=f"{label}, {mode}")
+            known = [point for point in points if point["memory"] is not None]
+            if known:
+                bottom.plot([p["envs"] for p in known], [p["memory"] for p in known], "o-", color=colour, label=mode)
+        for axis, label in ((top, "steps per second, together"), (bottom, "memory (MB), browser and Python")):
+            axis.set_ylabel(label)
+            axis.set_ylim(bottom=0)
+            if axis.lines:
+                axis.legend(fontsize=7)
+        bottom.set_xlabel("environments in one process")
+        bottom.set_xscale("log", base=2)
+        bottom.set_xticks(sorted({point["envs"] for point in figures["points"]}))
+        bottom.xaxis.set_major_formatter(ScalarFormatter())

@@ -1,0 +1,164 @@
+"""A small model learns to use web pages from its own episodes, measured before and after.
+
+Reads top to bottom: measure the base model in three ways, train, measure again, report. Every stage leaves its
+result in the output folder, so that a run that was interrupted resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.scripts.learning.curves import draw_demonstration
+from selfsurf.scripts.learning.settings import env_id
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries
+from selfsurf.sdft.settings import TrainSettings
+
+TRAINED = ("click-button", "click-link", "click-dialog-2", "click-tab", "click-option")
+UNSEEN = ("click-widget", "focus-text-2")
+
+
+class DemoSettings(BaseModel):
+    """What the demonstration measures and trains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    training: TrainSettings
+    """The training run; its tasks are the trained ones."""
+    unseen_tasks: tuple[str, ...]
+    """Gymnasium ids of tasks that training never sees."""
+    first_seed: int = 2_000_000
+    """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
+    seeds: int = 40
+    """Evaluation seeds a task."""
+    free_seeds: int = 8
+    """Evaluation seeds a task for free generation, whose every episode runs into the step limit."""
+    max_episode_steps: int = 3
+    """Step limit of evaluation episodes, the same for every arm; no task here needs more than 2."""
+    parallel: int = 8
+    """Episodes at the same time."""
+
+
+def default_settings(model: str, seed: int, seeds: int = 40, steps: int | None = None) -> DemoSettings:
+    """Return the settings of the published demonstration, with fewer evaluation seeds or other optimizer steps."""
+    own: dict[str, Any] = {} if steps is None else {"steps": steps}
+    training = TrainSettings(model=model, tasks=tuple(map(env_id, TRAINED)), seed=seed, **own)
+    return DemoSettings(
+        training=training, unseen_tasks=tuple(map(env_id, UNSEEN)), seeds=seeds, free_seeds=min(seeds, 8)
+    )
+
+
+def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
+    """Run the demonstration, or what is left of it, and return the report that is saved as `report.json`.
+
+    A finished run in `out` is moved aside, as is one with other settings; a half-finished one is resumed.
+    """
+    quiet_libraries()
+    out = prepare_folder(settings, out)
+    stages = Stages(out)
+
+    import torch
+
+    from selfsurf.agents.play.record import versions
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft import train
+    from selfsurf.sdft.agent import make_agent
+    from selfsurf.sdft.measure.evaluate import evaluate
+    from selfsurf.sdft.measure.retention import perplexity
+    from selfsurf.sdft.rollouts import Rollouts
+
+    start = time.time()
+    with stages.timed("load"):
+        policy = TransformersPolicy(settings.training.model)
+    trained, tasks = list(settings.training.tasks), [*settings.training.tasks, *settings.unseen_tasks]
+
+    def measure(arm: str, title: str, *, constrained: bool = True, demonstrate: bool = False, seeds: int) -> Any:
+        def work() -> Any:
+            agent = make_agent(policy, settings.training, sampling=False, constrained=constrained)
+            chosen = range(settings.first_seed, settings.first_seed + seeds)
+            with (
+                progress(title, len(tasks) * seeds) as update,
+                Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps) as rollouts,
+            ):
+                meta = {"model": settings.training.model, "adapter": "adapter" if arm == "trained" else None}
+                return evaluate(
+                    agent, rollouts, tasks, chosen, demonstrate=demonstrate, groups={"trained": trained},
+                    folder=stages.fresh(out / "episodes" / arm), meta={**meta, "tags": [arm]}, progress=update,
+                )  # fmt: skip
+
+        return stages.once(arm, work)
+
+    count = settings.seeds
+    before = stages.once("perplexity_before", lambda: perplexity(policy))
+    arms = {
+        "base, free": measure("free", "Base model, free", constrained=False, seeds=settings.free_seeds),
+        "base, constrained": measure("base", "Base model, constrained", seeds=count),
+        "base with demonstration": measure(
+            "demonstration", "Base model with demonstration", demonstrate=True, seeds=count
+        ),
+    }
+
+    def learn() -> Any:
+        with progress("Training", settings.training.steps) as update:
+            summary = train(
+                settings.training, out / "training", policy=policy, resume=True,
+                progress=lambda step, logs: update(step, note=f"loss {logs['loss']:.3f}"),
+            )  # fmt: skip
+        del summary["model"]
+        return summary
+
+    training = stages.once("training", learn)
+    if policy.adapter is None and not hasattr(policy.model, "peft_config"):  # training was done by an earlier start
+        policy.set_adapter(out / "training" / "adapter")
+    arms["trained"] = measure("trained", "Trained model", seeds=count)
+    after = stages.once("perplexity_after", lambda: perplexity(policy))
+
+    gain = arms["trained"]["groups"]["trained"]["success"] - arms["base, constrained"]["groups"]["trained"]["success"]
+    report = {
+        "settings": settings.model_dump(mode="json"),
+        "arms": arms,
+        "gain": gain,
+        "perplexity": {
+            "before": before["perplexity"],
+            "after": after["perplexity"],
+            "rise": after["perplexity"] / before["perplexity"] - 1,
+            "tokens": before["tokens"],
+        },
+        "training": training,
+        "versions": versions(),
+        "machine": {"platform": platform.platform(), "cpus": os.cpu_count(), "torch_threads": torch.get_num_threads()},
+        "seconds": {**stages.seconds, "this_start": round(time.time() - start, 1)},
+        "curve": str(draw_demonstration(out, arms)),
+    }
+    write_atomically(out / "report.json", json.dumps(report, indent=1))
+    return report
+
+
+def prepare_folder(settings: DemoSettings, out: Path) -> Path:
+    """Return `out`, ready for this run: new, or half-finished with the same settings. Nothing is ever deleted."""
+    text = settings.model_dump_json(indent=1)
+    mark = out / "settings.json"
+    if out.exists() and any(out.iterdir()):
+        if not mark.exists():
+            raise typer.BadParameter(f"{out} holds something else; choose another folder with --out.")
+        finished = (out / "report.json").exists()
+        if finished or mark.read_text(encoding="utf8") != text:
+            stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(mark.stat().st_mtime))
+            kept = out.with_name(f"{out.name}-{stamp}-{hashlib.sha256(os.urandom(8)).hexdigest()[:4]}")
+            out.rename(kept)
+            console.print(f"The earlier run is kept in {kept}.")
+        else:
+            console.print(f"Resuming the unfinished run in {out}.")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(mark, text)
+    return out

@@ -1,0 +1,234 @@
+"""What this machine can run, and how to fix what it can't.
+
+Looks and tries, and changes nothing. The main job is an agent with the default model in a browser, and training it;
+everything else is optional.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from selfsurf.agents import models
+from selfsurf.scripts.machine import tensorrt_check
+from selfsurf.scripts.machine.requirements import Needed, needed
+
+MAIN_EXTRAS = ("", "train")
+"""The extras without which the main job can't run; the empty one is the package itself."""
+
+DEFAULT_MODEL = "smollm2"
+
+LEAST_DISK = 0.5
+"""Free space (in GB) below which a model or a run would fail."""
+SCANT_DISK = 5.0
+"""Free space (in GB) below which there is a warning."""
+
+PAGE = "data:text/html,<body style='background:rgb(0,160,120)'><button>Press</button>"
+PAGE_COLOUR = (0, 160, 120)
+
+State = Literal["ok", "optional", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    group: str
+    name: str
+    state: State
+    """`failed` is what keeps the main job from running; `optional` what is absent and not needed for it."""
+    found: str
+    fix: str = ""
+    """What to do about it, a command if there is one."""
+
+
+def system() -> Iterator[Check]:
+    """Python and the operating system."""
+    new_enough = sys.version_info >= (3, 11)
+    yield Check(
+        "system", "python", "ok" if new_enough else "failed", f"{platform.python_version()} ({sys.executable})",
+        "" if new_enough else "install Python 3.11 or newer, remove .venv, and run: bash scripts/setup.sh",
+    )  # fmt: skip
+    yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
+
+
+def packages() -> Iterator[Check]:
+    """Each package that the project's metadata names; an extra of which nothing is there is one line."""
+    try:
+        everything = needed()
+    except importlib.metadata.PackageNotFoundError:
+        yield Check("packages", "selfsurf", "failed", "not installed", "bash scripts/setup.sh")
+        return
+    for extra, group in groupby(everything, key=lambda item: item.extra):
+        items = list(group)
+        title = f"packages [{extra}]" if extra else "packages"
+        if extra not in MAIN_EXTRAS and not any(item.installed for item in items):
+            wanted = ", ".join(item.name for item in items)
+            yield Check(title, wanted, "optional", "not installed", f"bash scripts/setup.sh {extra}")
+        else:
+            yield from (_package(title, item) for item in items)
+
+
+def _package(title: str, item: Needed) -> Check:
+    found = f"{item.installed or 'not installed'} (wanted {item.wanted})"
+    if item.fits:
+        return Check(title, item.name, "ok", found)
+    state: State = "failed" if item.extra in MAIN_EXTRAS else "optional"
+    return Check(title, item.name, state, found, f"bash scripts/setup.sh --repair {item.extra or 'train'}")
+
+
+def browser() -> Iterator[Check]:
+    """The browser: is there one, and does a page come up in it, can it be read and seen?"""
+    from selfsurf import browser_env
+    from selfsurf.browser_env.session.browsers import find_browser
+
+    fix = "bash scripts/setup.sh --repair, or set SELFSURF_BROWSER to the path of a Chromium that starts"
+    try:
+        path = find_browser()
+    except browser_env.BrowserNotFound as error:
+        yield Check("browser", "executable", "failed", str(error), fix)
+        return
+    shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    yield Check("browser", "executable", "ok", f"{path} ({shown.stdout.strip() or 'no version'})")
+    env = browser_env.BrowserEnv(PAGE, "Press it.", viewport=(320, 200))
+    try:
+        began = time.perf_counter()
+        observation, _ = env.reset(seed=0)
+        seconds = time.perf_counter() - began
+    finally:
+        env.close()
+    seen = tuple(int(value) for value in observation["screenshot"][-1, -1])
+    names = [element["name"] for element in observation["elements"]]
+    if names != ["Press"] or max(abs(a - b) for a, b in zip(seen, PAGE_COLOUR, strict=True)) > 2:
+        yield Check("browser", "page", "failed", f"a test page came out wrong: colour {seen}, elements {names}", fix)
+    else:
+        yield Check("browser", "page", "ok", f"starts, reads and shows a page in {seconds:.1f} s")
+
+
+def model() -> Iterator[Check]:
+    """The default model's weights."""
+    folder = models.pulled(DEFAULT_MODEL)
+    if folder:
+        yield Check("model", DEFAULT_MODEL, "ok", f"{folder} (from {models.record(folder).get('source', 'unknown')})")
+    else:
+        yield Check("model", DEFAULT_MODEL, "warning", "not fetched yet", f"selfsurf models pull {DEFAULT_MODEL}")
+
+
+def backends() -> Iterator[Check]:
+    """What could generate text here."""
+    if _present("torch") and _present("transformers"):
+        import torch
+
+        device = "CUDA" if torch.cuda.is_available() else "MPS" if torch.backends.mps.is_available() else "CPU"
+        yield Check("backends", "transformers", "ok", f"{_versions('transformers', 'torch')}, on {device}")
+    else:
+        yield Check("backends", "transformers", "failed", "not installed", "bash scripts/setup.sh --repair train")
+    yield _extra("mlx", ("mlx", "mlx_lm"), ("mlx", "mlx-lm", "mlx-vlm"))
+    yield from tensorrt()
+    for name, key in (("openai", "OPENAI_API_KEY"), ("nim", "NVIDIA_API_KEY")):
+        there = _extra(name, ("openai",), ("openai",))
+        if there.state == "ok" and os.environ.get(key):
+            there = replace(there, found=f"{there.found}, {key} is set")
+        elif there.state == "ok":
+            found, fix = f"{there.found}, {key} is not set", f"export {key}=..., or give a base URL"
+            there = replace(there, state="optional", found=found, fix=fix)
+        yield there
+    yield _extra("ray", ("ray",), ("ray",))
+
+
+def tensorrt() -> Iterator[Check]:
+    """TensorRT-LLM: absent, or whether it has the device and the signatures that its agent needs."""
+    guide = "follow NVIDIA's installation guide: PyPI's tensorrt-llm is only a stub"
+    if not _has_tensorrt():
+        yield _absent("tensorrt_llm", guide)
+        return
+    found = tensorrt_check.check()
+    if found.error:
+        yield Check("backends", "tensorrt_llm", "warning", f"can't be imported: {found.error}", guide)
+        return
+    yield Check("backends", "tensorrt_llm", "ok", found.version or "installed, of unknown version")
+    yield Check(
+        "backends", "tensorrt_llm: GPU", "ok" if found.device else "warning", found.device or "no CUDA device",
+        "" if found.device else "check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES",
+    )  # fmt: skip
+    if found.missing:
+        yield Check("backends", "tensorrt_llm: API", "warning", f"this release lacks {', '.join(found.missing)}",
+                    "install a release that has it, or serve the model: trtllm-serve and the agent openai")  # fmt: skip
+    else:
+        yield Check("backends", "tensorrt_llm: API", "ok", "has every signature that the agent uses")
+
+
+def _absent(name: str, fix: str) -> Check:
+    return Check("backends", name, "optional", "not installed", fix)
+
+
+def _extra(name: str, modules: tuple[str, ...], distributions: tuple[str, ...]) -> Check:
+    """An optional backend, which the extra of its name brings."""
+    if not all(map(_present, modules)):
+        return _absent(name, f"bash scripts/setup.sh {name}")
+    return Check("backends", name, "ok", _versions(*distributions))
+
+
+def _versions(*distributions: str) -> str:
+    found = []
+    for name in distributions:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} absent")
+    return ", ".join(found)
+
+
+def _present(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _has_tensorrt() -> bool:
+    """Whether TensorRT-LLM is there with its contents: PyPI's package of that name has none."""
+    spec = importlib.util.find_spec("tensorrt_llm")
+    return any(
+        os.path.isdir(os.path.join(place, "llmapi")) for place in (spec and spec.submodule_search_locations) or ()
+    )
+
+
+def storage() -> Iterator[Check]:
+    """The cache folder and the space left on its disk."""
+    home = models.home()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home) as file:
+            file.write(b"x")
+    except OSError as error:
+        yield Check("storage", "cache", "failed", f"{home} can't be written: {error.strerror}",
+                    "set SELFSURF_HOME to a folder that can be written")  # fmt: skip
+        return
+    free = shutil.disk_usage(home).free / 1e9
+    state: State = "failed" if free < LEAST_DISK else "warning" if free < SCANT_DISK else "ok"
+    yield Check("storage", "cache", "ok", f"{home} can be written")
+    yield Check("storage", "disk", state, f"{free:.1f} GB free", "" if state == "ok" else f"make room around {home}")
+
+
+PARTS = (system, packages, browser, model, backends, storage)
+"""In the order of the report."""
+
+
+def guarded(part: Callable[[], Iterator[Check]]) -> list[Check]:
+    """Run a part; one that breaks is itself a finding, and the others still run."""
+    checks: list[Check] = []
+    try:
+        checks.extend(part())
+    except Exception as error:  # whatever a broken installation raises is what is to be reported
+        found = f"{type(error).__name__}: {error}".splitlines()[0]
+        checks.append(Check(part.__name__, "check", "failed", found, "bash scripts/setup.sh --repair"))
+    return checks

@@ -1,0 +1,121 @@
+"""The report that sets two runs or more side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfsurf.scripts.report.charts import Bar, Line, curves, forest
+from selfsurf.scripts.report.comparison import Against, Comparison, Difference
+from selfsurf.scripts.report.document import (
+    Banner,
+    Block,
+    Cell,
+    Column,
+    Grid,
+    Heading,
+    Html,
+    Notes,
+    Words,
+    figure_columns,
+    number,
+)
+from selfsurf.scripts.report.formats import chance, count, percent, points, points_interval
+from selfsurf.scripts.report.page import about, card, legend, missing
+
+COLOURS = 6
+"""Runs that have a colour of their own; further ones share them."""
+
+MOST_CHANGES = 20
+"""Tasks in the Markdown table of changes; the page has all."""
+
+METHOD = (
+    "Every run is set beside the first on the tasks and seeds that both have; a pair of which either ended as "
+    "env_error is left out. A difference is the other run minus the first, in percentage points.",
+    "The 95% interval of a difference resamples tasks with all their pairs. p is exact and two-sided: the share of all "
+    "choices of signs for the tasks' differences that come out at least as far from zero. Both take the task as the "
+    "unit, since pairs of one task resemble each other. With several runs the p values are not corrected for their "
+    "number.",
+    "The pairs by who solved them show what a difference is made of: few pairs that changed hands, or many both ways.",
+)
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """What is compared with what."""
+    labels = comparison.labels
+    return f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs, each against {labels[0]}"
+
+
+def comparison_report(comparison: Comparison) -> list[Block]:
+    """The report."""
+    labels, summaries = comparison.labels, comparison.summaries
+    runs = list(zip(labels, summaries, strict=True))
+    label = Column("Run", lambda run: run[0], number=False)
+    return [
+        Heading(comparison_title(comparison), "Benchmark comparison"),
+        *(block for label, summary in runs for block in missing(summary.results, label)),
+        *(Banner(note) for note in comparison.warnings),
+        Heading("Runs"),
+        Grid([label, *(column.of(lambda run: run[1].overall) for column in figure_columns())], runs),
+        *(block for at, each in enumerate(comparison.against, 1) for block in _against(comparison, each, at)),
+        *(block for label, summary in runs for block in (Heading(f"How {label} was run"), about(summary.results.run))),
+        Heading("How to read it"),
+        Notes(METHOD),
+    ]
+
+
+def _against(comparison: Comparison, against: Against, at: int) -> list[Block]:
+    first, other, counts = comparison.labels[0], against.label, against.counts
+    kinds = [("strict", against.strict), ("lenient", against.lenient)]
+    timed = against.time_reward
+    interval = timed.interval if timed else None
+    within = f", 95% {interval.low:+.3f} to {interval.high:+.3f}" if interval else ""
+    return [
+        Heading(f"{other} against {first}"),
+        Words(
+            f"{count(against.pairs, 'pair')} of {count(against.tasks, 'task')}, {against.left_out:,} left out for "
+            f"env_error: {percent(against.first_rate)} to {percent(against.other_rate)} strict, "
+            f"{points(against.strict.mean)} points. Strictly solved by both {counts.both:,}, only by {first} "
+            f"{counts.only_first:,}, only by {other} {counts.only_other:,}, by neither {counts.neither:,}."
+            + (f" Time-scaled reward: {timed.mean:+.3f}{within}." if timed else "")
+        ),
+        Grid(
+            [Column("Success", lambda kind: kind[0], number=False),
+             Column("Difference", lambda kind: points(kind[1].mean)),
+             Column("95%", lambda kind: points_interval(kind[1].interval)),
+             Column("p", lambda kind: chance(kind[1].p))],
+            kinds,
+        ),
+        Html(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),
+        Grid(
+            [Column("Task", lambda change: change.task, number=False),
+             Column(first, lambda change: _share(change.first, change.pairs)),
+             Column(other, lambda change: _share(change.other, change.pairs)),
+             Column("Difference", lambda change: number(change.difference, points(change.difference)))],
+            against.changes, id=f"tasks-{at}", most=MOST_CHANGES,
+        ),
+    ]  # fmt: skip
+
+
+def _share(solved: int, pairs: int) -> Cell:
+    return number(solved / pairs, f"{solved}/{pairs}")
+
+
+def _differences(kinds: list[tuple[str, Difference]]) -> str:
+    bars = [Bar(name, each.mean, each.interval, points(each.mean)) for name, each in kinds]
+    ends = [abs(end) for bar in bars for end in (bar.value, *(bar.interval.ends if bar.interval else ()))]
+    reach = next(each for each in (0.05, 0.1, 0.25, 0.5, 1) if max(ends) <= each or each == 1)
+    return card("Difference in percentage points", forest(bars, -reach, reach, points))
+
+
+def _curves(comparison: Comparison, at: int) -> str:
+    runs: list[tuple[str, str, Any]] = [
+        (comparison.labels[each], f"run-{each % COLOURS}", comparison.summaries[each].step_curve) for each in (0, at)
+    ]
+    lines = [
+        Line(label, colour, [(p.steps, p.strict) for p in curve], [p.interval for p in curve])
+        for label, colour, curve in runs
+        if curve
+    ]
+    keys = legend(*((line.label, line.colour) for line in lines), remark="shaded: 95%")
+    title = "Strictly solved within so many steps, each on all its episodes"
+    return card(title, keys, curves(lines, "steps", lambda x: f"{x:g}"))

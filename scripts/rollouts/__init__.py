@@ -1,0 +1,1 @@
+"""Times rollouts with workers, and calculates how they grow."""

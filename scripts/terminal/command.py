@@ -1,0 +1,86 @@
+"""Commands whose arguments are the fields of one settings model.
+
+    class Settings(Arguments):
+        steps: int = Field(default=28, ge=1)
+        \"\"\"Optimizer steps.\"\"\"
+        as_json: Json = False
+
+    @command
+    def main(settings: Settings) -> int: ...
+
+gives `main` the signature that typer turns into `--steps` and `--json`: a field's docstring is its help text, its
+bounds are checked by typer, and its name, unless `typer.Option` in its type gives others, is the option's. A
+field of the type `tuple[str, ...]` is an option that may be repeated.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import copy
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import typer
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from typer.models import ParameterInfo
+
+A = TypeVar("A", bound="Arguments")
+T = TypeVar("T")
+
+
+class Arguments(BaseModel):
+    """The arguments of a command, each with its help text below it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def command(function: Callable[[A], T]) -> Callable[..., T]:
+    """Let typer see the fields of a command's settings as its parameters.
+
+    Args:
+        function: takes one subclass of `Arguments`; its docstring is the command's help text.
+
+    Raises:
+        typer.BadParameter: by the command, if the settings' own validators refuse the values.
+    """
+    settings: type[A] = next(iter(get_type_hints(function).values()))
+
+    @wraps(function)
+    def run(**values: Any) -> T:
+        try:
+            arguments = settings(**values)
+        except ValidationError as error:
+            raise typer.BadParameter("; ".join(map(_refusal, error.errors()))) from None
+        return function(arguments)
+
+    parameters = [_parameter(name, field) for name, field in settings.model_fields.items()]
+    del run.__wrapped__  # type: ignore[attr-defined]  # else its signature is taken for this one's
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _refusal(error: ErrorDetails) -> str:
+    option = "".join(f"--{part}: ".replace("_", "-") for part in error["loc"][:1])
+    return option + error["msg"].removeprefix("Value error, ")
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    """Return the keyword parameter, annotated for typer, that fills a field."""
+    info = copy(next((each for each in field.metadata if isinstance(each, ParameterInfo)), typer.Option()))
+    info.help = " ".join((field.description or info.help or "").split())
+    for bound in field.metadata:
+        if isinstance(bound, Ge):
+            info.min = bound.ge  # type: ignore[assignment]
+        elif isinstance(bound, Le):
+            info.max = bound.le  # type: ignore[assignment]
+    default: Any = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    kind: Any = field.annotation
+    if get_origin(kind) is tuple:  # which is a fixed number of values to typer
+        kind, default = list[get_args(kind)[0]], list(default)  # type: ignore[misc]
+    annotation: Any = Annotated.__class_getitem__((kind, info))  # type: ignore[attr-defined]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,1 @@
+"""Times learning steps, and measures what contexts do for the teacher."""
