@@ -30,3 +30,27 @@ def test_links_lead_somewhere(path):
         target = path.parent / name if name else path
         assert target.exists(), link
         assert not anchor or anchor in anchors(target.read_text(encoding="utf8")), link
+
+
+NAMED = re.compile(
+    r"`((?:selfsurf\.)?(?:browser_env|tasks|envs_registry|agents|sdft|scripts|tests|docs)[./][\w./-]*)[`(]"
+)
+
+
+def defines(file, name):
+    """Whether a module has a thing of that name: its own, or one that it imports."""
+    return re.search(rf"^({name}\b|(async )?(def|class) {name}\b|from .* import .*\b{name}\b|    {name},)", file, re.M)
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_modules_that_are_named_exist(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf8"), flags=re.DOTALL)
+    for name in NAMED.findall(text):
+        if "/" in name:
+            assert (ROOT / name).exists() or not re.search(r"\.\w+$|/$", name), name
+            continue
+        parts, found = name.removeprefix("selfsurf.").rstrip(".").split("."), ROOT
+        while parts and ((found / parts[0]).is_dir() or (found / f"{parts[0]}.py").exists()):
+            found /= parts.pop(0)
+        module = found / "__init__.py" if found.is_dir() else found.with_suffix(".py")
+        assert not parts or defines(module.read_text(encoding="utf8"), parts[0]), name
