@@ -1,4 +1,4 @@
-"""Record docs/recording.svg: an agent before and after training, on a page whose seed it was not trained on.
+"""Record docs/agent.svg: an agent before and after training, on a page whose seed it was not trained on.
 
 It is played when this is called, with the adapter of `scripts/demo.sh`. A frame shows the page with marks, the outline
 that the agent reads, and what it does.
@@ -78,7 +78,7 @@ def main(adapter: Path = Path("runs/demo/training/adapter"), seed: int = 2_000_0
     task = "MiniWoB/click-option-v0"
     frames = [*play("SmolLM2-135M, before training", task, seed, None)]
     frames += play("after 28 steps of selfsurf train", task, seed, adapter)
-    (ROOT / "docs" / "recording.svg").write_text(draw(frames), encoding="utf8")
+    (ROOT / "docs" / "agent.svg").write_text(draw(frames), encoding="utf8")
 
 
 if __name__ == "__main__":
