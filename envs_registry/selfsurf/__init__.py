@@ -3,8 +3,8 @@
 Importing it registers the Gymnasium ids and loads no model library. The parts are `selfsurf.browser_env`,
 `selfsurf.tasks`, `selfsurf.envs_registry`, `selfsurf.agents`, `selfsurf.sdft` and `selfsurf.scripts`.
 
-In a checkout they are the folders at its root (`setup.py` maps them), so that there `import browser_env` finds one,
-too. It has to be the very same module: two copies would be two browsers and two lists of known secrets.
+In a checkout they are the folders at its root (`pyproject.toml` maps them), so that there `import browser_env` finds
+one, too. It has to be the very same module: two copies would be two browsers and two lists of known secrets.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def parts() -> list[Path]:
 def wheel(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the source distribution as a package index gives it."""
     folder = tmp_path_factory.mktemp("wheel")
-    for file in [*parts, *map(Path, ("pyproject.toml", "setup.py", "README.md", "LICENSE"))]:
+    for file in [*parts, *map(Path, ("pyproject.toml", "README.md", "LICENSE"))]:
         (folder / "tree" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / "tree" / file)
     [archive] = _build("sdist", folder / "tree", folder / "sdist")

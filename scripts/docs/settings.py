@@ -1,0 +1,41 @@
+"""The reference of the training settings, from the docstrings under their fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from selfsurf.sdft.settings import TrainSettings
+
+OPENING = """# Training settings
+
+Written from `sdft.settings.TrainSettings` by `python -m selfsurf.scripts.docs`. `selfsurf train --set name=value`
+changes a setting, `TrainSettings(name=value)` does in code; what decided the defaults is in
+[learning.md](../learning.md).
+
+| setting | default | what |
+| --- | --- | --- |
+"""
+
+
+def reference() -> str:
+    """Return the page."""
+    rows = (f"| `{name}` | `{default}` | {what} |\n" for name, default, what in _rows(TrainSettings, ""))
+    return OPENING + "".join(rows)
+
+
+def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Name, default and meaning of each setting; those of a model within the model by their full names."""
+    for name, field in model.model_fields.items():
+        if prefix == "" and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _rows(field.annotation, f"{name}.")
+        else:
+            yield f"{prefix}{name}", _default(field), " ".join((field.description or "").split()).replace("|", "\\|")
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    return json.dumps(value, default=lambda one: one.model_dump(exclude_defaults=True))
