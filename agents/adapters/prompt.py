@@ -36,7 +36,7 @@ class AdapterPrompt(BaseModel):
     vision: Vision = "auto"
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     text_page: bool = True
-    guards: bool = GUARDS
+    guards: bool | tuple[str, ...] = GUARDS
 
     def options(self, policy: Policy) -> dict[str, Any]:
         """Return the options of an `LLMAgent` around a policy, without what that policy is not able to do."""

@@ -57,7 +57,7 @@ def adapter(tmp_path: Path) -> Path:
 def acts(agent: Any) -> dict[str, Any]:
     """The options that an agent has, as JSON has them."""
     found = {name: getattr(agent, name) for name in TRAINED}
-    return {**found, "actions": list(found["actions"])}
+    return {**found, "actions": list(found["actions"]), "guards": bool(found["guards"])}
 
 
 def test_an_agent_made_in_code_has_the_prompt_of_its_adapter(adapter: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_adapter_from_before_has_it_among_its_settings(adapter: Path) -> None
     write_about(adapter, {"settings": OLD})
     made = acts(agents.make(GUIDED, adapter=str(adapter)))
     assert {name: made[name] for name in ("actions", "max_prompt_tokens", "max_new_tokens", "guards", "prefill")} == {
-        "actions": ["click", "fill"], "max_prompt_tokens": 900, "max_new_tokens": 24, "guards": False, "prefill": '{"',
+        "actions": ["click", "fill"], "max_prompt_tokens": 900, "max_new_tokens": 24, "guards": True, "prefill": '{"',
     }  # fmt: skip
 
 
@@ -111,4 +111,4 @@ def test_a_training_writes_the_prompt_that_its_agent_has() -> None:
     saved = json.loads(prompt_of(settings).model_dump_json())
     assert saved.keys() == TRAINED.keys()
     trained = make_agent(Guided(), settings, sampling=False)
-    assert acts(trained) == {**saved, "vision": "none"}
+    assert acts(trained) == {**saved, "vision": "none", "guards": False}, "training never guards"

@@ -29,8 +29,8 @@ def step_of(observation, action, *, after=None, privileged=None, reward=0.0, sho
     ids = frozenset(element["id"] for element in observation["elements"]) if shown is None else frozenset(shown)
     messages = (Message("user", f"Goal: {observation['goal']}\n\nPage:\n{observation['dom']}"),)
     decision = Decision(done, completion, messages, ids, "json", "" if readable else "That is no action.")
-    error = "" if after is None else after["last_error"]
-    return Step(observation, decision, privileged, reward, error, after)
+    after = {**observation, "last_error": ""} if after is None else after
+    return Step(observation, decision, privileged, reward, {}, after)
 
 
 def played(env_id, choose, *, seed=0, steps=1):

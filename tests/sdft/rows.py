@@ -31,7 +31,9 @@ def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **option
         for messages, reply in zip(asked, drawn, strict=True)
     ]
     return [
-        Result(Job("it", number), "failed", trainable=True, steps=[Step({}, decision, TOLD, 0.0, "")])  # type: ignore[typeddict-item]
+        Result(
+            Job("it", number), "failed", trainable=True, steps=[Step({}, decision, TOLD, 0.0, {}, {"last_error": ""})]
+        )  # type: ignore[typeddict-item]
         for number, decision in enumerate(decisions)
     ]
 
