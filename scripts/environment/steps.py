@@ -107,10 +107,10 @@ def python_docs(folder: Path | None) -> Path:
         EnvError: it is not the documentation, or it can't be fetched.
     """
     from selfsurf.scripts.observation.pages.install import Unavailable
-    from selfsurf.scripts.observation.pages.table import PYTHON
+    from selfsurf.scripts.observation.pages.table import SOURCES
 
     try:
-        found = folder or PYTHON.install()
+        found = folder or SOURCES["python3-doc"].install()
     except Unavailable as error:
         raise EnvError(f"The Python documentation could not be fetched: {error}; see --docs.") from None
     if not all((found / page).is_file() for page in LOOKED_AT.values()):
