@@ -88,7 +88,7 @@ def python_docs(folder: Path | None) -> Path:
     Raises:
         EnvError: it is not the documentation, or it can't be fetched.
     """
-    from selfsurf.scripts.observation.pages.install import Unavailable
+    from selfsurf.scripts.machine.install import Unavailable
     from selfsurf.scripts.observation.pages.table import SOURCES
 
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 
 from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
+from selfsurf.scripts.machine.install import Unavailable
 from selfsurf.scripts.observation.chromium_view import collect
 from selfsurf.scripts.observation.fidelity import (
     AGREEMENT,
@@ -29,7 +30,6 @@ from selfsurf.scripts.observation.fidelity import (
     mean,
     total,
 )
-from selfsurf.scripts.observation.pages.install import Unavailable
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.table import Page
 from selfsurf.scripts.peers.peer import open_peer

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.observation.pages import install
+from selfsurf.scripts.machine import install
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.source import App, Static
 from selfsurf.scripts.observation.pages.table import PAGES, SOURCES, choose

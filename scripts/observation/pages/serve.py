@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from selfsurf.scripts.environment.loopback import QuietHandler
-from selfsurf.scripts.observation.pages.install import Unavailable
+from selfsurf.scripts.machine.install import Unavailable
 from selfsurf.scripts.observation.pages.source import App, Source, Static
 
 START_SECONDS = 120

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from selfsurf.scripts.observation.pages import install
+from selfsurf.scripts.machine import install
 
 HTML = Path(__file__).parent / "html"
 """Pages of ours that show what an npm package makes of a page."""
@@ -108,8 +107,7 @@ def app(
     def environment() -> dict[str, str]:
         found = {key: text.format(apps=install.home() / "apps") for key, text in (variables or {}).items()}
         if manager == "apt":
-            libraries = {str(library.parent) for library in (install.home() / "apt" / name).rglob("*.so*")}
-            found["LD_LIBRARY_PATH"] = os.pathsep.join(sorted(libraries))
+            found["LD_LIBRARY_PATH"] = install.libraries(install.home() / "apt" / name)
         return found
 
     def ready() -> Path:
