@@ -65,38 +65,31 @@ def measure(
     weights = student_weights(acting.policy.model)
     rates: dict[str, list[float]] = {}
     figures: dict[str, float] = {}
+    done = itertools.count(1)
     with progress("Batches", rounds * (len(workers) + 1)) as update:
         for turn in range(rounds):
             jobs = _jobs(episodes, first=1000 * turn)
             rates.setdefault("process", []).append(_alone(settings, acting.policy, jobs))
-            update(turn * (len(workers) + 1) + 1)
-            for place, count in enumerate(workers):
+            update(next(done))
+            for count in workers:
                 with _generator(settings, policy, count) as generator:
                     rate, found = _together(generator, weights, jobs, contexts)
                 rates.setdefault(str(count), []).append(rate)
                 figures = found if count == workers[0] else figures
-                update(turn * (len(workers) + 1) + 2 + place)
+                update(next(done))
     best = {name: statistics.median(values) for name, values in rates.items()}
+    shown = {
+        name: {
+            "episodes_per_minute": round(best[name], 2), "rounds": [round(value, 2) for value in values],
+            "against_process": round(best[name] / best["process"], 3),
+        }
+        for name, values in rates.items()
+    }  # fmt: skip
     return {
-        "model": policy.name,
-        "dtype": str(policy.model.dtype),
-        "threads": torch.get_num_threads(),
-        "cpus": os.cpu_count(),
-        "tasks": TASKS,
-        "episodes": episodes,
-        "contexts": contexts,
-        "rates": {
-            name: {
-                "episodes_per_minute": round(best[name], 2),
-                "rounds": [round(value, 2) for value in values],
-                "against_process": round(best[name] / best["process"], 3),
-            }
-            for name, values in rates.items()
-        },
-        "overlap": _overlap(settings, policy) if steps else None,
-        "target": TARGET,
-        "figures": figures,
-    }
+        "model": policy.name, "dtype": str(policy.model.dtype), "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(), "tasks": TASKS, "episodes": episodes, "contexts": contexts, "rates": shown,
+        "overlap": _overlap(settings, policy) if steps else None, "target": TARGET, "figures": figures,
+    }  # fmt: skip
 
 
 def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
@@ -149,11 +142,9 @@ def _shares(settings: TrainSettings, workers: int, ahead: Literal[0, 1] = 0) -> 
 
     cpus = os.cpu_count() or 1
     shares = {
-        "workers": workers,
-        "browser": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
-        "policy": Resources(num_cpus=cpus / 2),
-        "ahead": ahead,
-    }
+        "workers": workers, "browser": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
+        "policy": Resources(num_cpus=cpus / 2), "ahead": ahead,
+    }  # fmt: skip
     return settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update=shares)})
 
 

@@ -58,10 +58,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     del policy
     work = Work("step", targets={TRL: TARGET})
     with tempfile.TemporaryDirectory() as folder:
-        contenders = {
-            OURS: _ours(model, samples, Path(folder)),
-            TRL: _stock(model, samples, Path(folder)),
-        }
+        contenders = {OURS: _ours(model, samples, Path(folder)), TRL: _stock(model, samples, Path(folder))}
         first = {}
         with progress("Rounds", rounds + 1) as update:
             for turn in range(rounds + 1):
@@ -241,11 +238,8 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
         def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
             batch = collate(samples, self.pad_id)
             learned = sum(len(sample.completion_ids) for sample in samples)
-            self._batch = {
-                "tokens/generated": 0.0,
-                "tokens/learned": learned,
-                "rollouts/seconds": 0.0,
-            }  # for the step's metrics
+            # For the step's metrics.
+            self._batch = {"tokens/generated": 0.0, "tokens/learned": learned, "rollouts/seconds": 0.0}
             return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
     policy = TransformersPolicy(model)
