@@ -174,11 +174,11 @@ class Looks:
         await raw.look()
         return raw
 
-    def of_peer(self, name: str, peer: str, work: str, peers: Peers) -> Contender:
+    def of_peer(self, name: str, work: str, peers: Peers) -> Contender:
         """A peer's observation of one of the pages."""
 
         def round(number: int) -> dict[str, list[float]]:
-            seen = peers.get(peer).observe(self._pages[work], PEER_LOOKS)
+            seen = peers.get(name.lower()).observe(self._pages[work], PEER_LOOKS)
             self.characters.setdefault(work, {})[name] = seen["characters"]
             self.missing.setdefault((name, work), set()).update(seen["missing"])
             return {work: seen["seconds"]}

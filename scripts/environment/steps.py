@@ -62,8 +62,7 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
             looks = Looks({work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}, stack)
             contenders += [(OURS, looks.ours), (RAW, looks.raw)]
             for work in LOOKED_AT if peers else ():
-                contenders.append(("BrowserGym", looks.of_peer("BrowserGym", "browsergym", work, opened)))
-                contenders.append(("browser-use", looks.of_peer("browser-use", "browser-use", work, opened)))
+                contenders += [(name, looks.of_peer(name, work, opened)) for name in ("BrowserGym", "browser-use")]
         with progress("Rounds", rounds) as update:
             for number in range(rounds):
                 _round(number, contenders, works, errors)

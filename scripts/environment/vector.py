@@ -68,8 +68,7 @@ def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
             process.wait(10)
     if process.returncode:
         raise PointError((error_output.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
-    point: dict[str, Any] = json.loads(output)
-    return point
+    return json.loads(output)
 
 
 def _ratios(points: list[dict[str, Any]]) -> dict[str, float | None]:

@@ -112,16 +112,14 @@ class Vector:
             wall = (time.perf_counter() - began) * 1000
             if terminated.any() or truncated.any() or any(path != "mouse" for path in info["action_path"]):
                 raise RuntimeError(f"The benchmark's clicks did not go as planned: {info}")
-            self._note(list(info["timing"]), wall)
+            timings = list(info["timing"])
+            for phase in timings[0]:
+                self.phases.setdefault(phase, []).append(statistics.mean(timing[phase] for timing in timings))
+            self.phases.setdefault("batch", []).append(wall)
+            self.phases.setdefault("rest", []).append(wall - max(timing["total"] for timing in timings))
             self._turn += 1
             batches += 1
         return batches * len(self._ids), took
-
-    def _note(self, timings: list[Any], wall: float) -> None:
-        for phase in timings[0]:
-            self.phases.setdefault(phase, []).append(statistics.mean(timing[phase] for timing in timings))
-        self.phases.setdefault("batch", []).append(wall)
-        self.phases.setdefault("rest", []).append(wall - max(timing["total"] for timing in timings))
 
 
 class Single:

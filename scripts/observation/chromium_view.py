@@ -12,7 +12,7 @@ from typing import Any
 
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.scripts.observation.fidelity import Box, Node, can_be_acted_on, is_interactive
+from selfsurf.scripts.observation.fidelity import CONTROLS, Box, Node, can_be_acted_on, is_interactive
 
 STAMP = "data-agent-id"
 
@@ -23,8 +23,6 @@ LISTENED = frozenset({
 """Events whose listeners make something happen when an element is acted on."""
 
 STYLES = ("cursor", "visibility", "overflow-x")
-
-CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
 
 
 def collect(core: EnvCore) -> list[Node]:
@@ -51,7 +49,8 @@ async def _nodes(core: EnvCore) -> list[Node]:
 
 async def _process(number: int, session: Any, frame: Any) -> list[Node]:
     """The elements of one process; `frame` is its Playwright frame, None for the tab's own."""
-    offset = (0.0, 0.0) if frame is None else await _frame_offset(frame)
+    holder = frame and await (await frame.frame_element()).bounding_box()
+    offset = (holder["x"], holder["y"]) if holder else (0.0, 0.0)
     known = await _accessible(session)
     snapshot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
     modal = await _modal_dialog(session)
@@ -86,11 +85,6 @@ async def _evaluated(session: Any, thing: str, expression: str) -> Any:
 async def _listens(session: Any, thing: str) -> bool:
     found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
     return any(listener["type"] in LISTENED for listener in found["listeners"])
-
-
-async def _frame_offset(frame: Any) -> tuple[float, float]:
-    box = await (await frame.frame_element()).bounding_box()
-    return (box["x"], box["y"]) if box else (0.0, 0.0)
 
 
 async def _accessible(session: Any) -> dict[int, dict[str, Any]]:
@@ -180,13 +174,11 @@ class _Document:
 
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
         """The elements that have a role of some sort or a stamp."""
-        out = []
-        for node, kind in enumerate(self.raw["nodeType"]):
-            backend = self.raw["backendNodeId"][node]
-            if kind != 1 or (backend not in known and STAMP not in self.attributes[node]):
-                continue
-            out.append(self._node(node, (session, backend), known.get(backend), modal))
-        return out
+        return [
+            self._node(node, (session, backend), known.get(backend), modal)
+            for node, (kind, backend) in enumerate(zip(self.raw["nodeType"], self.raw["backendNodeId"], strict=True))
+            if kind == 1 and (backend in known or STAMP in self.attributes[node])
+        ]
 
     def _node(self, node: int, key: tuple[int, int], accessible: dict[str, Any] | None, modal: int | None) -> Node:
         attributes, tag = self.attributes[node], self.tags[node]
@@ -232,11 +224,9 @@ class _Document:
     def _above(self, node: int) -> list[int]:
         """The elements around a node, the nearest first."""
         out = []
-        node = self.parents[node]
-        while node >= 0:
+        while (node := self.parents[node]) >= 0:
             if self.raw["nodeType"][node] == 1:
                 out.append(node)
-            node = self.parents[node]
         return out
 
     def _where(self, node: int, above: list[int]) -> str:

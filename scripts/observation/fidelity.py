@@ -48,6 +48,7 @@ from typing import Any, Literal
 
 Region = Literal["page", "viewport"]
 Box = tuple[float, float, float, float]
+Element = Mapping[str, Any]
 
 RECALL, AGREEMENT, FALSE = 0.99, 0.97, 0.02
 """Targets: at least, at least, at most."""
@@ -60,6 +61,8 @@ ACTION_ROLES = frozenset({
     "Date", "DateTime", "InputTime", "ColorWell", "DisclosureTriangle", "DisclosureTriangleGrouped",
 })  # fmt: skip
 """Chromium's roles (as the protocol writes them) of what is there to be acted on."""
+
+CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
 
 FRAMES = frozenset({"Iframe", "IframePresentational", "PluginObject", "EmbeddedObject"})
 
@@ -159,7 +162,7 @@ def _user_focusable(node: Node) -> bool:
     index = node.attributes.get("tabindex")
     if index is not None and re.fullmatch(r"\s*[-+]?\d+\s*", index):
         return int(index) >= 0
-    if node.tag in ("a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"):
+    if node.tag in CONTROLS:
         return True
     # What remains is focusable as an editing host, or because it scrolls.
     return node.attributes.get("contenteditable", "false").lower() != "false"
@@ -170,11 +173,7 @@ def can_be_acted_on(node: Node, states: Sequence[str]) -> bool:
     if node.inert:
         return bool({"inert", "disabled", "covered"} & set(states))
     return node.shown and (
-        node.clickable
-        or node.pointer
-        or node.labels
-        or node.focusable
-        or node.editable
+        any((node.clickable, node.pointer, node.labels, node.focusable, node.editable))
         or node.attributes.get("draggable", "").lower() == "true"
         or (node.role in ACTION_ROLES and not node.built_in)
         or node.attributes.get("role", "") in ACTION_ROLES
@@ -297,10 +296,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def judge(
-    nodes: Iterable[Node],
-    elements: Sequence[Mapping[str, Any]],
-    region: Region = "page",
-    size: tuple[int, int] = (1280, 720),
+    nodes: Iterable[Node], elements: Sequence[Element], region: Region = "page", size: tuple[int, int] = (1280, 720)
 ) -> Verdict:
     """Compare what Chromium knows with an observation's elements.
 
@@ -310,14 +306,12 @@ def judge(
         region: what of the page is compared.
         size: width and height of the viewport, for the region `viewport`.
     """
-    nodes = list(nodes)
     ours = {str(element["id"]): element for element in elements}
     verdict = Verdict()
     seen: set[str] = set()
     for node in nodes:
-        element = ours.get(node.stamp) if node.stamp else None
-        if element is not None:
-            seen.add(node.stamp)
+        element = ours.get(node.stamp)
+        seen.add(node.stamp)
         if not _in_region(node, region, size):
             continue
         if is_interactive(node):
@@ -332,14 +326,13 @@ def judge(
                 verdict.false += 1
                 theirs = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
                 verdict.disagreements.append(Disagreement("false", node, theirs, _described(element)))
-    for stamp, element in ours.items():
-        if stamp not in seen and (region == "page" or element["in_viewport"]):
-            # The page replaced it between the observation and the judge's look, or removed the stamp.
-            verdict.elements += 1
+    # The page replaced these between the observation and the judge's look, or removed their stamps.
+    left = (element for stamp, element in ours.items() if stamp not in seen)
+    verdict.elements += sum(region == "page" or bool(element["in_viewport"]) for element in left)
     return verdict
 
 
-def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
+def _compare(node: Node, element: Element, verdict: Verdict) -> None:
     verdict.matched += 1
     role = element["role"] in accepted_roles(node)
     name = names_agree(node, element["name"])
@@ -352,7 +345,7 @@ def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
         verdict.disagreements.append(Disagreement("name", node, plain(node.name), plain(element["name"])))
 
 
-def _described(element: Mapping[str, Any]) -> str:
+def _described(element: Element) -> str:
     return f"{element['role']} {plain(element['name'])!r}"
 
 

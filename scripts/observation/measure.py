@@ -81,14 +81,12 @@ def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[s
         for number, row in enumerate(rows):
             try:
                 row.url = served.base(row.page.source) + row.page.path
+                _measure(row, region)
             except Unavailable as error:
                 row.problem = f"skipped: {error}"
-            else:
-                try:
-                    _measure(row, region)
-                except Exception as error:  # one page must not cost the figures of the others
-                    message = str(error).strip() or "no message"
-                    row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
+            except Exception as error:  # one page must not cost the figures of the others
+                message = str(error).strip() or "no message"
+                row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)

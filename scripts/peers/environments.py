@@ -62,8 +62,7 @@ def _interpreter(name: str, requirements: Requirements) -> str:
         return sys.executable
     major, below = requirements.python_below
     for minor in range(below - 1, 9, -1):
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
+        if found := shutil.which(f"python{major}.{minor}"):
             return found
     raise PeerError(f"{name} needs a Python older than {major}.{below}; install python{major}.{below - 1}.")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.sdft.rollouts import Job, Result
+    from selfsurf.sdft.rollouts import Job
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
     from selfsurf.sdft.rollouts.scale import WorkerFigures
     from selfsurf.sdft.settings import TrainSettings
@@ -177,7 +177,10 @@ def _together(
         worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
         context_mb=CONTEXT_MB,
         policy_mb=memory(later[0].pid) or 0.0,
-        call_bytes=_call_bytes(batch.results),
+        call_bytes=statistics.mean(  # of the conversation and its grammar, and of the completion back
+            len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
+            for one in (step.decision for result in batch.results for step in result.steps)
+        ),
         result_bytes=statistics.mean(len(pickle.dumps(result)) for result in batch.results),
         weight_bytes=generator.figures.weight_bytes,
     )
@@ -194,15 +197,6 @@ def _used(generator: RayGenerator) -> dict[str, float]:
         "agent": sum(one.agent_seconds for one in times),
         "cpu": sum(sum(parts.values()) for parts in cpu),
     }
-
-
-def _call_bytes(results: Sequence[Result]) -> float:
-    """The mean size of what travels for one action: the conversation and its grammar, and the completion back."""
-    decisions = [step.decision for result in results for step in result.steps]
-    return statistics.mean(
-        len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
-        for one in decisions
-    )
 
 
 def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:

@@ -25,6 +25,7 @@ MIDDLEWARE = [
     "__main__.as_administrator",
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
+TEMPLATES = "django.template.backends.django.DjangoTemplates"
 CONTEXT = [
     *(f"django.template.context_processors.{name}" for name in ("debug", "request", "i18n", "static")),
     "django.contrib.auth.context_processors.auth",
@@ -57,7 +58,6 @@ def settings() -> dict[str, Any]:
         "MEDIA_URL": "/media/",
         "MEDIA_ROOT": str(HERE / "media"),
         "STATIC_ROOT": str(HERE / "static"),
-        "LANGUAGE_CODE": "en-us",
         "USE_TZ": True,
         "TIME_ZONE": "UTC",
         "DEFAULT_AUTO_FIELD": "django.db.models.AutoField",
@@ -67,14 +67,7 @@ def settings() -> dict[str, Any]:
         "INSTALLED_APPS": BASE,
         "MIDDLEWARE": MIDDLEWARE,
         "EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend",
-        "TEMPLATES": [
-            {
-                "BACKEND": "django.template.backends.django.DjangoTemplates",
-                "APP_DIRS": True,
-                "DIRS": [str(HERE / "templates")],
-                "OPTIONS": {"context_processors": CONTEXT},
-            },
-        ],
+        "TEMPLATES": [{"BACKEND": TEMPLATES, "APP_DIRS": True, "OPTIONS": {"context_processors": CONTEXT}}],
     }
     {"oscar": _oscar, "spirit": _spirit, "wagtail": _wagtail}[KIND](values)
     return values
