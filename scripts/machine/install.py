@@ -20,7 +20,6 @@ from selfsurf.browser_env.session.browsers import cache_home
 INSTALL_SECONDS = 1800
 """How long one package manager may take for one source."""
 
-
 MARK = "packages.txt"
 """File in a folder that says what it was filled with."""
 
@@ -57,8 +56,6 @@ def venv(folder: Path, requirements: Sequence[str], python: str = sys.executable
         _run([python, "-m", "venv", str(folder)], log)
         _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *options, *requirements], log)
 
-    if not (folder / "bin/python").exists():  # not made yet, or what it links to is gone
-        (folder / MARK).unlink(missing_ok=True)
     return _once(folder, [python, *requirements], fill, moved=False)
 
 
@@ -125,7 +122,8 @@ def _once(folder: Path, packages: Sequence[str], fill: Callable[[Path, Path], No
         folder: the folder, which is returned.
         packages: what was asked for; when it changes, the folder is refilled.
         fill: fills a folder, and writes its log.
-        moved: fill it under another name first. Virtual environments can't be moved; they get their mark last.
+        moved: fill it under another name first. Virtual environments can't be moved; they get their mark last, and are
+            remade when the Python that they link to is gone.
     """
     log, wanted = folder.with_name(f"{folder.name}.log"), "\n".join(packages)
     try:
@@ -134,7 +132,8 @@ def _once(folder: Path, packages: Sequence[str], fill: Callable[[Path, Path], No
         raise Unavailable(str(error)) from None
     with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (folder / MARK).is_file() and (folder / MARK).read_text(encoding="utf-8") == wanted:
+        filled = (folder / MARK).is_file() and (folder / MARK).read_text(encoding="utf-8") == wanted
+        if filled and (moved or (folder / "bin/python").exists()):
             return folder
         working = folder.with_name(f"{folder.name}.new") if moved else folder
         for old in (folder, working):

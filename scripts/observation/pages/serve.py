@@ -1,4 +1,4 @@
-"""Serves pages on loopback: one static server for all folders, and whatever applications the pages need.
+"""Gives pages addresses on loopback: one server for all folders, and whatever applications the pages need.
 
 Everything binds 127.0.0.1 on a free port and is stopped when `Pages` is left. The static server answers as
 `localhost`, too, which to a browser is another site: pages that need a frame of another origin ask for that.
