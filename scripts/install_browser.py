@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.session.browsers import cache_home, find_browser
+from selfsurf.scripts.machine.install import libraries, write_program
 
 PACKAGE = "chromium-headless-shell"
 """Debian's package (since 12), and the name of its executable."""
@@ -140,7 +141,7 @@ def unpacked_driver_package() -> None:
     if not wrapped:
         real.unlink(missing_ok=True)
         os.link(node, real)
-    write_script(node, root, [f'exec {quote(str(real))} "$@"'])
+    write_script(node, root, f'exec {quote(str(real))} "$@"')
 
 
 def playwright_build() -> None:
@@ -172,14 +173,8 @@ def unpacked_package() -> None:
     fonts = home / "fonts.conf"
     cache = f"<cachedir>{escape(str(home / 'fonts'))}</cachedir>"
     fonts.write_text(f"<fontconfig>{folders}{cache}</fontconfig>\n", encoding="utf-8")
-    write_script(
-        home / PACKAGE,
-        root,
-        [
-            f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}',
-            f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"',
-        ],
-    )
+    use_fonts = f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}'
+    write_script(home / PACKAGE, root, use_fonts, f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"')
 
 
 def apt_install(package: str) -> None:
@@ -211,14 +206,10 @@ def unpack(package: str, root: Path) -> None:
     shutil.rmtree(work)
 
 
-def write_script(path: Path, root: Path, lines: list[str]) -> None:
-    """Write a script that finds the libraries below `root`, in one go."""
-    libraries = sorted({str(library.parent) for library in root.rglob("*.so*")})
-    search = f"export LD_LIBRARY_PATH={quote(':'.join(libraries))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    new = path.with_name(f"{path.name}.new")
-    new.write_text("\n".join(["#!/bin/sh", search, *lines, ""]), encoding="utf-8")
-    new.chmod(0o755)
-    new.replace(path)
+def write_script(path: Path, root: Path, *lines: str) -> None:
+    """Write a script that finds the libraries below `root`."""
+    search = f"export LD_LIBRARY_PATH={quote(libraries(root))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+    write_program(path, search, *lines)
 
 
 def run(command: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -49,31 +50,22 @@ def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
     policy = TransformersPolicy(model, adapter=adapter, reuse=1024)
-    points = []
+    points, done = [], itertools.count(1)
     with progress("Points", len(counts) * (rounds + 1)) as update:
-        for number, count in enumerate(counts):
+        for count in counts:
             calls = record(policy, count, actions)
-            update(number * (rounds + 1) + 1)
-            points.append(
-                time_calls(policy, count, calls, rounds, lambda done, at=number: update(at * (rounds + 1) + 1 + done))  # type: ignore[misc]
-            )
+            update(next(done))
+            points.append(time_calls(policy, count, calls, rounds, lambda: update(next(done))))
     at = next((point for point in points if point["envs"] == COMPARED), points[-1])
     ratios = {
         "actions per second / generate": at["speed"]["policy"] / at["speed"]["generate"],
         "constraint's share of a token": at["constraint"],
     }
     return {
-        "model": policy.name,
-        "adapter": str(adapter) if adapter else None,
-        "dtype": str(policy.model.dtype),
-        "device": str(policy.model.device),
-        "threads": torch.get_num_threads(),
-        "tasks": TASKS,
-        "points": points,
-        "at": at["envs"],
-        "ratios": ratios,
-        "targets": TARGETS,
-    }
+        "model": policy.name, "adapter": str(adapter) if adapter else None, "dtype": str(policy.model.dtype),
+        "device": str(policy.model.device), "threads": torch.get_num_threads(), "tasks": TASKS, "points": points,
+        "at": at["envs"], "ratios": ratios, "targets": TARGETS,
+    }  # fmt: skip
 
 
 def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
@@ -105,7 +97,7 @@ def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
 
 
 def time_calls(
-    policy: TransformersPolicy, count: int, calls: list[Call], rounds: int, done: Callable[[int], None]
+    policy: TransformersPolicy, count: int, calls: list[Call], rounds: int, done: Callable[[], object]
 ) -> dict[str, Any]:
     """Time the calls again, in turns, and return the figures of this number of environments."""
     made: list[Completion] = []
@@ -120,29 +112,25 @@ def time_calls(
     shares = []
     for turn in range(rounds):
         took = {}
-        names = list(ways) if turn % 2 == 0 else list(ways)[::-1]
-        for name in names:
+        for name in list(ways)[:: 1 if turn % 2 == 0 else -1]:
             took[name] = sum(each := ways[name]())
             seconds[name] += each
         shares.append(took["constrained"] / took["free"] - 1)
-        done(turn + 1)
+        done()
     asked = sum(len(call[0]) for call in calls)
     tokens = sum(len(completion.token_ids) for call in calls for completion in call[2])
     usage = [completion.usage for completion in made if completion.usage is not None]
     read = sum(one.prompt_tokens for one in usage)
+    ways_shown = ("generate", "batched", "policy")
     return {
-        "envs": count,
-        "actions": asked,
-        "prompt_tokens": round(read / (asked * rounds)),
-        "reused": round(sum(one.cached_tokens for one in usage) / read, 3),
+        "envs": count, "actions": asked, "prompt_tokens": round(read / (asked * rounds)),
         "tokens_per_action": round(tokens / asked, 2),
-        "speed": {name: round(asked * rounds / sum(seconds[name]), 3) for name in ("generate", "batched", "policy")},
+        "reused": round(sum(one.cached_tokens for one in usage) / read, 3),
+        "speed": {name: round(asked * rounds / sum(seconds[name]), 3) for name in ways_shown},
         "tokens_per_second": round(tokens * rounds / sum(seconds["policy"]), 1),
-        "ms_to_action": {
-            name: round(statistics.median(seconds[name]) * 1000, 1) for name in ("generate", "batched", "policy")
-        },
+        "ms_to_action": {name: round(statistics.median(seconds[name]) * 1000, 1) for name in ways_shown},
         "constraint": round(statistics.median(shares), 4),
-    }
+    }  # fmt: skip
 
 
 def _generate(policy: TransformersPolicy, call: Call) -> float:

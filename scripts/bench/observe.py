@@ -53,7 +53,7 @@ def main(settings: Settings) -> int:
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if settings.listing:
-        rows = listed(pages)
+        rows = [listed(page) for page in pages]
         print(json.dumps(rows, indent=1) if settings.as_json else "\n".join("  ".join(row.values()) for row in rows))
         return 0
     from selfsurf.scripts.machine.processes import ending_on_signal

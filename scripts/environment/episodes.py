@@ -71,23 +71,20 @@ def _run(seeds: int, slots: int, number: int) -> float:
     """Return the seconds an episode of ours takes."""
     suite = load_suite("miniwob").only(ids=TASKS)
     numbers = tuple(range(number * seeds, (number + 1) * seeds))
-    ends: list[float] = []
-    solved = 0
-
-    def told(record: dict[str, Any]) -> None:
-        nonlocal solved
-        ends.append(time.monotonic())
-        solved += record["outcome"] == "solved"
-
+    ended: list[tuple[float, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan(folder, tuple(suite.about()), "oracle")
         with Books(Path(folder), {"suite": suite.name}) as books:
-            run = Run(plan, numbers, books, LocalPool(plan, slots), slots=slots, told=told)
+            run = Run(
+                plan, numbers, books, LocalPool(plan, slots), slots=slots,
+                told=lambda record: ended.append((time.monotonic(), record["outcome"])),
+            )  # fmt: skip
             run.work()
     assert run.began is not None
-    if solved < len(ends):
-        raise RuntimeError(f"The oracle solved {solved} of {len(ends)} episodes.")
-    return (max(ends) - run.began) / len(ends)
+    solved = sum(outcome == "solved" for _, outcome in ended)
+    if solved < len(ended):
+        raise RuntimeError(f"The oracle solved {solved} of {len(ended)} episodes.")
+    return (max(ended)[0] - run.began) / len(ended)
 
 
 def _peer(opened: Peers, base_url: str, number: int, *, delay: bool) -> float:

@@ -11,19 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.scripts.environment.contenders import (
-    BrowserGymOnTask,
-    Contender,
-    OursOnPages,
-    OursOnTask,
-    PeerOnPage,
-    Peers,
-    RawOnPages,
-    RawOnTask,
-)
+from selfsurf.scripts.environment.contenders import Contender, Looks, OursOnTask, Peers, browsergym_on_task, raw_on_task
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
-from selfsurf.scripts.report.turns import RAW, Work
+from selfsurf.scripts.report.turns import OURS, RAW, Work
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
 
@@ -54,48 +45,38 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
     """
     works = {name: Work(name, targets) for name, targets in TARGETS.items()}
     errors: dict[str, str] = {}
-    notes: list[str] = []
     with ExitStack() as stack:
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
         opened = stack.enter_context(closing(Peers()))
-        ours = stack.enter_context(closing(OursOnTask(task)))
-        raw = stack.enter_context(closing(RawOnTask(base_url, task, ours)))
-        contenders: list[Contender] = [ours, raw]
+        ours = OursOnTask(task, stack)
+        contenders: list[tuple[str, Contender]] = [(OURS, ours), (RAW, raw_on_task(base_url, task, ours, stack))]
         if peers:
-            contenders += [BrowserGymOnTask(base_url, task, opened, delay=delay) for delay in (True, False)]
-        looking: list[OursOnPages | PeerOnPage] = []
+            for name, delay in (("BrowserGym", True), ("BrowserGym, no delay", False)):
+                contenders.append((name, browsergym_on_task(base_url, task, opened, delay=delay)))
+        looks = Looks({}, stack)
         try:
             origin = stack.enter_context(serving(python_docs(docs)))
         except EnvError as error:
             errors["observation"] = str(error)
         else:
-            pages = {work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}
-            looking = [stack.enter_context(closing(OursOnPages(pages)))]
-            contenders += [*looking, stack.enter_context(closing(RawOnPages(pages)))]
-            if peers:
-                for work, url in pages.items():
-                    looking.append(PeerOnPage("BrowserGym", "browsergym", opened, work, url))
-                    looking.append(PeerOnPage("browser-use", "browser-use", opened, work, url))
-                contenders += looking[1:]
+            looks = Looks({work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}, stack)
+            contenders += [(OURS, looks.ours), (RAW, looks.raw)]
+            for work in LOOKED_AT if peers else ():
+                contenders += [(name, looks.of_peer(name, work, opened)) for name in ("BrowserGym", "browser-use")]
         with progress("Rounds", rounds) as update:
             for number in range(rounds):
                 _round(number, contenders, works, errors)
                 update(number + 1)
-        for one in looking:
-            if isinstance(one, PeerOnPage) and one.missing:
-                work = next(iter(one.characters))
-                notes.append(
-                    f"{one.name}, {work}: it gave up on the {' and the '.join(sorted(one.missing))} by time limits of "
-                    "its own, so its time and the ratio are lower bounds."
-                )
-        characters: dict[str, dict[str, int]] = {}
-        for one in looking:
-            for work, count in one.characters.items():
-                characters.setdefault(work, {})[one.name] = count
-        phases = {phase: round(statistics.median(values), 2) for phase, values in ours.phases.items()}
+    notes = [
+        f"{name}, {work}: it gave up on the {' and the '.join(sorted(missing))} by time limits of its own, so its time "
+        "and the ratio are lower bounds."
+        for (name, work), missing in looks.missing.items()
+        if missing
+    ]
+    phases = {phase: round(statistics.median(values), 2) for phase, values in ours.phases.items()}
     summaries = {name: work.summary() for name, work in works.items() if work.times}
     return {
-        "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": characters,
+        "task": task, "rounds": rounds, "works": summaries, "phases": phases, "characters": looks.characters,
         "notes": notes, "errors": errors,
     }  # fmt: skip
 
@@ -106,11 +87,11 @@ def python_docs(folder: Path | None) -> Path:
     Raises:
         EnvError: it is not the documentation, or it can't be fetched.
     """
-    from selfsurf.scripts.observation.pages.install import Unavailable
-    from selfsurf.scripts.observation.pages.table import PYTHON
+    from selfsurf.scripts.machine.install import Unavailable
+    from selfsurf.scripts.observation.pages.table import SOURCES
 
     try:
-        found = folder or PYTHON.install()
+        found = folder or SOURCES["python3-doc"].install()
     except Unavailable as error:
         raise EnvError(f"The Python documentation could not be fetched: {error}; see --docs.") from None
     if not all((found / page).is_file() for page in LOOKED_AT.values()):
@@ -118,14 +99,16 @@ def python_docs(folder: Path | None) -> Path:
     return found
 
 
-def _round(number: int, contenders: list[Contender], works: dict[str, Work], errors: dict[str, str]) -> None:
+def _round(
+    number: int, contenders: list[tuple[str, Contender]], works: dict[str, Work], errors: dict[str, str]
+) -> None:
     """Let every contender do a round; a peer that fails is left out from then on."""
-    for contender in list(contenders):
+    for name, contender in list(contenders):
         try:
-            times = contender.round(number)
+            times = contender(number)
         except PeerError as error:
-            contenders.remove(contender)
-            errors[contender.name] = str(error)
+            contenders.remove((name, contender))
+            errors[name] = str(error)
             continue
         for work, seconds in times.items():
-            works[work].add(contender.name, seconds)
+            works[work].add(name, seconds)

@@ -63,36 +63,24 @@ def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise PointError(f"not done within {timeout:.0f} s") from None
     finally:
-        _end(process)
+        if process.poll() is None:
+            kill_tree(process.pid)
+            process.wait(10)
     if process.returncode:
         raise PointError((error_output.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
-    point: dict[str, Any] = json.loads(output)
-    return point
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        kill_tree(process.pid)
-        process.wait(10)
+    return json.loads(output)
 
 
 def _ratios(points: list[dict[str, Any]]) -> dict[str, float | None]:
     """Return the figures that have targets; None for those that these points don't give."""
     at = next((point for point in points if point["envs"] == COMPARED), None)
-    known = [point for point in points if point["memory"] is not None]
-    first, last = (min(known, key=_envs), max(known, key=_envs)) if known else (None, None)
-    grown = None
-    if first and last and last["envs"] > first["envs"]:
-        grown = round((last["memory"] - first["memory"]) / (last["envs"] - first["envs"]), 1)
+    known = sorted((point["envs"], point["memory"]) for point in points if point["memory"] is not None)
+    (first, little), (last, much) = (known[0], known[-1]) if known else ((0, 0.0), (0, 0.0))
     return {
         "vector(8) / single": round(at["vector"] / at["single"], 2) if at else None,
         "vector(8) / bare loop": round(at["vector"] / at["loop"], 2) if at else None,
-        "MB per added environment": grown,
+        "MB per added environment": round((much - little) / (last - first), 1) if last > first else None,
     }
-
-
-def _envs(point: dict[str, Any]) -> int:
-    return int(point["envs"])
 
 
 def mode_name(screenshot: bool) -> str:

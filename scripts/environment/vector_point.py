@@ -14,28 +14,27 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Coroutine, Iterable
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 from PIL import Image
 
 import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.scripts.environment.contenders import clickable
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.environment.raw import RawMiniWob
 from selfsurf.scripts.machine.processes import cpu_seconds, memory
 from selfsurf.tasks.miniwob.task import html_root
 
-ROLE = "checkbox"
-
-BOXES = 5
-"""Elements of each page that are clicked in turn."""
-
 Boxes = list[list[Any]]
 """For each environment the elements that are clicked."""
 
 DECODES = 20
+
+T = TypeVar("T")
 
 
 def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -> dict[str, Any]:
@@ -60,24 +59,23 @@ def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -
         vector.steps(0.5)
         used = memory(os.getpid())
         single = Single(stack.enter_context(closing(gymnasium.make(f"MiniWoB/{task}-v0", **options))))
-        loop = runtime().run(Loop.open(base_url, task, vector.boxes, screenshot))
-        stack.callback(lambda: runtime().run(loop.close(), timeout=120))
+        loop = Loop(base_url, task, vector.boxes, screenshot)
+        stack.callback(loop.close)
         single.steps(0.3)
-        runtime().run(loop.steps(0.3))
+        loop.steps(0.3)
         vector.phases.clear()
         speeds: dict[str, list[float]] = {"vector": [], "loop": [], "single": []}
         spent: list[dict[str, float]] = []
         for _ in range(rounds):
             before = cpu_seconds(os.getpid())
             done, took = vector.steps(seconds)
-            speeds["vector"].append(done / took)
             after = cpu_seconds(os.getpid())
             if before and after:
                 spent.append({kind: (after[kind] - before[kind]) * 1000 / done for kind in after})
-            done, took = runtime().run(loop.steps(seconds))
-            speeds["loop"].append(done / took)
-            done, took = single.steps(seconds)
-            speeds["single"].append(done / took)
+            speeds["vector"].append(done / took)
+            for name, contender in (("loop", loop), ("single", single)):
+                done, took = contender.steps(seconds)
+                speeds[name].append(done / took)
         phases = {phase: round(statistics.mean(values), 2) for phase, values in vector.phases.items()}
         if screenshot:
             phases["decode"] = runtime().run(decoding(loop.pages[0]))
@@ -87,9 +85,7 @@ def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -
             **{name: round(statistics.median(values), 1) for name, values in speeds.items()},
             "rounds": {name: [round(value, 1) for value in values] for name, values in speeds.items()},
             "memory": None if used is None else round(used, 1),
-            "cpu": {kind: round(statistics.median(one[kind] for one in spent), 2) for kind in spent[0]}
-            if spent
-            else None,
+            "cpu": {kind: round(statistics.median(one[kind] for one in spent), 2) for kind in before or ()} or None,
             "phases": phases,
         }
 
@@ -100,8 +96,8 @@ class Vector:
     def __init__(self, envs: Any) -> None:
         self._envs = envs
         observation, _ = envs.reset(seed=0)
-        self._ids = [[e["id"] for e in _clickable(elements)] for elements in observation["elements"]]
-        self.boxes: Boxes = [[e["bbox"] for e in _clickable(elements)] for elements in observation["elements"]]
+        self._ids = [[e["id"] for e in clickable(elements)] for elements in observation["elements"]]
+        self.boxes: Boxes = [[e["bbox"] for e in clickable(elements)] for elements in observation["elements"]]
         self._turn = 0
         self.phases: dict[str, list[float]] = {}
         """Milliseconds of a step in which all environments take part: their means, and what the step took in all."""
@@ -116,16 +112,14 @@ class Vector:
             wall = (time.perf_counter() - began) * 1000
             if terminated.any() or truncated.any() or any(path != "mouse" for path in info["action_path"]):
                 raise RuntimeError(f"The benchmark's clicks did not go as planned: {info}")
-            self._note(list(info["timing"]), wall)
+            timings = list(info["timing"])
+            for phase in timings[0]:
+                self.phases.setdefault(phase, []).append(statistics.mean(timing[phase] for timing in timings))
+            self.phases.setdefault("batch", []).append(wall)
+            self.phases.setdefault("rest", []).append(wall - max(timing["total"] for timing in timings))
             self._turn += 1
             batches += 1
         return batches * len(self._ids), took
-
-    def _note(self, timings: list[Any], wall: float) -> None:
-        for phase in timings[0]:
-            self.phases.setdefault(phase, []).append(statistics.mean(timing[phase] for timing in timings))
-        self.phases.setdefault("batch", []).append(wall)
-        self.phases.setdefault("rest", []).append(wall - max(timing["total"] for timing in timings))
 
 
 class Single:
@@ -134,7 +128,7 @@ class Single:
     def __init__(self, env: Any) -> None:
         self._env = env
         observation, _ = env.reset(seed=0)
-        self._ids = [element["id"] for element in _clickable(observation["elements"])]
+        self._ids = [element["id"] for element in clickable(observation["elements"])]
 
     def steps(self, seconds: float) -> tuple[int, float]:
         """Step for so long; return the steps and the time."""
@@ -148,22 +142,16 @@ class Single:
 class Loop:
     """The bare asyncio loop: contexts that click, pass and take screenshots without waiting for one another."""
 
-    def __init__(self, pages: list[RawMiniWob], boxes: Boxes, screenshot: bool) -> None:
-        self.pages = pages
+    def __init__(self, base_url: str, task: str, boxes: Boxes, screenshot: bool) -> None:
+        self.pages = runtime().run(_together(RawMiniWob.open(base_url, task) for _ in boxes))
         self._boxes = boxes
         self._screenshot = screenshot
 
-    @classmethod
-    async def open(cls, base_url: str, task: str, boxes: Boxes, screenshot: bool) -> Loop:
-        """Open a context for each list of boxes."""
-        return cls(await asyncio.gather(*(RawMiniWob.open(base_url, task) for _ in boxes)), boxes, screenshot)
-
-    async def steps(self, seconds: float) -> tuple[int, float]:
+    def steps(self, seconds: float) -> tuple[int, float]:
         """Work for so long; return the clicks of all contexts together, and the time."""
         start = time.perf_counter()
-        done = await asyncio.gather(
-            *(self._work(page, boxes, start + seconds) for page, boxes in zip(self.pages, self._boxes, strict=True))
-        )
+        work = zip(self.pages, self._boxes, strict=True)
+        done = runtime().run(_together(self._work(page, boxes, start + seconds) for page, boxes in work))
         return sum(done), time.perf_counter() - start
 
     async def _work(self, page: RawMiniWob, boxes: list[Any], end: float) -> int:
@@ -173,9 +161,13 @@ class Loop:
             done += 1
         return done
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the contexts."""
-        await asyncio.gather(*(page.raw.close() for page in self.pages))
+        runtime().run(_together(page.raw.close() for page in self.pages), timeout=120)
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    return await asyncio.gather(*work)
 
 
 async def decoding(page: RawMiniWob) -> float:
@@ -185,10 +177,6 @@ async def decoding(page: RawMiniWob) -> float:
     for _ in range(DECODES):
         Image.open(io.BytesIO(png)).convert("RGB")
     return round((time.perf_counter() - start) * 1000 / DECODES, 2)
-
-
-def _clickable(elements: Any) -> list[Any]:
-    return [element for element in elements if element["role"] == ROLE and element["in_viewport"]][:BOXES]
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Literal
 
 from selfsurf.agents import models
 from selfsurf.scripts.machine import tensorrt_check
-from selfsurf.scripts.machine.requirements import Needed, needed
+from selfsurf.scripts.machine.requirements import Needed, installed, needed
 
 MAIN_EXTRAS = ("", "train")
 """The extras without which the main job can't run; the empty one is the package itself."""
@@ -55,11 +55,7 @@ class Check:
 
 def system() -> Iterator[Check]:
     """Python and the operating system."""
-    new_enough = sys.version_info >= (3, 11)
-    yield Check(
-        "system", "python", "ok" if new_enough else "failed", f"{platform.python_version()} ({sys.executable})",
-        "" if new_enough else "install Python 3.11 or newer, remove .venv, and run: bash scripts/setup.sh",
-    )  # fmt: skip
+    yield Check("system", "python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
 
 
@@ -181,13 +177,7 @@ def _extra(name: str, modules: tuple[str, ...], distributions: tuple[str, ...]) 
 
 
 def _versions(*distributions: str) -> str:
-    found = []
-    for name in distributions:
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            found.append(f"{name} absent")
-    return ", ".join(found)
+    return ", ".join(f"{name} {installed(name) or 'absent'}" for name in distributions)
 
 
 def _present(module: str) -> bool:

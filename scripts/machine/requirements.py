@@ -37,7 +37,7 @@ def needed() -> list[Needed]:
         importlib.metadata.PackageNotFoundError: `selfsurf` itself is not installed.
     """
     return [
-        Needed(requirement.name, extra, str(requirement.specifier), _installed(requirement.name))
+        Needed(requirement.name, extra, str(requirement.specifier), installed(requirement.name))
         for extra, requirement in _requirements()
     ]
 
@@ -63,7 +63,8 @@ def _requirements() -> Iterator[tuple[str, Requirement]]:
                 break
 
 
-def _installed(name: str) -> str:
+def installed(name: str) -> str:
+    """The version of a distribution that is there; empty if it is not."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

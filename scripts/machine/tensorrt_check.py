@@ -46,7 +46,7 @@ class Found:
     version: str = ""
     device: str = ""
     """The first CUDA device, empty if there is none."""
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     """What the policy uses and the installation has not."""
     error: str = ""
     """Why it can't be imported at all."""
@@ -63,8 +63,7 @@ def check() -> Found:
     if done.returncode or not lines:
         message = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return Found(error=f"importing it ended the process with code {done.returncode}: {message}")
-    found = json.loads(lines[-1])
-    return Found(**{**found, "missing": tuple(found["missing"])})
+    return Found(**json.loads(lines[-1]))
 
 
 def look() -> Found:
@@ -83,7 +82,7 @@ def look() -> Found:
     except ImportError as error:
         missing.append(str(error))
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
-    return Found(str(getattr(package, "__version__", "")), device, tuple(missing))
+    return Found(str(getattr(package, "__version__", "")), device, missing)
 
 
 def _lacking(where: str, names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.scripts.observation.fidelity import Box, Node, can_be_acted_on, is_interactive
+from selfsurf.scripts.observation.fidelity import CONTROLS, Box, Node, can_be_acted_on, is_interactive
 
 STAMP = "data-agent-id"
 
@@ -24,82 +24,67 @@ LISTENED = frozenset({
 
 STYLES = ("cursor", "visibility", "overflow-x")
 
-CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
-
 
 def collect(core: EnvCore) -> list[Node]:
     """Collect the elements of the active tab, every frame and shadow tree included."""
-    return runtime().run(_Collector(core).nodes(), timeout=300)
+    return runtime().run(_nodes(core), timeout=300)
 
 
-async def _sessions(core: EnvCore) -> list[tuple[Any, Any]]:
-    """The protocol sessions of the tab's processes, each with its Playwright frame; None for the tab's own."""
+async def _nodes(core: EnvCore) -> list[Node]:
+    """The elements of each of the tab's processes, which have a protocol session each."""
     assert core.session is not None
     tab = core.session.active
-    sessions: list[tuple[Any, Any]] = [(tab.protocol, None)]
-    for frame in tab.page.frames[1:]:
+    out = await _process(0, tab.protocol, None)
+    for number, frame in enumerate(tab.page.frames[1:], 1):
         try:
-            sessions.append((await tab.page.context.new_cdp_session(frame), frame))
+            session = await tab.page.context.new_cdp_session(frame)
         except Exception as error:
             if "does not have a separate CDP session" not in str(error):
                 raise
-    return sessions
+            continue
+        out += await _process(number, session, frame)
+        await session.detach()
+    return out
 
 
-class _Collector:
-    def __init__(self, core: EnvCore) -> None:
-        self.core = core
+async def _process(number: int, session: Any, frame: Any) -> list[Node]:
+    """The elements of one process; `frame` is its Playwright frame, None for the tab's own."""
+    holder = frame and await (await frame.frame_element()).bounding_box()
+    offset = (holder["x"], holder["y"]) if holder else (0.0, 0.0)
+    known = await _accessible(session)
+    snapshot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
+    modal = await _modal_dialog(session)
+    documents = [_Document(snapshot, index) for index in range(len(snapshot["documents"]))]
+    documents[0].place(offset, documents, "foreign" if frame is not None else "", False)
+    nodes = [node for document in documents for node in document.nodes(number, known, modal)]
+    return [await _looked_up(session, node) for node in nodes]
 
-    async def nodes(self) -> list[Node]:
-        out: list[Node] = []
-        for number, (session, frame) in enumerate(await _sessions(self.core)):
-            out += await self._process(number, session, frame)
-            if frame is not None:
-                await session.detach()
-        return out
 
-    async def _process(self, number: int, session: Any, frame: Any) -> list[Node]:
-        offset = (0.0, 0.0) if frame is None else await _frame_offset(frame)
-        known = await _accessible(session)
-        snapshot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
-        modal = await _modal_dialog(session)
-        documents = [_Document(snapshot, index) for index in range(len(snapshot["documents"]))]
-        documents[0].place(offset, documents, "foreign" if frame is not None else "", False)
-        nodes = [node for document in documents for node in document.nodes(number, known, modal)]
-        return [await self._looked_up(session, node) for node in nodes]
+async def _looked_up(session: Any, node: Node) -> Node:
+    """Ask the page what the snapshot does not say of an element of ours that is not judged interactive."""
+    if not node.stamp or is_interactive(node):
+        return node
+    thing = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
+    shown = await _evaluated(session, thing, "this.checkVisibility()")
+    node = dataclasses.replace(node, shown=bool(shown.get("value")))
+    if can_be_acted_on(node, ()):
+        return node
+    clickable = (node.tag in CONTROLS and "disabled" not in node.attributes) or await _listens(session, thing)
+    if node.tag == "li" and not clickable:  # a list listens for its items
+        around = await _evaluated(session, thing, "this.parentElement || this")
+        clickable = await _listens(session, around["objectId"])
+    return dataclasses.replace(node, clickable=clickable)
 
-    async def _looked_up(self, session: Any, node: Node) -> Node:
-        """Ask the page what the snapshot does not say of an element of ours that is not judged interactive."""
-        if not node.stamp or is_interactive(node):
-            return node
-        there = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
-        shown = await session.send(
-            "Runtime.callFunctionOn",
-            {"objectId": there, "functionDeclaration": "function() { return this.checkVisibility(); }"},
-        )
-        node = dataclasses.replace(node, shown=bool(shown["result"].get("value")))
-        if can_be_acted_on(node, ()):
-            return node
-        native = node.tag in CONTROLS and "disabled" not in node.attributes
-        if node.tag == "li":  # a list listens for its items
-            declaration = "function() { return this.parentElement || this; }"
-            around = await session.send(
-                "Runtime.callFunctionOn", {"objectId": there, "functionDeclaration": declaration}
-            )
-            listens = await _listens(session, there) or await _listens(session, around["result"]["objectId"])
-        else:
-            listens = await _listens(session, there)
-        return dataclasses.replace(node, clickable=native or listens)
+
+async def _evaluated(session: Any, thing: str, expression: str) -> Any:
+    declaration = f"function() {{ return {expression}; }}"
+    call = {"objectId": thing, "functionDeclaration": declaration}
+    return (await session.send("Runtime.callFunctionOn", call))["result"]
 
 
 async def _listens(session: Any, thing: str) -> bool:
     found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
     return any(listener["type"] in LISTENED for listener in found["listeners"])
-
-
-async def _frame_offset(frame: Any) -> tuple[float, float]:
-    box = await (await frame.frame_element()).bounding_box()
-    return (box["x"], box["y"]) if box else (0.0, 0.0)
 
 
 async def _accessible(session: Any) -> dict[int, dict[str, Any]]:
@@ -161,6 +146,18 @@ class _Document:
         self.children: dict[int, list[int]] = {}
         for node, parent in enumerate(self.parents):
             self.children.setdefault(parent, []).append(node)
+        self.labels = {
+            (self._tree(node), self.attributes[node]["for"]): node
+            for node, tag in enumerate(self.tags)
+            if tag == "label" and self.attributes[node].get("for") and self.bounds.get(node)
+        }
+        """Labels by the tree that they are in and the id that they are for."""
+        self.images = {
+            (attributes.get("usemap") or "#")[1:]: node
+            for node, attributes in enumerate(self.attributes)
+            if "usemap" in attributes
+        }
+        """Images by the map that they use."""
 
     def _pairs(self, values: list[int]) -> dict[str, str]:
         texts = [self.strings[value] if value >= 0 else "" for value in values]
@@ -177,36 +174,20 @@ class _Document:
 
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
         """The elements that have a role of some sort or a stamp."""
-        labels = self._labels()
-        maps = {
-            (attributes.get("usemap") or "#")[1:]: node
-            for node, attributes in enumerate(self.attributes)
-            if "usemap" in attributes
-        }
-        out = []
-        for node, kind in enumerate(self.raw["nodeType"]):
-            backend = self.raw["backendNodeId"][node]
-            if kind != 1 or (backend not in known and STAMP not in self.attributes[node]):
-                continue
-            out.append(self._node(node, (session, backend), known.get(backend), labels, maps, modal))
-        return out
+        return [
+            self._node(node, (session, backend), known.get(backend), modal)
+            for node, (kind, backend) in enumerate(zip(self.raw["nodeType"], self.raw["backendNodeId"], strict=True))
+            if kind == 1 and (backend in known or STAMP in self.attributes[node])
+        ]
 
-    def _node(
-        self,
-        node: int,
-        key: tuple[int, int],
-        accessible: dict[str, Any] | None,
-        labels: dict[tuple[int, str], int],
-        maps: dict[str, int],
-        modal: int | None,
-    ) -> Node:
+    def _node(self, node: int, key: tuple[int, int], accessible: dict[str, Any] | None, modal: int | None) -> Node:
         attributes, tag = self.attributes[node], self.tags[node]
         above = self._above(node)
         ancestors = [self.attributes[one] for one in above]
-        properties = {one["name"]: one["value"].get("value") for one in (accessible or {}).get("properties", [])}
-        role = accessible["role"] if accessible else {}
+        known = accessible or {}
+        properties = {one["name"]: one["value"].get("value") for one in known.get("properties", [])}
+        role, name = known.get("role", {}), (known.get("name") or {}).get("value")
         style = self._style(node)
-        in_label = any(self.tags[one] == "label" for one in [node, *above])
         inert = any("inert" in each for each in [attributes, *ancestors])
         if modal is not None and not self.where:
             inert = inert or modal not in [self.raw["backendNodeId"][one] for one in [node, *above]]
@@ -216,18 +197,18 @@ class _Document:
             attributes={name: value for name, value in attributes.items() if name != STAMP},
             html=self._html(node),
             path=" > ".join(self._short(one) for one in reversed(above[:3])),
-            box=self._box(node, labels, maps) if style.get("visibility", "visible") == "visible" else None,
+            box=self._box(node) if style.get("visibility", "visible") == "visible" else None,
             role=str(role.get("value", "")),
             own_role=role.get("type") == "internalRole",
-            name=str((accessible or {}).get("name", {}).get("value") or ""),
-            text=self._text(node, 400) if accessible and not (accessible.get("name") or {}).get("value") else "",
+            name=str(name or ""),
+            text=self._text(node, 400) if accessible and not name else "",
             ignored=accessible is None,
             focusable=bool(properties.get("focusable")),
             editable="editable" in properties and self._is_editing_host(node, above),
             inert=inert,
             clickable=node in self.clickable or (tag == "li" and bool(above) and above[0] in self.clickable),
             pointer=style.get("cursor") == "pointer",
-            labels=in_label,
+            labels=any(self.tags[one] == "label" for one in [node, *above]),
             in_select=any(self.tags[one] == "select" for one in above),
             where=self._where(node, above),
             stamp=attributes.get(STAMP, ""),
@@ -243,11 +224,9 @@ class _Document:
     def _above(self, node: int) -> list[int]:
         """The elements around a node, the nearest first."""
         out = []
-        node = self.parents[node]
-        while node >= 0:
+        while (node := self.parents[node]) >= 0:
             if self.raw["nodeType"][node] == 1:
                 out.append(node)
-            node = self.parents[node]
         return out
 
     def _where(self, node: int, above: list[int]) -> str:
@@ -258,21 +237,13 @@ class _Document:
         values = self.styles.get(node, [])
         return dict(zip(STYLES, (self.strings[value] for value in values), strict=False))
 
-    def _labels(self) -> dict[tuple[int, str], int]:
-        """Labels by the tree that they are in and the id that they are for."""
-        return {
-            (self._tree(node), self.attributes[node]["for"]): node
-            for node, tag in enumerate(self.tags)
-            if tag == "label" and self.attributes[node].get("for") and self.bounds.get(node)
-        }
-
     def _tree(self, node: int) -> int:
         """The host of the shadow tree that a node is in; -1 for the document."""
         while node >= 0 and node not in self.roots:
             node = self.parents[node]
         return self.parents[node] if node >= 0 else -1
 
-    def _box(self, node: int, labels: dict[tuple[int, str], int], maps: dict[str, int]) -> Box | None:
+    def _box(self, node: int) -> Box | None:
         """The box of an element or of what stands for it, in coordinates of the top frame's viewport."""
         if self.empty:
             return None
@@ -280,11 +251,11 @@ class _Document:
         box = self._area(node) or (None if clips else self._content(node))
         if box is None and self.tags[node] == "area":
             holder = next((one for one in self._above(node) if self.tags[one] == "map"), node)
-            image = maps.get(self.attributes[holder].get("name", "") or self.attributes[holder].get("id", ""))
+            image = self.images.get(self.attributes[holder].get("name", "") or self.attributes[holder].get("id", ""))
             box = self._area(image) if image is not None else None
         if box is None and self.tags[node] in ("input", "select", "textarea", "button"):
             around = [one for one in self._above(node) if self.tags[one] == "label"]
-            label = labels.get((self._tree(node), self.attributes[node].get("id", "")))
+            label = self.labels.get((self._tree(node), self.attributes[node].get("id", "")))
             for one in [*around[:1], *([label] if label is not None else [])]:
                 box = box or self._area(one)
         return None if box is None else (box[0] + self.offset[0], box[1] + self.offset[1], box[2], box[3])

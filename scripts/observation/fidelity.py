@@ -48,9 +48,12 @@ from typing import Any, Literal
 
 Region = Literal["page", "viewport"]
 Box = tuple[float, float, float, float]
+Element = Mapping[str, Any]
 
 RECALL, AGREEMENT, FALSE = 0.99, 0.97, 0.02
 """Targets: at least, at least, at most."""
+
+TARGETS = {"recall": RECALL, "agreement": AGREEMENT, "false_share": FALSE}
 
 ACTION_ROLES = frozenset({
     "button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch", "slider",
@@ -59,29 +62,30 @@ ACTION_ROLES = frozenset({
 })  # fmt: skip
 """Chromium's roles (as the protocol writes them) of what is there to be acted on."""
 
+CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
+
 FRAMES = frozenset({"Iframe", "IframePresentational", "PluginObject", "EmbeddedObject"})
 
 ROLES: Mapping[str, frozenset[str]] = {
-    "Date": frozenset({"date", "month", "week"}),
-    "DateTime": frozenset({"datetime", "month", "week"}),
-    "InputTime": frozenset({"time"}),
-    "ColorWell": frozenset({"color"}),
-    "DisclosureTriangle": frozenset({"button", "disclosuretriangle", "summary"}),
-    "DisclosureTriangleGrouped": frozenset({"button", "disclosuretriangle", "summary"}),
-    "image": frozenset({"img", "image", "graphic"}),
-    "img": frozenset({"img", "image", "graphic"}),
-    "SvgRoot": frozenset({"graphic", "img", "image", "generic"}),
-    "Canvas": frozenset({"canvas", "img", "generic"}),
-    "Video": frozenset({"video"}),
-    "Audio": frozenset({"audio"}),
-    "none": frozenset({"generic", "none", "presentation"}),
-    "gridcell": frozenset({"gridcell", "cell"}),
-    "cell": frozenset({"gridcell", "cell"}),
-    "Details": frozenset({"group", "details", "generic"}),
-    **{f"doc-{kind}": frozenset({f"doc-{kind}", "link"}) for kind in ("backlink", "biblioref", "glossref", "noteref")},
-    "LabelText": frozenset({"generic", "label"}),
-    "Legend": frozenset({"generic", "legend"}),
-    "Figcaption": frozenset({"generic", "caption", "figcaption"}),
+    role: frozenset(accepted.split())
+    for roles, accepted in (
+        ("Date", "date month week"),
+        ("DateTime", "datetime month week"),
+        ("InputTime", "time"),
+        ("ColorWell", "color"),
+        ("DisclosureTriangle DisclosureTriangleGrouped", "button disclosuretriangle summary"),
+        ("image img", "img image graphic"),
+        ("SvgRoot", "graphic img image generic"),
+        ("Canvas", "canvas img generic"),
+        ("none", "generic none presentation"),
+        ("gridcell cell", "gridcell cell"),
+        ("Details", "group details generic"),
+        *((f"doc-{kind}", f"doc-{kind} link") for kind in ("backlink", "biblioref", "glossref", "noteref")),
+        ("LabelText", "generic label"),
+        ("Legend", "generic legend"),
+        ("Figcaption", "generic caption figcaption"),
+    )
+    for role in roles.split()
 }
 """Chromium's roles -> the observation's that say the same. A role not listed is accepted under its own name."""
 
@@ -158,7 +162,7 @@ def _user_focusable(node: Node) -> bool:
     index = node.attributes.get("tabindex")
     if index is not None and re.fullmatch(r"\s*[-+]?\d+\s*", index):
         return int(index) >= 0
-    if node.tag in ("a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"):
+    if node.tag in CONTROLS:
         return True
     # What remains is focusable as an editing host, or because it scrolls.
     return node.attributes.get("contenteditable", "false").lower() != "false"
@@ -169,11 +173,7 @@ def can_be_acted_on(node: Node, states: Sequence[str]) -> bool:
     if node.inert:
         return bool({"inert", "disabled", "covered"} & set(states))
     return node.shown and (
-        node.clickable
-        or node.pointer
-        or node.labels
-        or node.focusable
-        or node.editable
+        any((node.clickable, node.pointer, node.labels, node.focusable, node.editable))
         or node.attributes.get("draggable", "").lower() == "true"
         or (node.role in ACTION_ROLES and not node.built_in)
         or node.attributes.get("role", "") in ACTION_ROLES
@@ -276,12 +276,9 @@ class Verdict:
     def shares(self) -> dict[str, float]:
         """All shares; `role` and `name` are of the matched, those that agree."""
         return {
-            "recall": self.recall,
-            "role": _share(self.roles, self.matched),
-            "name": _share(self.names, self.matched),
-            "agreement": self.agreement,
-            "false_share": self.false_share,
-        }
+            "recall": self.recall, "role": _share(self.roles, self.matched), "name": _share(self.names, self.matched),
+            "agreement": self.agreement, "false_share": self.false_share,
+        }  # fmt: skip
 
     @property
     def good(self) -> bool:
@@ -299,10 +296,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def judge(
-    nodes: Iterable[Node],
-    elements: Sequence[Mapping[str, Any]],
-    region: Region = "page",
-    size: tuple[int, int] = (1280, 720),
+    nodes: Iterable[Node], elements: Sequence[Element], region: Region = "page", size: tuple[int, int] = (1280, 720)
 ) -> Verdict:
     """Compare what Chromium knows with an observation's elements.
 
@@ -312,14 +306,12 @@ def judge(
         region: what of the page is compared.
         size: width and height of the viewport, for the region `viewport`.
     """
-    nodes = list(nodes)
     ours = {str(element["id"]): element for element in elements}
     verdict = Verdict()
     seen: set[str] = set()
     for node in nodes:
-        element = ours.get(node.stamp) if node.stamp else None
-        if element is not None:
-            seen.add(node.stamp)
+        element = ours.get(node.stamp)
+        seen.add(node.stamp)
         if not _in_region(node, region, size):
             continue
         if is_interactive(node):
@@ -334,14 +326,13 @@ def judge(
                 verdict.false += 1
                 theirs = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
                 verdict.disagreements.append(Disagreement("false", node, theirs, _described(element)))
-    for stamp, element in ours.items():
-        if stamp not in seen and (region == "page" or element["in_viewport"]):
-            # The page replaced it between the observation and the judge's look, or removed the stamp.
-            verdict.elements += 1
+    # The page replaced these between the observation and the judge's look, or removed their stamps.
+    left = (element for stamp, element in ours.items() if stamp not in seen)
+    verdict.elements += sum(region == "page" or bool(element["in_viewport"]) for element in left)
     return verdict
 
 
-def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
+def _compare(node: Node, element: Element, verdict: Verdict) -> None:
     verdict.matched += 1
     role = element["role"] in accepted_roles(node)
     name = names_agree(node, element["name"])
@@ -354,7 +345,7 @@ def _compare(node: Node, element: Mapping[str, Any], verdict: Verdict) -> None:
         verdict.disagreements.append(Disagreement("name", node, plain(node.name), plain(element["name"])))
 
 
-def _described(element: Mapping[str, Any]) -> str:
+def _described(element: Element) -> str:
     return f"{element['role']} {plain(element['name'])!r}"
 
 
@@ -388,16 +379,13 @@ def grouped(disagreements: Iterable[Disagreement]) -> list[list[Disagreement]]:
 
 def _difference(theirs: str, ours: str) -> str:
     """In which way do two names differ?"""
-    if not ours:
-        return "ours is empty"
-    if not theirs:
-        return "theirs is empty"
-    if theirs.replace(" ", "") == ours.replace(" ", ""):
-        return "blanks only"
-    if theirs.replace(" ", "").casefold() == ours.replace(" ", "").casefold():
-        return "capitals only"
-    if theirs.startswith(ours) or theirs.endswith(ours):
-        return "ours lacks a part"
-    if ours.startswith(theirs) or ours.endswith(theirs):
-        return "ours has more"
-    return "different"
+    some, other = theirs.replace(" ", ""), ours.replace(" ", "")
+    ways = {
+        "ours is empty": not ours,
+        "theirs is empty": not theirs,
+        "blanks only": some == other,
+        "capitals only": some.casefold() == other.casefold(),
+        "ours lacks a part": theirs.startswith(ours) or theirs.endswith(ours),
+        "ours has more": ours.startswith(theirs) or ours.endswith(theirs),
+    }
+    return next((way for way, so in ways.items() if so), "different")

@@ -10,26 +10,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
 
 from selfsurf import browser_env  # noqa: F401  (registers Browser-v0)
+from selfsurf.scripts.machine.install import Unavailable
+from selfsurf.scripts.observation import fidelity
 from selfsurf.scripts.observation.chromium_view import collect
-from selfsurf.scripts.observation.fidelity import (
-    AGREEMENT,
-    FALSE,
-    RECALL,
-    Disagreement,
-    Region,
-    Verdict,
-    grouped,
-    judge,
-    mean,
-    total,
-)
-from selfsurf.scripts.observation.pages.install import Unavailable
+from selfsurf.scripts.observation.fidelity import Disagreement, Region, Verdict
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.table import Page
 from selfsurf.scripts.peers.peer import open_peer
@@ -90,14 +81,12 @@ def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[s
         for number, row in enumerate(rows):
             try:
                 row.url = served.base(row.page.source) + row.page.path
+                _measure(row, region)
             except Unavailable as error:
                 row.problem = f"skipped: {error}"
-            else:
-                try:
-                    _measure(row, region)
-                except Exception as error:  # one page must not cost the figures of the others
-                    message = str(error).strip() or "no message"
-                    row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
+            except Exception as error:  # one page must not cost the figures of the others
+                message = str(error).strip() or "no message"
+                row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:
                 console.print(f"{row.page.name}: {row.problem}", markup=False)
             update(number + 1, note=row.page.name)
@@ -107,16 +96,17 @@ def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[s
 
 
 def _measure(row: Row, region: Region) -> None:
-    row.seconds, row.characters = _timed(row.url)
+    with closing(gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT)) as env:
+        quiet(env)
+        looks = [_step(env, 0) for _ in range(REPEAT)]
+        row.seconds = statistics.median(info["timing"]["observe"] / 1000 for _, info in looks)
+        row.characters = len(looks[-1][0]["dom"])
     options: dict[str, Any] = {"stamp_ids": True, **({"reach": None} if region == "page" else {})}
-    env = gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)
-    try:
+    with closing(gymnasium.make("Browser-v0", start_url=row.url, viewport=VIEWPORT, **options)) as env:
         observation = quiet(env)
         core = env.unwrapped.core  # type: ignore[attr-defined]
-        row.verdict = judge(collect(core), observation["elements"], region, VIEWPORT)
-        row.groups = grouped(row.verdict.disagreements)
-    finally:
-        env.close()
+        row.verdict = fidelity.judge(collect(core), observation["elements"], region, VIEWPORT)
+        row.groups = fidelity.grouped(row.verdict.disagreements)
 
 
 def quiet(env: gymnasium.Env[Any, Any]) -> Any:
@@ -124,47 +114,30 @@ def quiet(env: gymnasium.Env[Any, Any]) -> Any:
     observation, _ = env.reset(seed=0)
     for _ in range(QUIET_TRIES):
         before = observation["dom"]
-        observation, _, _, truncated, info = env.step({"action": "wait", "ms": QUIET_MS})
-        if truncated:
-            raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
+        observation, _ = _step(env, QUIET_MS)
         if observation["dom"] == before:
             break
     return observation
 
 
-def _timed(url: str) -> tuple[float, int]:
-    env = gymnasium.make("Browser-v0", start_url=url, viewport=VIEWPORT)
-    try:
-        quiet(env)
-        times = []
-        for _ in range(REPEAT):
-            observation, _, _, truncated, info = env.step({"action": "wait", "ms": 0})
-            if truncated:
-                raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
-            times.append(info["timing"]["observe"] / 1000)
-        return statistics.median(times), len(observation["dom"])
-    finally:
-        env.close()
+def _step(env: gymnasium.Env[Any, Any], ms: int) -> tuple[Any, dict[str, Any]]:
+    """Wait, and return observation and info."""
+    observation, _, _, truncated, info = env.step({"action": "wait", "ms": ms})
+    if truncated:
+        raise RuntimeError(f"the environment failed: {info['outcome_detail']}")
+    return observation, info
 
 
 def _measure_peer(name: str, rows: Sequence[Row]) -> None:
-    peer = open_peer(name)
-    try:
-        with progress(name, len(rows)) as update:
-            for number, row in enumerate(rows):
-                start = time.monotonic()
-                try:
-                    seen = peer.observe(row.url, 3)
-                    row.peers[name] = {
-                        "seconds": round(statistics.median(seen["seconds"]), 4),
-                        "characters": seen["characters"],
-                        "missing": seen.get("missing", []),
-                    }
-                except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
-                    row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
-                update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
-    finally:
-        peer.close()
+    with open_peer(name) as peer, progress(name, len(rows)) as update:
+        for number, row in enumerate(rows):
+            start = time.monotonic()
+            try:
+                seen = peer.observe(row.url, 3)
+                row.peers[name] = {**seen, "seconds": round(statistics.median(seen["seconds"]), 4)}
+            except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
+                row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+            update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
 
 
 def totals(rows: Sequence[Row]) -> dict[str, Any]:
@@ -173,8 +146,8 @@ def totals(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "pages": len(verdicts),
         "not_measured": [row.page.name for row in rows if row.problem],
-        "micro": total(verdicts).figures(),
-        "macro": {name: round(value, 4) for name, value in mean(verdicts).items()},
-        "targets": {"recall": RECALL, "agreement": AGREEMENT, "false_share": FALSE},
+        "micro": fidelity.total(verdicts).figures(),
+        "macro": {name: round(value, 4) for name, value in fidelity.mean(verdicts).items()},
+        "targets": fidelity.TARGETS,
         "met_on": sum(verdict.good for verdict in verdicts),
     }

@@ -25,12 +25,9 @@ class Side:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         profile = BrowserProfile(
-            headless=True,
-            executable_path=os.environ["SELFSURF_PEER_BROWSER"],
-            chromium_sandbox=False,
-            enable_default_extensions=False,
-            viewport=VIEWPORT,
-        )
+            headless=True, executable_path=os.environ["SELFSURF_PEER_BROWSER"], viewport=VIEWPORT,
+            chromium_sandbox=False, enable_default_extensions=False,
+        )  # fmt: skip
         self._session = BrowserSession(browser_profile=profile)
         self._run(self._session.start())
         self._url = ""

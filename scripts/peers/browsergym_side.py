@@ -48,6 +48,21 @@ SOLVED: dict[str, Callable[[str], list[Move]]] = {
 """What solves a task, from its goal."""
 
 
+def _make(base_url: str, task: str, delay: bool) -> Any:
+    os.environ["MINIWOB_URL"] = base_url
+    options = {} if delay else {"pre_observation_delay": 0}
+    return gymnasium.make(f"browsergym/miniwob.{task}", disable_env_checker=True, **options)
+
+
+def _found(observation: Any, role: str, name: str = "") -> list[str]:
+    """The ids of the elements of a role, and of a name if one is given."""
+    return [
+        node["browsergym_id"]
+        for node in observation["axtree_object"]["nodes"]
+        if node["role"]["value"] == role and node.get("browsergym_id") and (not name or node["name"]["value"] == name)
+    ]
+
+
 class Side:
     """What can be asked for. Times are seconds."""
 
@@ -84,23 +99,16 @@ class Side:
         self, base_url: str, task: str, role: str, seed: int, resets: int, steps: int, delay: bool
     ) -> dict[str, Any]:
         """Time resets and clicks on the first elements with a role; `delay`: with its default sleep in a step."""
-        os.environ["MINIWOB_URL"] = base_url
         env = self._tasks.get((task, delay))
         if env is None:
-            options = {} if delay else {"pre_observation_delay": 0}
-            env = gymnasium.make(f"browsergym/miniwob.{task}", disable_env_checker=True, **options)
-            self._tasks[task, delay] = env
+            env = self._tasks[task, delay] = _make(base_url, task, delay)
             env.reset(seed=seed)  # the first one pays for the driver's start
         times: dict[str, list[float]] = {"reset": [], "step": []}
         for index in range(resets):
             start = time.perf_counter()
             observation, _ = env.reset(seed=seed + index)
             times["reset"].append(time.perf_counter() - start)
-        boxes = [
-            node["browsergym_id"]
-            for node in observation["axtree_object"]["nodes"]
-            if node["role"]["value"] == role and node.get("browsergym_id")
-        ][:BOXES]
+        boxes = _found(observation, role)[:BOXES]
         for index in range(steps):
             start = time.perf_counter()
             observation, _, terminated, truncated, _ = env.step(f"click('{boxes[index % len(boxes)]}')")
@@ -111,21 +119,15 @@ class Side:
 
     def solve(self, base_url: str, task: str, seeds: list[int], delay: bool) -> dict[str, Any]:
         """Time episodes of one of `SOLVED` from reset to success; `delay`: with its default sleep in a step."""
-        os.environ["MINIWOB_URL"] = base_url
-        options = {} if delay else {"pre_observation_delay": 0}
         begun = time.perf_counter()
-        env = gymnasium.make(f"browsergym/miniwob.{task}", disable_env_checker=True, **options)
+        env = _make(base_url, task, delay)
         seconds, steps, solved = [], 0, 0
         for seed in seeds:
             start = time.perf_counter()
             observation, _ = env.reset(seed=seed)
             reward = 0.0
             for role, name, text in SOLVED[task](observation["goal"]):
-                found = [
-                    node["browsergym_id"]
-                    for node in observation["axtree_object"]["nodes"]
-                    if node["role"]["value"] == role and name in ("", node["name"]["value"])
-                ]
+                found = _found(observation, role, name)
                 place = 0 if name or text is None else int(text[0])
                 call = f"click({found[place]!r})" if text is None else f"fill({found[place]!r}, {text[1:]!r})"
                 observation, given, ended, _, _ = env.step(call)

@@ -1,23 +1,15 @@
-"""Makes the peers' virtual environments in the cache folder, once, and finishes what was cut off."""
+"""The peers' virtual environments in the cache folder: which packages, which Python, which browser."""
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import cache_home, find_browser
-
-MAKING_SECONDS = 1800.0
-"""The longest that pip may take for one environment."""
+from selfsurf.scripts.machine import install
 
 
 class PeerError(EnvError):
@@ -31,7 +23,7 @@ class Requirements:
     packages: tuple[str, ...]
     python_below: tuple[int, int] = (4, 0)
     """First Python version that the packages do not work with."""
-    pip_options: tuple[str, ...] = field(default=())
+    pip_options: tuple[str, ...] = ()
     """Further options of `pip install`."""
 
 
@@ -54,47 +46,14 @@ def home(name: str) -> Path:
 def make(name: str, requirements: Requirements) -> Path:
     """Make a peer's virtual environment, unless it is there, and return its Python.
 
-    An environment that was not finished, or was made for other packages, is recreated. Several processes may call
-    this at a time.
-
     Raises:
         PeerError: there is no fitting Python, its folder can't be made, or pip failed.
     """
-    folder = home(name)
+    python = _interpreter(name, requirements)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+        return install.venv(home(name) / "venv", requirements.packages, python, requirements.pip_options) / "bin/python"
+    except install.Unavailable as error:
         raise PeerError(f"{name} could not be installed: {error}") from None
-    interpreter = _interpreter(name, requirements)
-    mark, venv, log = folder / "made.json", folder / "venv", folder / "pip.log"
-    wanted = json.dumps({"packages": requirements.packages, "python": interpreter})
-    python = venv / "bin" / "python"
-    with _locked(folder / "lock"):
-        if mark.is_file() and mark.read_text(encoding="utf8") == wanted and python.exists():
-            return python
-        mark.unlink(missing_ok=True)
-        shutil.rmtree(venv, ignore_errors=True)
-        print(f"Installing {', '.join(requirements.packages)} into {venv} ...", file=sys.stderr, flush=True)
-        install = [str(python), "-m", "pip", "install", "--disable-pip-version-check", *requirements.pip_options]
-        with log.open("w", encoding="utf8") as output:
-            for command in ([interpreter, "-m", "venv", str(venv)], [*install, *requirements.packages]):
-                _run(name, command, output.fileno(), log)
-        mark.write_text(wanted, encoding="utf8")
-    return python
-
-
-def _run(name: str, command: list[str], output: int, log: Path) -> None:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=MAKING_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PeerError(f"{name} could not be installed: {error}") from None
-    if done.returncode:
-        lines = [line for line in log.read_text(encoding="utf8", errors="replace").splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR")] or lines
-        last = errors[-1] if errors else f"exit code {done.returncode}"
-        raise PeerError(f"{name} could not be installed: {last} (all of it: {log})")
 
 
 def _interpreter(name: str, requirements: Requirements) -> str:
@@ -103,17 +62,9 @@ def _interpreter(name: str, requirements: Requirements) -> str:
         return sys.executable
     major, below = requirements.python_below
     for minor in range(below - 1, 9, -1):
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
+        if found := shutil.which(f"python{major}.{minor}"):
             return found
     raise PeerError(f"{name} needs a Python older than {major}.{below}; install python{major}.{below - 1}.")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def browser_wrapper(path: Path) -> Path:
@@ -122,9 +73,4 @@ def browser_wrapper(path: Path) -> Path:
     Raises:
         BrowserNotFound: there is no browser.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.write_text(f'#!/bin/sh\nexec "{find_browser()}" --no-sandbox --disable-gpu "$@"\n', encoding="utf8")
-    new.chmod(0o755)
-    new.replace(path)
-    return path
+    return install.write_program(path, f'exec "{find_browser()}" --no-sandbox --disable-gpu "$@"')

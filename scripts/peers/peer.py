@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from selfsurf.scripts.machine.processes import kill_tree
 from selfsurf.scripts.peers.environments import REQUIREMENTS, PeerError, browser_wrapper, home, make
@@ -30,7 +30,7 @@ CLOSE_SECONDS = 20.0
 """How long a peer has to close its browsers before it is killed with them."""
 
 
-class Peer:
+class Peer(contextlib.AbstractContextManager["Peer"]):
     """A peer's worker process. Get it with `open_peer`; close it, or use it as a context manager.
 
     A worker that hangs or ends is replaced by the next request.
@@ -48,15 +48,9 @@ class Peer:
     def _start(self) -> subprocess.Popen[str]:
         with self._log.open("w", encoding="utf8") as errors:
             worker = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                encoding="utf8",
-                env=self._environment,
-                start_new_session=True,  # Ctrl-C is for us, who close it
-            )
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf8",
+                env=self._environment, start_new_session=True,  # Ctrl-C is for us, who close it
+            )  # fmt: skip
         self._worker, self._answers = worker, queue.Queue()
         threading.Thread(target=_read, args=(worker.stdout, self._answers), daemon=True).start()
         return worker
@@ -96,7 +90,7 @@ class Peer:
             raise PeerError(f"{self.name} exited; its last output is in {self._log}.")
         answer = json.loads(line)
         if "error" in answer:
-            raise PeerError(f"{self.name} failed: {_first_line(answer['error'])}")
+            raise PeerError(f"{self.name} failed: {answer['error'].splitlines()[0]}")
         return answer["result"]
 
     def observe(self, url: str, repeat: int) -> dict[str, Any]:
@@ -109,8 +103,7 @@ class Peer:
         Raises:
             PeerError: it failed, is closed, or did not answer in time.
         """
-        result: dict[str, Any] = self.call("observe", OBSERVE_SECONDS * (repeat + 1), url=url, repeat=repeat)
-        return result
+        return self.call("observe", OBSERVE_SECONDS * (repeat + 1), url=url, repeat=repeat)
 
     def miniwob(
         self, base_url: str, task: str, *, role: str, seed: int, resets: int, steps: int, delay: bool
@@ -134,8 +127,7 @@ class Peer:
         """
         timeout = MINIWOB_SECONDS * (resets + steps + 1)
         arguments = {"role": role, "seed": seed, "resets": resets, "steps": steps, "delay": delay}
-        times: dict[str, list[float]] = self.call("miniwob", timeout, base_url=base_url, task=task, **arguments)
-        return times
+        return self.call("miniwob", timeout, base_url=base_url, task=task, **arguments)
 
     def solve(self, base_url: str, task: str, seeds: list[int], *, delay: bool) -> dict[str, Any]:
         """Run whole episodes of a MiniWoB++ task by a script of the right actions; BrowserGym only.
@@ -154,8 +146,7 @@ class Peer:
             PeerError: it failed, is closed, or did not answer in time.
         """
         arguments = {"base_url": base_url, "task": task, "seeds": seeds, "delay": delay}
-        found: dict[str, Any] = self.call("solve", MINIWOB_SECONDS * (4 * len(seeds) + 2), **arguments)
-        return found
+        return self.call("solve", MINIWOB_SECONDS * (4 * len(seeds) + 2), **arguments)
 
     def close(self) -> None:
         """End the worker and its browsers. Closing twice is fine."""
@@ -174,9 +165,6 @@ class Peer:
         if worker is not None and worker.poll() is None:
             kill_tree(worker.pid)
             worker.wait(10)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -228,7 +216,3 @@ def _read(answers: IO[str], into: queue.Queue[str]) -> None:
     for line in answers:
         into.put(line)
     into.put("")
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "no message"

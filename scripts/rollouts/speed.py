@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.sdft.rollouts import Job, Result
+    from selfsurf.sdft.rollouts import Job
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
     from selfsurf.sdft.rollouts.scale import WorkerFigures
     from selfsurf.sdft.settings import TrainSettings
@@ -65,38 +65,31 @@ def measure(
     weights = student_weights(acting.policy.model)
     rates: dict[str, list[float]] = {}
     figures: dict[str, float] = {}
+    done = itertools.count(1)
     with progress("Batches", rounds * (len(workers) + 1)) as update:
         for turn in range(rounds):
             jobs = _jobs(episodes, first=1000 * turn)
             rates.setdefault("process", []).append(_alone(settings, acting.policy, jobs))
-            update(turn * (len(workers) + 1) + 1)
-            for place, count in enumerate(workers):
+            update(next(done))
+            for count in workers:
                 with _generator(settings, policy, count) as generator:
                     rate, found = _together(generator, weights, jobs, contexts)
                 rates.setdefault(str(count), []).append(rate)
                 figures = found if count == workers[0] else figures
-                update(turn * (len(workers) + 1) + 2 + place)
+                update(next(done))
     best = {name: statistics.median(values) for name, values in rates.items()}
+    shown = {
+        name: {
+            "episodes_per_minute": round(best[name], 2), "rounds": [round(value, 2) for value in values],
+            "against_process": round(best[name] / best["process"], 3),
+        }
+        for name, values in rates.items()
+    }  # fmt: skip
     return {
-        "model": policy.name,
-        "dtype": str(policy.model.dtype),
-        "threads": torch.get_num_threads(),
-        "cpus": os.cpu_count(),
-        "tasks": TASKS,
-        "episodes": episodes,
-        "contexts": contexts,
-        "rates": {
-            name: {
-                "episodes_per_minute": round(best[name], 2),
-                "rounds": [round(value, 2) for value in values],
-                "against_process": round(best[name] / best["process"], 3),
-            }
-            for name, values in rates.items()
-        },
-        "overlap": _overlap(settings, policy) if steps else None,
-        "target": TARGET,
-        "figures": figures,
-    }
+        "model": policy.name, "dtype": str(policy.model.dtype), "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(), "tasks": TASKS, "episodes": episodes, "contexts": contexts, "rates": shown,
+        "overlap": _overlap(settings, policy) if steps else None, "target": TARGET, "figures": figures,
+    }  # fmt: skip
 
 
 def _settings(model: str, contexts: int, steps: int) -> TrainSettings:
@@ -149,11 +142,9 @@ def _shares(settings: TrainSettings, workers: int, ahead: Literal[0, 1] = 0) -> 
 
     cpus = os.cpu_count() or 1
     shares = {
-        "workers": workers,
-        "browser": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
-        "policy": Resources(num_cpus=cpus / 2),
-        "ahead": ahead,
-    }
+        "workers": workers, "browser": Resources(num_cpus=min(1.0, cpus / 2 / workers)),
+        "policy": Resources(num_cpus=cpus / 2), "ahead": ahead,
+    }  # fmt: skip
     return settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update=shares)})
 
 
@@ -186,7 +177,10 @@ def _together(
         worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
         context_mb=CONTEXT_MB,
         policy_mb=memory(later[0].pid) or 0.0,
-        call_bytes=_call_bytes(batch.results),
+        call_bytes=statistics.mean(  # of the conversation and its grammar, and of the completion back
+            len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
+            for one in (step.decision for result in batch.results for step in result.steps)
+        ),
         result_bytes=statistics.mean(len(pickle.dumps(result)) for result in batch.results),
         weight_bytes=generator.figures.weight_bytes,
     )
@@ -203,15 +197,6 @@ def _used(generator: RayGenerator) -> dict[str, float]:
         "agent": sum(one.agent_seconds for one in times),
         "cpu": sum(sum(parts.values()) for parts in cpu),
     }
-
-
-def _call_bytes(results: Sequence[Result]) -> float:
-    """The mean size of what travels for one action: the conversation and its grammar, and the completion back."""
-    decisions = [step.decision for result in results for step in result.steps]
-    return statistics.mean(
-        len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
-        for one in decisions
-    )
 
 
 def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:

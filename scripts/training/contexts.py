@@ -37,14 +37,6 @@ class _Scores:
     """The probability of what the student did."""
 
 
-@dataclass(frozen=True)
-class _Arm:
-    """The contexts of a teacher, and how much of the page it sees."""
-
-    contexts: tuple[Context, ...]
-    sight: Sight = "all"
-
-
 def measure(
     model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -86,20 +78,20 @@ def measure(
     with Rollouts(8, max_episode_steps=STEPS) as rollouts:
         results = rollouts.run(make_agent(policy, settings, sampling=True), jobs, lead=lead)
     shown = Demonstrations((_oracle_episode(job) for job in jobs), settings.actions)
-    arms = {
-        "oracle": _Arm((Oracle(),)),
-        "oracle, page only": _Arm((Oracle(),), "page"),
-        "oracle, goal only": _Arm((Oracle(),), "goal"),
-        "demonstration": _Arm((shown,)),
-        "hindsight": _Arm((Hindsight((), settings.actions),)),
-        "feedback": _Arm((Feedback(),)),
-        "feedback, oracle": _Arm((Feedback(), Oracle())),
+    arms: dict[str, tuple[Sequence[Context], Sight]] = {
+        "oracle": ([Oracle()], "all"),
+        "oracle, page only": ([Oracle()], "page"),
+        "oracle, goal only": ([Oracle()], "goal"),
+        "demonstration": ([shown], "all"),
+        "hindsight": ([Hindsight((), settings.actions)], "all"),
+        "feedback": ([Feedback()], "all"),
+        "feedback, oracle": ([Feedback(), Oracle()], "all"),
     }
     for wording in wordings:
         oracle = Oracle()
         oracle.wording = wording
-        arms[f'oracle, "{wording}"'] = _Arm((oracle,))
-    lessons = {name: Lessons(arm.contexts).of(results) for name, arm in arms.items()}
+        arms[f'oracle, "{wording}"'] = ([oracle], "all")
+    lessons = {name: Lessons(contexts).of(results) for name, (contexts, _) in arms.items()}
     states = [
         (episode, number, step)
         for episode, result in enumerate(results)
@@ -113,11 +105,11 @@ def measure(
             if plain is None:
                 continue
             scored: dict[tuple[str, Sight], _Scores | None] = {}  # several contexts often tell the same
-            for name, arm in arms.items():
+            for name, (_, sight) in arms.items():
                 told = lessons[name][episode][number]
-                if told is not None and (told.text, arm.sight) not in scored:
-                    scored[told.text, arm.sight] = _scores(policy, step, told.text, arm.sight)
-                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text, arm.sight]))
+                if told is not None and (told.text, sight) not in scored:
+                    scored[told.text, sight] = _scores(policy, step, told.text, sight)
+                rows[name].append(_row(step, told, plain, None if told is None else scored[told.text, sight]))
             update(done)
     return {"model": model, "contexts": {name: _summary(found) for name, found in rows.items()}}
 

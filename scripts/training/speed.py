@@ -58,10 +58,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     del policy
     work = Work("step", targets={TRL: TARGET})
     with tempfile.TemporaryDirectory() as folder:
-        contenders = {
-            OURS: _ours(model, samples, Path(folder)),
-            TRL: _stock(model, samples, Path(folder)),
-        }
+        contenders = {OURS: _ours(model, samples, Path(folder)), TRL: _stock(model, samples, Path(folder))}
         first = {}
         with progress("Rounds", rounds + 1) as update:
             for turn in range(rounds + 1):
@@ -74,16 +71,15 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
                     else:
                         work.add(name, [sum(step.values()) for step in watch.steps[-STEPS:]])
                 update(turn + 1)
+    watches = {name: watch for name, (_, watch) in contenders.items()}
     return {
-        **found,
+        **found, "step": work.summary(), "first_step": first,
+        "phases": {name: watch.phases() for name, watch in watches.items()},
         "samples_per_second": {
             name: round(rows / statistics.median(map(sum, map(dict.values, watch.steps))), 3)
-            for name, (_, watch) in contenders.items()
+            for name, watch in watches.items()
         },
-        "step": work.summary(),
-        "phases": {name: watch.phases() for name, (_, watch) in contenders.items()},
-        "first_step": first,
-    }
+    }  # fmt: skip
 
 
 def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
@@ -132,21 +128,12 @@ def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
 
     arguments = SDFTConfig(
         **shared_arguments(settings, folder),
-        per_device_train_batch_size=settings.episodes_per_step,
-        shuffle_dataset=False,
-        temperature=settings.temperature,
-        max_prompt_length=None,
-        max_completion_length=settings.max_new_tokens,
-        num_generations=1,
-        teacher_model_kind=settings.teacher_weights,
-        teacher_update_rate=settings.teacher_rate,
-        teacher_sync_steps=1,
-        distillation_mode="full_logits",
-        distillation_alpha=settings.divergence,
-        num_loss_tokens_to_skip=0,
-        disable_dropout=True,
-        save_strategy="no",
-    )
+        per_device_train_batch_size=settings.episodes_per_step, shuffle_dataset=False, num_generations=1,
+        temperature=settings.temperature, max_prompt_length=None, max_completion_length=settings.max_new_tokens,
+        teacher_model_kind=settings.teacher_weights, teacher_update_rate=settings.teacher_rate, teacher_sync_steps=1,
+        distillation_mode="full_logits", distillation_alpha=settings.divergence, num_loss_tokens_to_skip=0,
+        disable_dropout=True, save_strategy="no",
+    )  # fmt: skip
     arguments.teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
     return arguments
 
@@ -241,24 +228,17 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
         def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
             batch = collate(samples, self.pad_id)
             learned = sum(len(sample.completion_ids) for sample in samples)
-            self._batch = {
-                "tokens/generated": 0.0,
-                "tokens/learned": learned,
-                "rollouts/seconds": 0.0,
-            }  # for the step's metrics
+            # For the step's metrics.
+            self._batch = {"tokens/generated": 0.0, "tokens/learned": learned, "rollouts/seconds": 0.0}
             return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
     policy = TransformersPolicy(model)
     settings = _settings(len(samples))
+    jobs = [Job(sample.env_id, 0) for sample in samples]
     trainer = Ours(
-        settings,
-        folder / "ours",
-        rollouts=Rollouts(),  # not used: the rows are there
-        model=policy.model,
-        processing_class=policy.tokenizer,
-        jobs=[Job(sample.env_id, 0) for sample in samples],
-        peft_config=lora_config(policy.model, settings),
-    )
+        settings, folder / "ours", model=policy.model, processing_class=policy.tokenizer, jobs=jobs,
+        peft_config=lora_config(policy.model, settings), rollouts=Rollouts(),  # not used: the rows are there
+    )  # fmt: skip
     trainer.args.save_strategy = SaveStrategy.NO
     return _watched(trainer, "logits")
 
@@ -287,10 +267,7 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
         "privileged_context": [tokenizer.decode(sample.teacher_prompt_ids) for sample in samples],
     }
     trainer = Stock(
-        model=held,
-        processing_class=tokenizer,
-        train_dataset=Dataset.from_dict(texts),
-        args=_trl_arguments(settings, folder / "stock"),
-        peft_config=lora_config(held, settings),
-    )
+        model=held, processing_class=tokenizer, train_dataset=Dataset.from_dict(texts),
+        args=_trl_arguments(settings, folder / "stock"), peft_config=lora_config(held, settings),
+    )  # fmt: skip
     return _watched(trainer, "_forward_logits")

@@ -21,8 +21,9 @@ from selfsurf.scripts.observation.fidelity import (
 )
 from selfsurf.scripts.observation.measure import VIEWPORT, quiet
 from selfsurf.scripts.observation.pages.serve import Pages
-from selfsurf.scripts.observation.pages.table import HARD_NAMES, HARD_PAGES
+from selfsurf.scripts.observation.pages.table import SOURCES, choose
 
+HARD_NAMES = [page.name.removeprefix("hard-") for page in choose([], "hard")]
 BOX = (10.0, 10.0, 50.0, 20.0)
 
 
@@ -188,7 +189,7 @@ def verdict_on():
 
         def verdict(name):
             if name not in known:
-                url = f"{pages.base(HARD_PAGES)}/{name}.html"
+                url = f"{pages.base(SOURCES['hard'])}/{name}.html"
                 env = gymnasium.make(
                     "Browser-v0", start_url=url, viewport=VIEWPORT, stamp_ids=True, screenshot=False, reach=None
                 )
@@ -218,7 +219,7 @@ def test_targets_on_a_hard_page(verdict_on, name):
 
 def test_frames_in_processes_of_their_own_are_joined():
     with Pages() as pages:
-        url = f"{pages.base(HARD_PAGES)}/frames.html"
+        url = f"{pages.base(SOURCES['hard'])}/frames.html"
         options = {"viewport": VIEWPORT, "stamp_ids": True, "screenshot": False, "reach": None}
         env = gymnasium.make("Browser-v0", start_url=url, switches=("--site-per-process",), **options)
         try:

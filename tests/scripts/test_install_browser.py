@@ -49,7 +49,7 @@ def test_a_script_finds_its_libraries(tmp_path: Path) -> None:
     library.parent.mkdir(parents=True)
     library.touch()
     script = tmp_path / "script"
-    install_browser.write_script(script, root, ['echo "$LD_LIBRARY_PATH|$1"'])
+    install_browser.write_script(script, root, 'echo "$LD_LIBRARY_PATH|$1"')
     environment = {"PATH": os.environ["PATH"]}
     shown = subprocess.run([script, "a b"], capture_output=True, text=True, env=environment, check=True)
     assert shown.stdout == f"{library.parent}|a b\n"

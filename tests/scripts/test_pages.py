@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.observation.pages import install
+from selfsurf.scripts.machine import install
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.source import App, Static
-from selfsurf.scripts.observation.pages.table import HARD_PAGES, PAGES, choose
+from selfsurf.scripts.observation.pages.table import PAGES, SOURCES, choose
 
 
 def test_names_are_unique_and_kinds_are_many():
@@ -36,10 +36,10 @@ def test_choose():
 
 def test_folders_are_served_and_stopped():
     with Pages() as pages:
-        url = f"{pages.base(HARD_PAGES)}/aria.html"
+        url = pages.base(SOURCES["hard"]) + "/aria.html"
         assert b"Patterns of ARIA" in urllib.request.urlopen(url).read()
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(f"{pages.base(HARD_PAGES)}/%2e%2e/conftest.py")
+            urllib.request.urlopen(pages.base(SOURCES["hard"]) + "/%2e%2e/conftest.py")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url)
 

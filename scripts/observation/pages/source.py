@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from selfsurf.scripts.observation.pages import install
+from selfsurf.scripts.machine import install
 
 HTML = Path(__file__).parent / "html"
 """Pages of ours that show what an npm package makes of a page."""
+
+SITE = Path(__file__).parent / "apps" / "django_site.py"
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,8 @@ class App:
 Source = Static | App
 
 
-def npm(name: str, *packages: str) -> Static:
-    """The `node_modules` of pinned npm packages."""
-    return Static(name, packages[0], lambda: install.npm(name, packages))
-
-
-def npm_pages(name: str, package: str, folder: str) -> Static:
-    """Pages that an npm package brings; `folder` is theirs below `node_modules`."""
+def npm(name: str, package: str, folder: str = "") -> Static:
+    """A pinned npm package: its `node_modules`, or the `folder` in there that holds its pages."""
     return Static(name, package, lambda: install.npm(name, [package]) / folder)
 
 
@@ -74,6 +74,48 @@ def apt(name: str, packages: list[str], pattern: str) -> Static:
         return found[0]
 
     return Static(name, f"{packages[0]} (apt)", unpacked)
+
+
+def app(
+    name: str,
+    packages: Sequence[str],
+    setup: Sequence[str],
+    serve: str,
+    manager: Literal["pip", "apt"] = "pip",
+    script: str = "",
+    variables: Mapping[str, str] | None = None,
+    probe: str = "/",
+) -> App:
+    """An application that comes in packages. What stands in braces in commands and variables, `table.toml` says.
+
+    Args:
+        name: folder and process.
+        packages: the application's, and what it wants beside it.
+        setup: the commands that set it up, in its folder.
+        serve: the command that starts it on a port.
+        manager: what installs the packages.
+        script: for the commands.
+        variables: further environment variables.
+        probe: path that answers with success when it is up.
+    """
+    key = hashlib.sha256("\n".join([*setup, script, SITE.read_text(encoding="utf8")]).encode()).hexdigest()
+
+    def words(command: str, port: int = 0) -> list[str]:
+        folder = install.home() / manager / name / ("bin" if manager == "pip" else "root/usr/bin")
+        return [word.format(bin=folder, site=SITE, script=script, port=port) for word in shlex.split(command)]
+
+    def environment() -> dict[str, str]:
+        found = {key: text.format(apps=install.home() / "apps") for key, text in (variables or {}).items()}
+        if manager == "apt":
+            found["LD_LIBRARY_PATH"] = install.libraries(install.home() / "apt" / name)
+        return found
+
+    def ready() -> Path:
+        (install.pip if manager == "pip" else install.apt)(name, packages)
+        return install.prepare(name, key, [words(command) for command in setup], environment())
+
+    package = packages[0] if manager == "pip" else f"{packages[0]} (apt)"
+    return App(name, package, ready, lambda _, port: words(serve, port), environment, probe)
 
 
 def own(*uses: Static) -> Static:

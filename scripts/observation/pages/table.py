@@ -1,12 +1,13 @@
-"""The table of pages: name, kind, where each comes from and how it is served."""
+"""The pages of `table.toml`: name, kind, where each comes from and how it is served."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from selfsurf.scripts.observation.pages.applications import FOSSIL, JUPYTERLAB, OSCAR, OTTERWIKI, SPIRIT, TRAC, WAGTAIL
-from selfsurf.scripts.observation.pages.source import Source, Static, apt, hard, npm, npm_pages, own
+from selfsurf.scripts.observation.pages.source import Source, Static, app, apt, hard, npm, own
 
 
 @dataclass(frozen=True)
@@ -21,81 +22,24 @@ class Page:
     """Below the source's address, with its slash."""
 
 
-PYTHON = apt(
-    "python3-doc",
-    ["python3.11-doc", "libjs-sphinxdoc", "libjs-jquery", "libjs-underscore"],
-    "usr/share/doc/python3*/html",
-)
-POSTGRES = apt("postgresql-doc", ["postgresql-doc-15"], "usr/share/doc/postgresql-doc-*/html")
-DEBIAN = apt("debian-reference", ["debian-reference-en"], "usr/share/debian-reference")
-SQLITE = apt("sqlite3-doc", ["sqlite3-doc"], "usr/share/doc/sqlite3")
-GIT = apt("git-doc", ["git-doc"], "usr/share/doc/git/html")
-TABLER = npm_pages("tabler", "@tabler/preview@1.2.0", "@tabler/preview/dist")
-UIKIT = npm_pages("uikit", "uikit@3.25.29", "uikit")
-FOUNDATION = npm_pages("foundation", "foundation-sites@6.9.0", "foundation-sites")
-GENTELELLA = npm_pages("gentelella", "gentelella@4.2.0", "gentelella/dist")
-JQUERY_UI = npm_pages("jquery-ui", "jquery-ui-dist@1.13.3", "jquery-ui-dist")
-CHARTS = own(npm("bootstrap", "bootstrap@5.3.9"), npm("chartjs", "chart.js@4.5.1"))
-SB_ADMIN = npm_pages("sb-admin", "startbootstrap-sb-admin-2@4.1.4", "startbootstrap-sb-admin-2")
-CKEDITOR = npm_pages("ckeditor", "ckeditor4@4.25.2", "ckeditor4")
-JSONEDITOR = npm_pages("jsoneditor", "jsoneditor@10.4.3", "jsoneditor")
-REVEAL = npm_pages("reveal", "reveal.js@6.0.2", "reveal.js")
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf8"))
 
-HARD_NAMES = ("inputs", "aria", "names", "shadow", "frames", "listeners", "hidden", "dialog", "popover")
-"""Hand-made pages of what is hard to see right."""
+_NPM = {name: npm(name, *given) for name, given in _TABLE["npm"].items()}
 
-HARD_PAGES = hard()
+SOURCES: dict[str, Source] = {
+    **{name: apt(name, *given) for name, given in _TABLE["apt"].items()},
+    **_NPM,
+    **{name: app(name, **given) for name, given in _TABLE["app"].items()},
+    "hard": hard(),
+}
 
-PAGES: tuple[Page, ...] = (
-    Page("python-index", "documentation", PYTHON, "/index.html"),
-    Page("python-functions", "documentation", PYTHON, "/library/functions.html"),
-    Page("python-genindex", "documentation", PYTHON, "/genindex-all.html"),
-    Page("postgresql-select", "documentation", POSTGRES, "/sql-select.html"),
-    Page("debian-reference", "documentation", DEBIAN, "/ch02.en.html"),
-    Page("sqlite-select", "documentation", SQLITE, "/lang_select.html"),
-    Page("git-config", "documentation", GIT, "/git-config.html"),
-    Page("tabler-index", "dashboard", TABLER, "/index.html"),
-    Page("tabler-form", "dashboard", TABLER, "/form-elements.html"),
-    Page("sb-admin-tables", "dashboard", SB_ADMIN, "/tables.html"),
-    Page("gentelella-inbox", "dashboard", GENTELELLA, "/production/inbox.html"),
-    Page("gentelella-form", "dashboard", GENTELELLA, "/production/form_advanced.html"),
-    Page("charts", "dashboard", CHARTS, "/charts.html"),
-    Page("uikit-form", "components", UIKIT, "/tests/form.html"),
-    Page("uikit-navbar", "components", UIKIT, "/tests/navbar.html"),
-    Page("foundation-abide", "components", FOUNDATION, "/test/visual/abide/accessibility.html"),
-    Page("jquery-ui", "components", JQUERY_UI, "/index.html"),
-    Page("shoelace", "components", own(npm("shoelace", "@shoelace-style/shoelace@2.20.1")), "/shoelace.html"),
-    Page("material-web", "components", own(npm("material-web", "@material/web@2.5.0")), "/material-web.html"),
-    Page("reveal", "components", REVEAL, "/demo.html"),
-    Page("ag-grid", "data", own(npm("ag-grid", "ag-grid-community@36.2.0")), "/ag-grid.html"),
-    Page("tabulator", "data", own(npm("tabulator", "tabulator-tables@6.5.3")), "/tabulator.html"),
-    Page("fullcalendar", "data", own(npm("fullcalendar", "fullcalendar@6.1.20")), "/fullcalendar.html"),
-    Page("leaflet", "data", own(npm("leaflet", "leaflet@1.9.4")), "/leaflet.html"),
-    Page("swagger-ui", "data", own(npm("swagger-ui", "swagger-ui-dist@5.35.0")), "/swagger-ui.html"),
-    Page("tinymce", "editor", own(npm("tinymce", "tinymce@8.9.2")), "/tinymce.html"),
-    Page("ckeditor4", "editor", CKEDITOR, "/samples/old/replacebyclass.html"),
-    Page("quill", "editor", own(npm("quill", "quill@2.0.3")), "/quill.html"),
-    Page("codemirror", "editor", own(npm("codemirror", "codemirror@5.65.20")), "/codemirror.html"),
-    Page("monaco", "editor", own(npm("monaco", "monaco-editor@0.57.0")), "/monaco.html"),
-    Page("jsoneditor", "editor", JSONEDITOR, "/examples/03_switch_mode.html"),
-    Page("django-admin-list", "back office", OSCAR, "/admin/catalogue/product/"),
-    Page("django-admin-form", "back office", OSCAR, "/admin/auth/user/add/"),
-    Page("oscar-dashboard", "back office", OSCAR, "/dashboard/catalogue/"),
-    Page("wagtail-pages", "back office", WAGTAIL, "/cms/pages/2/"),
-    Page("wagtail-edit", "back office", WAGTAIL, "/cms/pages/2/edit/"),
-    Page("oscar-shop", "shop", OSCAR, "/catalogue/"),
-    Page("oscar-product", "shop", OSCAR, "/catalogue/the-book-of-number-1_2/"),
-    Page("spirit-forum", "forum", SPIRIT, "/"),
-    Page("spirit-topic", "forum", SPIRIT, "/topic/2/topic-of-number-0/"),
-    Page("trac-ticket", "project", TRAC, "/newticket"),
-    Page("trac-query", "project", TRAC, "/query"),
-    Page("fossil-timeline", "project", FOSSIL, "/timeline"),
-    Page("fossil-ticket", "project", FOSSIL, "/tktnew"),
-    Page("otterwiki-page", "wiki", OTTERWIKI, "/Home"),
-    Page("otterwiki-edit", "wiki", OTTERWIKI, "/Home/edit"),
-    Page("jupyterlab", "notebook", JUPYTERLAB, "/lab/tree/notebook.ipynb"),
-    *(Page(f"hard-{name}", "hard", HARD_PAGES, f"/{name}.html") for name in HARD_NAMES),
-)
+
+def _page(name: str, kind: str, address: str, *uses: str) -> Page:
+    source, _, path = address.partition("/")
+    return Page(name, kind, own(*(_NPM[one] for one in uses)) if uses else SOURCES[source], f"/{path}")
+
+
+PAGES = tuple(_page(name, kind, *where.split()) for kind, of in _TABLE["pages"].items() for name, where in of.items())
 
 
 def choose(names: Sequence[str], kind: str | None) -> list[Page]:
@@ -117,14 +61,7 @@ def choose(names: Sequence[str], kind: str | None) -> list[Page]:
     return pages
 
 
-def listed(pages: Sequence[Page]) -> list[dict[str, str]]:
-    """What `--list` shows of pages."""
-    return [
-        {
-            "name": page.name,
-            "kind": page.kind,
-            "package": page.source.package,
-            "served": "folder" if isinstance(page.source, Static) else "application",
-        }
-        for page in pages
-    ]
+def listed(page: Page) -> dict[str, str]:
+    """What `--list` shows of a page."""
+    served = "folder" if isinstance(page.source, Static) else "application"
+    return {"name": page.name, "kind": page.kind, "package": page.source.package, "served": served}

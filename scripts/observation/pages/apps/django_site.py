@@ -14,16 +14,8 @@ from typing import Any
 HERE = Path.cwd()
 KIND = sys.argv[1] if len(sys.argv) > 1 else "oscar"
 
-BASE = [
-    "django.contrib.admin",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django.contrib.sessions",
-    "django.contrib.sites",
-    "django.contrib.messages",
-    "django.contrib.staticfiles",
-    "django.contrib.flatpages",
-]
+APPS = ("admin", "auth", "contenttypes", "sessions", "sites", "messages", "staticfiles", "flatpages")
+BASE = [f"django.contrib.{app}" for app in APPS]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -33,12 +25,10 @@ MIDDLEWARE = [
     "__main__.as_administrator",
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
+TEMPLATES = "django.template.backends.django.DjangoTemplates"
 CONTEXT = [
-    "django.template.context_processors.debug",
-    "django.template.context_processors.request",
+    *(f"django.template.context_processors.{name}" for name in ("debug", "request", "i18n", "static")),
     "django.contrib.auth.context_processors.auth",
-    "django.template.context_processors.i18n",
-    "django.template.context_processors.static",
     "django.contrib.messages.context_processors.messages",
 ]
 
@@ -68,23 +58,16 @@ def settings() -> dict[str, Any]:
         "MEDIA_URL": "/media/",
         "MEDIA_ROOT": str(HERE / "media"),
         "STATIC_ROOT": str(HERE / "static"),
-        "LANGUAGE_CODE": "en-us",
         "USE_TZ": True,
         "TIME_ZONE": "UTC",
         "DEFAULT_AUTO_FIELD": "django.db.models.AutoField",
         "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(HERE / "site.sqlite3")}},
         "CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}},
+        "HAYSTACK_CONNECTIONS": {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}},
         "INSTALLED_APPS": BASE,
         "MIDDLEWARE": MIDDLEWARE,
         "EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend",
-        "TEMPLATES": [
-            {
-                "BACKEND": "django.template.backends.django.DjangoTemplates",
-                "DIRS": [str(HERE / "templates")],
-                "APP_DIRS": True,
-                "OPTIONS": {"context_processors": CONTEXT},
-            }
-        ],
+        "TEMPLATES": [{"BACKEND": TEMPLATES, "APP_DIRS": True, "OPTIONS": {"context_processors": CONTEXT}}],
     }
     {"oscar": _oscar, "spirit": _spirit, "wagtail": _wagtail}[KIND](values)
     return values
@@ -108,19 +91,17 @@ def _oscar(values: dict[str, Any]) -> None:
         "oscar.apps.customer.auth_backends.EmailBackend",
         "django.contrib.auth.backends.ModelBackend",
     )
-    values["HAYSTACK_CONNECTIONS"] = {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}
 
 
 def _spirit(values: dict[str, Any]) -> None:
     from spirit.extra.project_template.project_name.settings import base
 
-    unwanted = ("LOGGING", "WSGI_APPLICATION")
-    kept = {name: values[name] for name in ("ROOT_URLCONF", "CACHES", "MEDIA_ROOT", "STATIC_ROOT")}
-    values.update({name: getattr(base, name) for name in dir(base) if name.isupper() and name not in unwanted}, **kept)
+    kept = ("ROOT_URLCONF", "CACHES", "MEDIA_ROOT", "STATIC_ROOT", "HAYSTACK_CONNECTIONS")
+    unwanted = ("LOGGING", "WSGI_APPLICATION", *kept)
+    values.update({name: getattr(base, name) for name in dir(base) if name.isupper() and name not in unwanted})
     login = values["MIDDLEWARE"].index("django.contrib.auth.middleware.AuthenticationMiddleware") + 1
     values["MIDDLEWARE"] = [*values["MIDDLEWARE"][:login], "__main__.as_administrator", *values["MIDDLEWARE"][login:]]
     values["CACHES"]["st_rate_limit"] = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "TIMEOUT": None}
-    values["HAYSTACK_CONNECTIONS"] = {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}
 
 
 def _wagtail(values: dict[str, Any]) -> None:

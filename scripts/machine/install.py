@@ -1,11 +1,13 @@
 """Brings packages into the cache: one folder a package and version, filled on first use, never changed afterwards.
 
 A folder is filled under another name and renamed when it is complete, so that an interrupted download is repeated.
-The package managers' output goes to a log beside the folder, which error messages name.
+The package managers' output goes to a log beside the folder, which error messages name. Several processes may ask for
+the same folder at a time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -15,16 +17,19 @@ from pathlib import Path
 
 from selfsurf.browser_env.session.browsers import cache_home
 
-INSTALL_SECONDS = 900
+INSTALL_SECONDS = 1800
 """How long one package manager may take for one source."""
+
+MARK = "packages.txt"
+"""File in a folder that says what it was filled with."""
 
 
 class Unavailable(Exception):
-    """A page is not available on this machine; the message says why in one line."""
+    """Something can't be installed on this machine; the message says why in one line."""
 
 
 def home() -> Path:
-    """The folder of all sources."""
+    """The folder of what measured pages come from."""
     return cache_home() / "pages"
 
 
@@ -36,17 +41,22 @@ def npm(name: str, packages: Sequence[str]) -> Path:
         command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=optional"]
         _run([*command, "--legacy-peer-deps", "--prefix", str(folder), *packages], log)
 
-    return _once("npm", name, packages, fill) / "node_modules"
+    return _once(home() / "npm" / name, packages, fill) / "node_modules"
 
 
 def pip(name: str, requirements: Sequence[str]) -> Path:
     """Install pinned Python packages into a virtual environment of their own; return its folder."""
+    return venv(home() / "pip" / name, requirements)
+
+
+def venv(folder: Path, requirements: Sequence[str], python: str = sys.executable, options: Sequence[str] = ()) -> Path:
+    """Make a virtual environment with a Python and packages, installed with options of pip's; return its folder."""
 
     def fill(folder: Path, log: Path) -> None:
-        _run([sys.executable, "-m", "venv", str(folder)], log)
-        _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *requirements], log)
+        _run([python, "-m", "venv", str(folder)], log)
+        _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *options, *requirements], log)
 
-    return _once("pip", name, requirements, fill, moved=False)
+    return _once(folder, [python, *requirements], fill, moved=False)
 
 
 def apt(name: str, packages: Sequence[str]) -> Path:
@@ -67,12 +77,10 @@ def apt(name: str, packages: Sequence[str]) -> Path:
         _run(["apt-get", "-o", "APT::Sandbox::User=root", "download", *packages], log, cwd=archives)
         for archive in sorted(archives.glob("*.deb")):
             _run(["dpkg-deb", "--extract", str(archive), str(folder / "root")], log)
-        versions = [archive.name.split("_")[1].replace("%3a", ":") for archive in sorted(archives.glob("*.deb"))]
-        (folder / "version").write_text(versions[0] if len(versions) == 1 else _version(archives, packages[0]))
         shutil.rmtree(archives)
         _relative_links(folder / "root")
 
-    return _once("apt", name, packages, fill) / "root"
+    return _once(home() / "apt" / name, packages, fill) / "root"
 
 
 def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None) -> Path:
@@ -89,11 +97,7 @@ def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: M
         for command in commands:
             _run(list(command), log, cwd=folder, variables=variables)
 
-    return _once("apps", name, [key], fill)
-
-
-def _version(archives: Path, package: str) -> str:
-    return next(archives.glob(f"{package}_*.deb")).name.split("_")[1].replace("%3a", ":")
+    return _once(home() / "apps" / name, [key], fill)
 
 
 def _relative_links(root: Path) -> None:
@@ -111,55 +115,63 @@ def _need(program: str) -> None:
         raise Unavailable(f"{program} is not installed")
 
 
-def _once(
-    manager: str, name: str, packages: Sequence[str], fill: Callable[[Path, Path], None], *, moved: bool = True
-) -> Path:
+def _once(folder: Path, packages: Sequence[str], fill: Callable[[Path, Path], None], *, moved: bool = True) -> Path:
     """Fill a folder unless that was done before with the same packages.
 
     Args:
-        manager: package manager, which is the folder above.
-        name: folder's name.
+        folder: the folder, which is returned.
         packages: what was asked for; when it changes, the folder is refilled.
         fill: fills a folder, and writes its log.
-        moved: fill it under another name first. Virtual environments can't be moved; they get their mark last.
+        moved: fill it under another name first. Virtual environments can't be moved; they get their mark last, and are
+            remade when the Python that they link to is gone.
     """
-    folder = home() / manager / name
-    mark = folder / "packages.txt"
-    wanted = "\n".join(packages)
-    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
-        return folder
-    log = home() / manager / f"{name}.log"
-    shutil.rmtree(folder, ignore_errors=True)
-    working = folder.with_name(f"{name}.new") if moved else folder
-    shutil.rmtree(working, ignore_errors=True)
-    working.mkdir(parents=True)
-    what = "setting up" if manager == "apps" else "installing"
-    print(
-        f"pages: {what} {name if manager == 'apps' else ', '.join(packages)} ({manager}) ...",
-        file=sys.stderr,
-        flush=True,
-    )
-    fill(working, log)
-    (working / "packages.txt").write_text(wanted, encoding="utf-8")
-    if moved:
+    log, wanted = folder.with_name(f"{folder.name}.log"), "\n".join(packages)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(str(error)) from None
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        filled = (folder / MARK).is_file() and (folder / MARK).read_text(encoding="utf-8") == wanted
+        if filled and (moved or (folder / "bin/python").exists()):
+            return folder
+        working = folder.with_name(f"{folder.name}.new") if moved else folder
+        for old in (folder, working):
+            shutil.rmtree(old, ignore_errors=True)
+        log.unlink(missing_ok=True)
+        working.mkdir()
+        print(f"Installing into {folder} ...", file=sys.stderr, flush=True)
+        fill(working, log)
+        (working / MARK).write_text(wanted, encoding="utf-8")
         working.rename(folder)
     return folder
 
 
 def _run(command: list[str], log: Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
+    environment = {**os.environ, **(variables or {})}
     with open(log, "ab") as sink:
         try:
             code = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                cwd=cwd,
-                env={**os.environ, **(variables or {})},
-                timeout=INSTALL_SECONDS,
-                check=False,
-            ).returncode
+                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=cwd, env=environment,
+                timeout=INSTALL_SECONDS, check=False,
+            ).returncode  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unavailable(f"{command[0]}: {error}") from None
     if code:
-        raise Unavailable(f"`{' '.join(command[:3])} ...` ended with {code}; see {log}")
+        lines = ["", *filter(str.strip, log.read_text(encoding="utf-8", errors="replace").splitlines())]
+        said = [line for line in lines if line.startswith("ERROR")] or lines
+        raise Unavailable(f"{said[-1]} (`{' '.join(command[:3])} ...` ended with {code}; see {log})".strip())
+
+
+def libraries(root: Path) -> str:
+    """The folders below a root that hold shared libraries, as `LD_LIBRARY_PATH`."""
+    return ":".join(sorted({str(library.parent) for library in root.rglob("*.so*")}))
+
+
+def write_program(path: Path, *lines: str) -> Path:
+    """Write a shell script, in one go, since it may be running; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+    new.chmod(0o755)
+    return new.replace(path)
