@@ -38,30 +38,16 @@ FLIGHT_VIEWPORT = (375, 667)
 """Size of the airlines' pages, which are made for phones."""
 
 MORE_STEPS = {
-    "book-flight": 12,
-    "book-flight-nodelay": 12,
-    "click-checkboxes-large": 20,
-    "flight.Alaska": 15,
-    "flight.Alaska-auto": 20,
-    "hot-cold": 20,
-    "number-checkboxes": 20,
-    "social-media-all": 12,
-    "social-media-some": 12,
+    "book-flight": 12, "book-flight-nodelay": 12, "click-checkboxes-large": 20, "flight.Alaska": 15,
+    "flight.Alaska-auto": 20, "hot-cold": 20, "number-checkboxes": 20, "social-media-all": 12, "social-media-some": 12,
     "stock-market": 40,
-}
+}  # fmt: skip
 """Step limits of the tasks that need more than the usual 10 steps."""
 
-RELOADED = frozenset(
-    {
-        "book-flight",
-        "book-flight-nodelay",
-        "choose-date",
-        "choose-date-easy",
-        "choose-date-medium",
-        "choose-date-nodelay",
-        "stock-market",
-    }
-)
+RELOADED = frozenset({
+    "book-flight", "book-flight-nodelay", "choose-date", "choose-date-easy", "choose-date-medium",
+    "choose-date-nodelay", "stock-market",
+})  # fmt: skip
 """Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock), so they are
 reloaded for every episode."""
 

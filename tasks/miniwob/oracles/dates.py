@@ -7,7 +7,7 @@ from datetime import datetime
 
 from selfsurf.browser_env.actions import Action, Press
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, text_lines
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, submit, text_lines
 
 
 @oracle("enter-date")
@@ -34,7 +34,7 @@ def choose_date(obs: Observation) -> Action | None:
     if not field:
         return None
     if field[0]["value"] == given:
-        return click(elements(obs, "button", "Submit"), f"The date is {given} as it should be, so Submit comes next.")
+        return submit(obs, f"The date is {given} as it should be, so Submit comes next.")
     return choose_day(obs, field, given)
 
 

@@ -64,11 +64,7 @@ def flight_alaska(obs: Observation) -> Action | None:
     """Choose cities among the suggestions, days in the calendars, the rest by its buttons, then search."""
     goal = wanted(obs)
     one_way = goal.get("Ticket Type") == "One-way"
-    days = (
-        {"Depart": goal["Departure Day"]}
-        if one_way
-        else {"Depart": goal["Departure Day"], "Return": goal["Returning Day"]}
-    )
+    days = {"Depart": goal["Departure Day"]} | ({} if one_way else {"Return": goal["Returning Day"]})
     match = re.search(r"Select (departure|return) date", obs["dom"])
     if match:
         name = "Depart" if match.group(1) == "departure" else "Return"
