@@ -42,17 +42,6 @@ _ATTEMPTS = 4
 PROBE = f"p{secrets.token_hex(8)}"
 """Name of the event with which the script asks the page's main world whether an element has click listeners."""
 
-_LISTENER_PROBE = """((listenersOf) => {
-  const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
-  const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
-  const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
-  addEventListener('PROBE', (event) => {
-    apply(stop, event, []);
-    const all = listenersOf(apply(path, event, [])[0]);
-    for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
-  }, true);
-})(getEventListeners)""".replace("PROBE", PROBE)
-
 
 @cache
 def read_script(name: str) -> str:
@@ -84,7 +73,11 @@ async def install_listener_probe(protocol: CDPSession) -> None:
     """Let a target's documents answer which elements have listeners, from before their own scripts run."""
     await protocol.send(
         "Page.addScriptToEvaluateOnNewDocument",
-        {"source": _LISTENER_PROBE, "includeCommandLineAPI": True, "runImmediately": True},
+        {
+            "source": read_script("listener_probe").replace("PROBE", PROBE),
+            "includeCommandLineAPI": True,
+            "runImmediately": True,
+        },
     )
 
 
