@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from typing import Any, get_args, get_type_hints, is_typeddict
 
 import numpy as np
 from gymnasium import spaces
 
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.task import Viewport
 
 _LETTERS = np.array(list(string.ascii_lowercase + " "))
@@ -96,37 +97,20 @@ class ActionSpace(_Unbounded):
 
 def observation_space(viewport: Viewport, screenshot: bool) -> spaces.Dict:
     """Return the space of observations (`browser_env.observation.Observation`)."""
-    text = Value(str)
-    element = spaces.Dict(
-        {
-            "id": Value(int),
-            "role": text,
-            "name": text,
-            "tag": text,
-            "value": text,
-            "states": TupleOf(text),
-            "bbox": spaces.Tuple([Value(float)] * 4),
-            "in_viewport": Value(bool),
-            "frame": text,
-            "options": TupleOf(text),
-        }
-    )
-    parts: dict[str, spaces.Space[Any]] = {
-        "goal": text,
-        "url": text,
-        "title": text,
-        "tabs": TupleOf(spaces.Dict({"url": text, "title": text, "active": Value(bool)})),
-        "elements": TupleOf(element),
-        "dom": text,
-        "page_text": text,
-        "events": TupleOf(text),
-        "messages": TupleOf(spaces.Dict({"role": text, "text": text})),
-        "last_action": text,
-        "last_error": text,
-    }
+    parts = {name: _space_of(kind) for name, kind in get_type_hints(Observation).items() if name != "screenshot"}
     if screenshot:
         parts["screenshot"] = spaces.Box(0, 255, (viewport[1], viewport[0], 3), np.uint8)
     return spaces.Dict(parts)
+
+
+def _space_of(kind: Any) -> spaces.Space[Any]:
+    """Return the space of a type: a TypedDict, a tuple, or a plain type."""
+    if is_typeddict(kind):
+        return spaces.Dict({name: _space_of(part) for name, part in get_type_hints(kind).items()})
+    items = get_args(kind)
+    if not items:
+        return Value(kind)
+    return TupleOf(_space_of(items[0])) if items[-1] is ... else spaces.Tuple([_space_of(item) for item in items])
 
 
 class TupleOf(_Unbounded):
