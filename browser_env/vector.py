@@ -92,17 +92,10 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
                 for core, rng, over, action in zip(self.cores, self._rngs, self._over, actions, strict=True)
             ]
         )
-        terminated = np.array([result[2] for result in results])
-        truncated = np.array([result[3] for result in results])
-        self._over = terminated | truncated
-        rewards = np.array([result[1] for result in results], dtype=np.float64)
-        return (
-            self._batch([result[0] for result in results]),
-            rewards,
-            terminated,
-            truncated,
-            self._infos([result[4] for result in results]),
-        )
+        seen, rewards, terminated, truncated, infos = zip(*results, strict=True)
+        ended, cut_off = np.array(terminated), np.array(truncated)
+        self._over = ended | cut_off
+        return self._batch(list(seen)), np.array(rewards, dtype=np.float64), ended, cut_off, self._infos(infos)
 
     def privileged(self) -> list[dict[str, Any] | None]:
         """Return every environment's privileged view."""
@@ -129,7 +122,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
             batch["screenshot"] = np.stack(batch["screenshot"])
         return batch
 
-    def _infos(self, infos: list[Info]) -> dict[str, Any]:
+    def _infos(self, infos: Sequence[Info]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for index, info in enumerate(infos):
             merged = self._add_info(merged, info, index)

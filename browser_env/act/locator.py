@@ -11,6 +11,7 @@ from selfsurf.browser_env.act.selector import Step, parse_selector
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
@@ -71,7 +72,8 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
                 if not isinstance(handles, BaseException):  # a frame that was removed meanwhile has nothing
                     found += [(frame, handle) for handle in handles]
     except Error as error:
-        raise ActionError(f"The selector {selector!r} can't be used: {_first_line(error)}") from None
+        why = first_line(error).split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")
+        raise ActionError(f"The selector {selector!r} can't be used: {why}") from None
     if not found:
         raise ActionError(f"No element matches {selector!r}.")
     if len(found) > 1:
@@ -122,8 +124,3 @@ async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[l
     if place is None:
         raise ActionError(_CHANGED)
     return way["path"], place
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()[0]
-    return text.split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")

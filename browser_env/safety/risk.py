@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
 from selfsurf.browser_env.observation import Element
@@ -159,19 +159,13 @@ def _activates(action: Press) -> bool:
 def _of_field(name: str, around: Surroundings) -> Risk | None:
     hints = around.autocomplete.lower().split()
     label = normal(name)
-    if any(hint.startswith("cc-") for hint in hints):
-        return Risk("payment", f"The field {name!r} takes payment data.")
-    if around.type == "password" or {"current-password", "new-password", "one-time-code"} & set(hints):
-        kind = "credentials" if not _PAYMENT_FIELD.match(label) else "payment"
-        return Risk(
-            cast(RiskKind, kind),
-            f"The field {name!r} takes {'a password or code' if kind == 'credentials' else 'payment data'}.",
-        )
-    if around.search:
+    card = any(hint.startswith("cc-") for hint in hints)
+    secret = around.type == "password" or not {"current-password", "new-password", "one-time-code"}.isdisjoint(hints)
+    if around.search and not card and not secret:
         return None
-    if _PAYMENT_FIELD.match(label):
+    if card or _PAYMENT_FIELD.match(label):
         return Risk("payment", f"The field {name!r} takes payment data.")
-    if _PASSWORD_FIELD.match(label):
+    if secret or _PASSWORD_FIELD.match(label):
         return Risk("credentials", f"The field {name!r} takes a password or code.")
     return None
 
