@@ -27,6 +27,12 @@ class _Unbounded(spaces.Space[Any]):
         """Its values have no fixed size."""
         return False
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(other) == repr(self)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
 
 class Value(_Unbounded):
     """All values of one plain Python type: `str`, `int`, `float` or `bool`."""
@@ -49,12 +55,6 @@ class Value(_Unbounded):
 
     def __repr__(self) -> str:
         return f"Value({self.kind.__name__})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and other.kind is self.kind
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
 
 
 class ActionSpace(_Unbounded):
@@ -87,12 +87,6 @@ class ActionSpace(_Unbounded):
 
     def __repr__(self) -> str:
         return f"ActionSpace(viewport={self.viewport})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActionSpace) and other.viewport == self.viewport
-
-    def __hash__(self) -> int:
-        return hash(self.viewport)
 
 
 def observation_space(viewport: Viewport, screenshot: bool) -> spaces.Dict:
@@ -135,9 +129,3 @@ class TupleOf(_Unbounded):
 
     def __repr__(self) -> str:
         return f"TupleOf({self.item!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TupleOf) and other.item == self.item
-
-    def __hash__(self) -> int:
-        return hash(("TupleOf", repr(self.item)))

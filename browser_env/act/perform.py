@@ -56,17 +56,13 @@ async def perform(targets: Targets, action: Action, *, at_once: bool = False) ->
 
     tab = targets.tab
     try:
-        return await _perform(targets, action, at_once)
+        if isinstance(action, Type):
+            return await type_text(targets, action, at_once)
+        if action.name in _AT_PAGE:
+            return await _AT_PAGE[action.name](targets, action)
+        await browse(targets.session, action, NAVIGATION_TIMEOUT)
+        return "browser"
     except Error:
         if not await targets.session.has_closed(tab):
             raise
         return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
-
-
-async def _perform(targets: Targets, action: Action, at_once: bool) -> str:
-    if isinstance(action, Type):
-        return await type_text(targets, action, at_once)
-    if action.name in _AT_PAGE:
-        return await _AT_PAGE[action.name](targets, action)
-    await browse(targets.session, action, NAVIGATION_TIMEOUT)
-    return "browser"
