@@ -50,17 +50,15 @@ def choose_day(obs: Observation, field: list[Element], given: str) -> Action | N
     title = shown[0][0]
     ahead = months_between(datetime.strptime(title, "%B %Y"), date)
     if ahead == 0:
-        return click(
-            elements(obs, "link", str(date.day)), f"{title} is shown, and the date {given} is its day {date.day}."
-        )
+        why = f"{title} is shown, and the date {given} is its day {date.day}."
+        return click(elements(obs, "link", str(date.day)), why)
     if abs(ahead) > 6:
         key, way = ("Control+PageUp", "back") if ahead < 0 else ("Control+PageDown", "on")
         reason = f"From {title}, the month of {given} is nearest by a year {way}, as far as the calendar goes."
         return Press(id=field[0]["id"], key=key, reason=reason)
     name = "Prev" if ahead < 0 else "Next"
-    return click(
-        elements(obs, "link", name), f'The month of {given} is {way_to(ahead)} {title}, so "{name}" comes next.'
-    )
+    why = f'The month of {given} is {way_to(ahead)} {title}, so "{name}" comes next.'
+    return click(elements(obs, "link", name), why)
 
 
 def months_between(start: datetime, end: datetime) -> int:

@@ -152,7 +152,5 @@ def _in_form(obs: Observation, wanted: Wish, to: str) -> Action:
     right = to == wanted.sender if wanted.action == "reply" else not to
     if wanted.action not in ("reply", "forward") or not right:
         return _leave(obs, f"The goal asks to {_verb(wanted)}, for which this is the wrong form.")
-    send = f"send-{wanted.action}"
-    return fill_then_press(obs, [wanted.text], send, "generic") or Wait(
-        ms=200, reason="All is filled in, but the icon that sends it is not drawn yet."
-    )
+    why = "All is filled in, but the icon that sends it is not drawn yet."
+    return fill_then_press(obs, [wanted.text], f"send-{wanted.action}", "generic") or Wait(ms=200, reason=why)

@@ -30,9 +30,8 @@ def search_engine(obs: Observation) -> Action | None:
         return click(pages, f"Result {index + 1} is on page {index // PAGE + 1}, with {PAGE} results a page.")
     place = index % PAGE
     if links[place]["name"] != name:
-        return click(
-            elements(obs, "button", "Search"), f'These are not the results for "{name}", so it is searched for.'
-        )
+        why = f'These are not the results for "{name}", so it is searched for.'
+        return click(elements(obs, "button", "Search"), why)
     return click(links[place:], f"On page {shown + 1}, result {index + 1} is number {place + 1}.")
 
 

@@ -36,9 +36,8 @@ def use_colorwheel_2(obs: Observation) -> Action | None:
     """Fill in the number of the colour of the box in the goal's line, then submit."""
     color = re.findall(r"\((#?\w+) box\)", obs["dom"])[0]
     code = code_of(color)
-    return fill_then_submit(
-        obs, elements(obs, "textbox"), code, f"The colour to be selected is {color}, that is {code}."
-    )
+    why = f"The colour to be selected is {color}, that is {code}."
+    return fill_then_submit(obs, elements(obs, "textbox"), code, why)
 
 
 @oracle("resize-textarea")
