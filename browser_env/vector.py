@@ -61,11 +61,9 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode in every environment. A single seed is counted up: `seed`, `seed + 1`, ..."""
-        seeds: list[int | None] = (
-            [None if seed is None else seed + i for i in range(self.num_envs)]
-            if seed is None or isinstance(seed, int)
-            else list(seed)
-        )
+        if seed is None or isinstance(seed, int):
+            seed = [None if seed is None else seed + i for i in range(self.num_envs)]
+        seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds were given for {self.num_envs} environments.")
         for index, (core, one) in enumerate(zip(self.cores, seeds, strict=True)):
@@ -73,9 +71,8 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
             if one is not None:
                 self._rngs[index], _ = gym.utils.seeding.np_random(one)
 
-        results = _together(
-            [core.reset(rng, one) for core, rng, one in zip(self.cores, self._rngs, seeds, strict=True)]
-        )
+        each = zip(self.cores, self._rngs, seeds, strict=True)
+        results = _together([core.reset(rng, one) for core, rng, one in each])
         self._over[:] = False
         return self._batch([obs for obs, _ in results]), self._infos([info for _, info in results])
 

@@ -34,7 +34,7 @@ def use_colorwheel(obs: Observation) -> Action | None:
 @oracle("use-colorwheel-2")
 def use_colorwheel_2(obs: Observation) -> Action | None:
     """Fill in the number of the colour of the box in the goal's line, then submit."""
-    color = re.findall(r"\((#?\w+) box\)", obs["dom"])[0]
+    color = next(iter(re.findall(r"\((#?\w+) box\)", obs["dom"])), "black")
     code = code_of(color)
     why = f"The colour to be selected is {color}, that is {code}."
     return fill_then_submit(obs, elements(obs, "textbox"), code, why)
