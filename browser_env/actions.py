@@ -6,18 +6,10 @@ Knows nothing about pages or browsers: `browser_env.act.perform` carries actions
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.functional_validators import AfterValidator, BeforeValidator, model_validator
 
 from selfsurf.browser_env.act.callstring import CALLS, did_you_mean, parse_call
 from selfsurf.browser_env.act.selector import parse_selector
@@ -97,10 +89,11 @@ class _MaybeAtElement(BaseAction):
 
     id: ElementId | None = None
     selector: Selector | None = None
+    _least: ClassVar = 0
 
     @model_validator(mode="after")
-    def _at_most_one(self) -> _MaybeAtElement:
-        if self.id is not None and self.selector is not None:
+    def _one_element(self) -> _MaybeAtElement:
+        if not self._least <= 2 - [self.id, self.selector].count(None) <= 1:
             raise ValueError("give either id or selector")
         return self
 
@@ -108,11 +101,7 @@ class _MaybeAtElement(BaseAction):
 class _AtElement(_MaybeAtElement):
     """An action at an element, named by `id` or by `selector`."""
 
-    @model_validator(mode="after")
-    def _one_element(self) -> _AtElement:
-        if self.id is None and self.selector is None:
-            raise ValueError("give either id or selector")
-        return self
+    _least: ClassVar = 1
 
 
 class Click(_Target):

@@ -131,24 +131,21 @@ class EnvCore:
     async def _fresh_session(self, rng: np.random.Generator) -> Session:
         session = self.session
         if session is not None:
-            reusable = self.task.restarts_in_page and not session.closed and len(session.tabs) == 1
-            reusable = reusable and session.clock is None
-            reusable = reusable and not self.settings.session.one_context_an_episode
-            if reusable and not session.active.crashed:
+            reusable = self.task.restarts_in_page and not self.settings.session.one_context_an_episode
+            lost = session.closed or session.active.crashed
+            if reusable and not lost and len(session.tabs) == 1 and session.clock is None:
                 return session
             self.session = None
             await self._teardown(session)
             await session.close()
         self.session = await Session.open(
-            self.settings.browser,
+            self.task,
+            self._contexts,
             self.viewport,
+            self.settings.context,
             dialogs=self.settings.dialogs,
-            sites=self.task.sites,
-            options=self.settings.context,
-            clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
-            source=self._contexts,
             safety=self.settings.safety,
-            start_url=self.task.start_url,
+            clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
             on_tab=self.on_tab,
         )
         return self.session
@@ -226,16 +223,10 @@ class EnvCore:
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         now = time.perf_counter()
         outcome = self._judge(score)
-        detail = last_error
         terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
-        timing = Timing(
-            act=acted - start,
-            settle=view.waited,
-            score=scoring.seconds,
-            observe=now - acted - view.waited,
-            total=now - start,
-        )
-        info = self._info(outcome, detail, score, timing, path)
+        act, observe, total = acted - start, now - acted - view.waited, now - start
+        timing = Timing(act=act, settle=view.waited, score=scoring.seconds, observe=observe, total=total)
+        info = self._info(outcome, last_error, score, timing, path)
         return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
 
     async def witnessed(self, action: Action, since: int, number: int) -> StepResult:

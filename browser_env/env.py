@@ -106,9 +106,7 @@ def make_core(
         viewport = (device["viewport"]["width"], device["viewport"]["height"])
     switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
-        browser=BrowserSpec(
-            headless=headless, executable=executable, switches=tuple(switches), page_memory=page_memory
-        ),
+        browser=BrowserSpec(headless, executable, switches, page_memory),
         view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),

@@ -45,47 +45,52 @@ class Settings:
     """Seconds that a page may take to answer a trivial call before it counts as hung."""
 
 
-_KINDS: dict[str, tuple[type, str]] = {
-    "session": (SessionOptions, "a browser_env.SessionOptions"),
-    "safety": (Safety, "a browser_env.Safety"),
-    "bounds": (Bounds, "a browser_env.Bounds"),
-    "goal": (str, "a text"),
-    "start_url": (str, "a text"),
-}
-_SECONDS = ("step_timeout", "reset_timeout", "hang_timeout", "page_memory")
-_SWITCHES = ("screenshot", "stamp_ids", "headless", "deterministic")
-
-
 def check_options(options: Mapping[str, Any]) -> None:
     """Check the options of an environment, by name.
 
     Raises:
         ValueError: an option has the wrong type or value; the message names it and says what is expected.
     """
-    for name, (kind, what) in _KINDS.items():
-        value = options.get(name)
-        if value is not None and not isinstance(value, kind):
-            raise ValueError(f"{name} is {what}, not {value!r}.")
-    for name in _SECONDS:
-        if not _number(options[name]) or options[name] <= 0:
-            unit = "MB" if name == "page_memory" else "seconds"
-            raise ValueError(f"{name} is a number of {unit} above 0, not {options[name]!r}.")
-    for name in _SWITCHES:
-        if not isinstance(options[name], bool):
-            raise ValueError(f"{name} is True or False, not {options[name]!r}.")
-    reach, budget, viewport = options["reach"], options["budget"], options["viewport"]
-    if reach is not None and not (_number(reach) and reach >= 0):
-        raise ValueError(f"reach is a number of viewport heights from 0 on, or None for the whole page, not {reach!r}.")
-    if budget is not None and not (isinstance(budget, int) and not isinstance(budget, bool) and budget > 0):
-        raise ValueError(f"budget is a whole number above 0, or None for no limit, not {budget!r}.")
-    if viewport is not None and not (
-        isinstance(viewport, (tuple, list)) and len(viewport) == 2 and all(_number(x) and x >= 1 for x in viewport)
-    ):
-        raise ValueError(f"viewport is a width and a height in pixels, such as (1280, 720), not {viewport!r}.")
-    for name in ("count", "user"):
-        if options[name] is not None and not callable(options[name]):
-            raise ValueError(f"{name} is a function, not {options[name]!r}.")
+    for names, fits, what in _CHECKS:
+        for name in names.split(" "):
+            value = options.get(name)
+            if not fits(value) and (value is not None or what in (_SECONDS, _MB, _SWITCH)):
+                raise ValueError(f"{name} is {what}, not {value!r}.")
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _positive(value: Any) -> bool:
+    return _number(value) and value > 0
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(_number(side) and side >= 1 for side in value)
+
+
+_SECONDS, _MB, _SWITCH = "a number of seconds above 0", "a number of MB above 0", "True or False"
+_CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("session", lambda value: isinstance(value, SessionOptions), "a browser_env.SessionOptions"),
+    ("safety", lambda value: isinstance(value, Safety), "a browser_env.Safety"),
+    ("bounds", lambda value: isinstance(value, Bounds), "a browser_env.Bounds"),
+    ("goal start_url", lambda value: isinstance(value, str), "a text"),
+    ("step_timeout reset_timeout hang_timeout", _positive, _SECONDS),
+    ("page_memory", _positive, _MB),
+    ("screenshot stamp_ids headless deterministic", lambda value: isinstance(value, bool), _SWITCH),
+    (
+        "reach",
+        lambda value: _number(value) and value >= 0,
+        "a number of viewport heights from 0 on, or None for the whole page",
+    ),
+    (
+        "budget",
+        lambda value: isinstance(value, int) and _positive(value),
+        "a whole number above 0, or None for no limit",
+    ),
+    ("viewport", _is_size, "a width and a height in pixels, such as (1280, 720)"),
+    ("count user", callable, "a function"),
+)
+"""Names of options, whether a value fits them, and what they are. Only numbers of seconds or MB and switches can't be
+None."""

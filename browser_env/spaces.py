@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from typing import Any, get_args, get_type_hints, is_typeddict
 
 import numpy as np
 from gymnasium import spaces
 
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.task import Viewport
 
 _LETTERS = np.array(list(string.ascii_lowercase + " "))
@@ -25,6 +26,12 @@ class _Unbounded(spaces.Space[Any]):
     def is_np_flattenable(self) -> bool:
         """Its values have no fixed size."""
         return False
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(other) == repr(self)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
 
 class Value(_Unbounded):
@@ -48,12 +55,6 @@ class Value(_Unbounded):
 
     def __repr__(self) -> str:
         return f"Value({self.kind.__name__})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and other.kind is self.kind
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
 
 
 class ActionSpace(_Unbounded):
@@ -87,46 +88,23 @@ class ActionSpace(_Unbounded):
     def __repr__(self) -> str:
         return f"ActionSpace(viewport={self.viewport})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActionSpace) and other.viewport == self.viewport
-
-    def __hash__(self) -> int:
-        return hash(self.viewport)
-
 
 def observation_space(viewport: Viewport, screenshot: bool) -> spaces.Dict:
     """Return the space of observations (`browser_env.observation.Observation`)."""
-    text = Value(str)
-    element = spaces.Dict(
-        {
-            "id": Value(int),
-            "role": text,
-            "name": text,
-            "tag": text,
-            "value": text,
-            "states": TupleOf(text),
-            "bbox": spaces.Tuple([Value(float)] * 4),
-            "in_viewport": Value(bool),
-            "frame": text,
-            "options": TupleOf(text),
-        }
-    )
-    parts: dict[str, spaces.Space[Any]] = {
-        "goal": text,
-        "url": text,
-        "title": text,
-        "tabs": TupleOf(spaces.Dict({"url": text, "title": text, "active": Value(bool)})),
-        "elements": TupleOf(element),
-        "dom": text,
-        "page_text": text,
-        "events": TupleOf(text),
-        "messages": TupleOf(spaces.Dict({"role": text, "text": text})),
-        "last_action": text,
-        "last_error": text,
-    }
+    parts = {name: _space_of(kind) for name, kind in get_type_hints(Observation).items() if name != "screenshot"}
     if screenshot:
         parts["screenshot"] = spaces.Box(0, 255, (viewport[1], viewport[0], 3), np.uint8)
     return spaces.Dict(parts)
+
+
+def _space_of(kind: Any) -> spaces.Space[Any]:
+    """Return the space of a type: a TypedDict, a tuple, or a plain type."""
+    if is_typeddict(kind):
+        return spaces.Dict({name: _space_of(part) for name, part in get_type_hints(kind).items()})
+    items = get_args(kind)
+    if not items:
+        return Value(kind)
+    return TupleOf(_space_of(items[0])) if items[-1] is ... else spaces.Tuple([_space_of(item) for item in items])
 
 
 class TupleOf(_Unbounded):
@@ -151,9 +129,3 @@ class TupleOf(_Unbounded):
 
     def __repr__(self) -> str:
         return f"TupleOf({self.item!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TupleOf) and other.item == self.item
-
-    def __hash__(self) -> int:
-        return hash(("TupleOf", repr(self.item)))

@@ -61,11 +61,9 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode in every environment. A single seed is counted up: `seed`, `seed + 1`, ..."""
-        seeds: list[int | None] = (
-            [None if seed is None else seed + i for i in range(self.num_envs)]
-            if seed is None or isinstance(seed, int)
-            else list(seed)
-        )
+        if seed is None or isinstance(seed, int):
+            seed = [None if seed is None else seed + i for i in range(self.num_envs)]
+        seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds were given for {self.num_envs} environments.")
         for index, (core, one) in enumerate(zip(self.cores, seeds, strict=True)):
@@ -73,9 +71,8 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
             if one is not None:
                 self._rngs[index], _ = gym.utils.seeding.np_random(one)
 
-        results = _together(
-            [core.reset(rng, one) for core, rng, one in zip(self.cores, self._rngs, seeds, strict=True)]
-        )
+        each = zip(self.cores, self._rngs, seeds, strict=True)
+        results = _together([core.reset(rng, one) for core, rng, one in each])
         self._over[:] = False
         return self._batch([obs for obs, _ in results]), self._infos([info for _, info in results])
 
@@ -92,17 +89,10 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
                 for core, rng, over, action in zip(self.cores, self._rngs, self._over, actions, strict=True)
             ]
         )
-        terminated = np.array([result[2] for result in results])
-        truncated = np.array([result[3] for result in results])
-        self._over = terminated | truncated
-        rewards = np.array([result[1] for result in results], dtype=np.float64)
-        return (
-            self._batch([result[0] for result in results]),
-            rewards,
-            terminated,
-            truncated,
-            self._infos([result[4] for result in results]),
-        )
+        seen, rewards, terminated, truncated, infos = zip(*results, strict=True)
+        ended, cut_off = np.array(terminated), np.array(truncated)
+        self._over = ended | cut_off
+        return self._batch(list(seen)), np.array(rewards, dtype=np.float64), ended, cut_off, self._infos(infos)
 
     def privileged(self) -> list[dict[str, Any] | None]:
         """Return every environment's privileged view."""
@@ -129,7 +119,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any]):
             batch["screenshot"] = np.stack(batch["screenshot"])
         return batch
 
-    def _infos(self, infos: list[Info]) -> dict[str, Any]:
+    def _infos(self, infos: Sequence[Info]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for index, info in enumerate(infos):
             merged = self._add_info(merged, info, index)

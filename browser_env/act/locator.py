@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from selfsurf.browser_env.act.selector import Step, parse_selector
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
@@ -23,22 +25,6 @@ MOST_NAMED = 5
 _CHANGED = "The page changed while the element was being located; try again."
 
 _ROLE = re.compile(r"""role=([a-z]+)\[\s*name\s*=\s*(["'])(.*)\2\s*(i?)\s*\]""")
-
-_PATH = """el => {
-  const path = [];
-  let hops = 0;
-  for (let node = el;;) {
-    const parent = node.parentNode;
-    if (parent) { path.push(Array.prototype.indexOf.call(parent.childNodes, node)); node = parent; }
-    else if (node.host) { path.push('shadow'); node = node.host; }
-    else {
-      const holder = node.defaultView && node.defaultView.frameElement;
-      if (!holder) return {path: path.reverse(), hops};
-      path.push('frame'); hops++; node = holder;
-    }
-  }
-}"""
-"""The path to an element from the outermost document of its origin, through `hops` frames."""
 
 
 async def find_element(targets: Targets, selector: str) -> int:
@@ -86,7 +72,8 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
                 if not isinstance(handles, BaseException):  # a frame that was removed meanwhile has nothing
                     found += [(frame, handle) for handle in handles]
     except Error as error:
-        raise ActionError(f"The selector {selector!r} can't be used: {_first_line(error)}") from None
+        why = first_line(error).split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")
+        raise ActionError(f"The selector {selector!r} can't be used: {why}") from None
     if not found:
         raise ActionError(f"No element matches {selector!r}.")
     if len(found) > 1:
@@ -125,7 +112,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
 
 async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
     """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
-    way = await handle.evaluate(_PATH)
+    way = await handle.evaluate(read_script("path"))
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame
     if frame.parent_frame is None:
@@ -137,8 +124,3 @@ async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[l
     if place is None:
         raise ActionError(_CHANGED)
     return way["path"], place
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()[0]
-    return text.split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")

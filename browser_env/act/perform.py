@@ -13,27 +13,16 @@ from selfsurf.browser_env.act.fields import fill, select, upload
 from selfsurf.browser_env.act.keyboard import press, type_text
 from selfsurf.browser_env.act.mouse import click, drag, hover, scroll
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import (
-    Action,
-    BaseAction,
-    Click,
-    Drag,
-    Fill,
-    Hover,
-    Press,
-    Scroll,
-    Select,
-    Type,
-    Upload,
-)
+from selfsurf.browser_env.actions import Action, Fill, Press, Type
 
 NAVIGATION_TIMEOUT = 15.0
 """Seconds for a server to answer a navigation."""
 
-_AT_PAGE: dict[type[BaseAction], Callable[[Targets, Any], Awaitable[str]]] = {
-    Click: click, Hover: hover, Drag: drag, Scroll: scroll, Fill: fill, Select: select, Upload: upload, Press: press,
+_AT_PAGE: dict[str, Callable[[Targets, Any], Awaitable[str]]] = {
+    "click": click, "hover": hover, "drag": drag, "scroll": scroll, "fill": fill, "select": select, "upload": upload,
+    "press": press,
 }  # fmt: skip
-"""What carries out an action on the page; `Type` needs more, and all others are the browser's."""
+"""What carries out an action on the page; `type` needs more, and all others are the browser's."""
 
 
 async def resolved(targets: Targets, action: Action) -> Action:
@@ -67,17 +56,13 @@ async def perform(targets: Targets, action: Action, *, at_once: bool = False) ->
 
     tab = targets.tab
     try:
-        return await _perform(targets, action, at_once)
+        if isinstance(action, Type):
+            return await type_text(targets, action, at_once)
+        if action.name in _AT_PAGE:
+            return await _AT_PAGE[action.name](targets, action)
+        await browse(targets.session, action, NAVIGATION_TIMEOUT)
+        return "browser"
     except Error:
         if not await targets.session.has_closed(tab):
             raise
         return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
-
-
-async def _perform(targets: Targets, action: Action, at_once: bool) -> str:
-    if isinstance(action, Type):
-        return await type_text(targets, action, at_once)
-    if type(action) in _AT_PAGE:
-        return await _AT_PAGE[type(action)](targets, action)
-    await browse(targets.session, action, NAVIGATION_TIMEOUT)
-    return "browser"

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Type
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
+from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")
@@ -165,23 +166,10 @@ class Settling:
         """Does the page listen for this kind of action at the focused element or an ancestor? Its main world knows."""
         answer = await self.tab.protocol.send(
             "Runtime.evaluate",
-            {"expression": f"({_LISTENS})('{hint}')", "includeCommandLineAPI": True, "returnByValue": True},
+            {
+                "expression": f"({read_script('listens')})('{hint}')",
+                "includeCommandLineAPI": True,
+                "returnByValue": True,
+            },
         )
         return answer["result"].get("value") is True
-
-
-_LISTENS = """hint => {
-  let el = document.activeElement;
-  for (let inner = el; inner; inner = el.shadowRoot?.activeElement || el.contentDocument?.activeElement) el = inner;
-  const types = {
-    enter: ['keydown', 'keypress', 'keyup', 'submit', 'change'],
-    button: ['click', 'mousedown', 'mouseup', 'pointerdown', 'pointerup', 'submit'],
-    text: ['input', 'keyup', 'keydown', 'keypress', 'change'],
-  }[hint];
-  for (let node = el; node; node = node.parentNode || node.host || (node === document ? window : null)) {
-    const all = getEventListeners(node);
-    if (types.some((type) => all[type])) return true;
-    if (node === window) break;
-  }
-  return false;
-}"""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.act.settle import Bounds, Hint, Settling
+from selfsurf.browser_env.act.settle import Settling
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
 from selfsurf.browser_env.observe.outline import Line, element_line, render
@@ -62,10 +62,8 @@ async def capture(
     session: Session,
     options: ViewOptions,
     viewport: Viewport,
-    bounds: Bounds | None = None,
-    since: int = -1,
+    settling: Settling | None = None,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
-    hint: Hint = "",
 ) -> View:
     """Observe the session's active tab.
 
@@ -73,11 +71,9 @@ async def capture(
         session: whose tab.
         options: what the observation contains.
         viewport: size of the screenshot.
-        bounds: how long to wait for the page to become quiet; None to observe at once.
-        since: the tab's clock before the action; what was pending before isn't waited for.
+        settling: the tab's, to wait for; None to observe at once.
         meanwhile: whatever else is to be read from the quiet page; must not change it, and runs again if the page was
             not quiet after all.
-        hint: which kind of late reaction the action may cause (`browser_env.act.settle.hint_of`).
 
     The screenshot is requested together with the pass, and again if the page changed before the pass: so the two show
     the same page.
@@ -88,10 +84,7 @@ async def capture(
         "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
     }  # fmt: skip
     taken = _Capture(tab, what, options.screenshot, viewport, meanwhile or _nothing)
-    if bounds is None:
-        await taken.now()
-    else:
-        await taken.settled(Settling(tab, bounds, since, hint))
+    await (taken.now() if settling is None else taken.settled(settling))
     view = await view_of(session, tab, options, taken.raw, taken.pixels)
     view.waited = taken.settled_at - start if taken.settled_at else 0.0
     return view
@@ -123,37 +116,30 @@ async def view_of(
     )
 
 
+@dataclass
 class _Capture:
     """One observation of a tab: the pass, the screenshot and whatever else is read, as concurrently as possible."""
 
-    def __init__(
-        self,
-        tab: Tab,
-        what: dict[str, Any],
-        screenshot: bool,
-        viewport: Viewport,
-        meanwhile: Callable[[], Awaitable[None]],
-    ) -> None:
-        self.raw: dict[str, Any] = {}
-        self.pixels: NDArray[np.uint8] | None = None
-        self.settled_at = 0.0
-        self._tab = tab
-        self._what = what
-        self._screenshot = screenshot
-        self._viewport = viewport
-        self._meanwhile = meanwhile
+    tab: Tab
+    what: dict[str, Any]
+    screenshot: bool
+    viewport: Viewport
+    meanwhile: Callable[[], Awaitable[None]]
+    raw: dict[str, Any] = field(default_factory=dict)
+    pixels: NDArray[np.uint8] | None = None
+    settled_at: float = 0.0
 
     async def now(self) -> None:
         """Observe without waiting."""
         shot = self._shoot()
-        self.raw, _ = await asyncio.gather(self._tab.main.observe(**self._what), self._meanwhile())
+        self.raw, _ = await asyncio.gather(self.tab.main.observe(**self.what), self.meanwhile())
         if shot is not None:
-            self.pixels = decode_png(await shot, self._viewport)
+            self.pixels = decode_png(await shot, self.viewport)
 
     async def settled(self, settling: Settling) -> None:
         """Observe once the page is quiet."""
         # A screenshot waits for a frame to be drawn, and so does settling: for a page that stands still, one is enough.
-        standing = self._screenshot and self._tab.scripted and settling.bounds.frames == 1
+        standing = self.screenshot and self.tab.scripted and settling.bounds.frames == 1
         while True:
             await settling.wait_for_traffic()
             try:
@@ -169,35 +155,35 @@ class _Capture:
 
     async def _one_frame(self) -> bool:
         """Take the screenshot, then the pass; return whether the page has not changed since before the screenshot."""
-        tab = self._tab
+        tab = self.tab
         edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
         png = await tab.screenshot()
         self.settled_at = time.monotonic()
-        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self._what), self._meanwhile())
+        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self.what), self.meanwhile())
         await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
-        self.pixels = decode_png(png, self._viewport)
+        self.pixels = decode_png(png, self.viewport)
         self.raw, _ = await looking
         return bool(self.raw["still"])
 
     async def _after_frames(self, settling: Settling) -> bool:
         """Wait for quiet frames, then run the pass; the screenshot is retaken if the page changed before the pass."""
-        tab = self._tab
+        tab = self.tab
         began = time.monotonic()
         shot = self._shoot()
         frames = settling.bounds.frames if tab.scripted else 0
-        self.raw = await tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self._what)
+        self.raw = await tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
         self.settled_at = began + self.raw["waited"] / 1000
         if not settling.is_over():
             return False
-        _, png = await asyncio.gather(self._meanwhile(), shot if shot is not None else _nothing())
+        _, png = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing())
         if png is not None:
-            self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self._viewport)
+            self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self.viewport)
         return True
 
     def _shoot(self) -> asyncio.Task[bytes] | None:
-        if not self._screenshot:
+        if not self.screenshot:
             return None
-        task = asyncio.ensure_future(self._tab.screenshot())
+        task = asyncio.ensure_future(self.tab.screenshot())
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may never be awaited
         return task
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from selfsurf.browser_env.act.settle import Bounds, Hint
+from selfsurf.browser_env.act.settle import Hint, Settling
 from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
 from selfsurf.browser_env.safety.masking import mask, secret_boxes
@@ -44,46 +44,39 @@ class Observer:
         return self._outline is not None
 
     async def look(
-        self,
-        session: Session,
-        since: int = -1,
-        meanwhile: Callable[[], Awaitable[None]] | None = None,
-        hint: Hint = "",
+        self, session: Session, since: int = -1, meanwhile: Callable[[], Awaitable[None]] | None = None, hint: Hint = ""
     ) -> View:
         """Wait until the page is quiet and observe it (`browser_env.observe.capture.capture`).
 
         If the page is replaced, or tabs open or close meanwhile, it is observed again.
         """
         options, bounds = self._settings.view, self._settings.bounds
-        for _ in range(LOOKS - 1):
+        for attempt in range(LOOKS):
             try:
-                return await self._see(session, options, bounds, since, meanwhile, hint)
+                return await self._see(session, options, Settling(session.active, bounds, since, hint), meanwhile)
             except Exception:
                 browser = session.context.browser
-                if session.active.crashed or browser is None or not browser.is_connected():
+                lost = session.active.crashed or browser is None or not browser.is_connected()
+                if lost or attempt == LOOKS - 1:
                     raise
                 await session.attached()
                 since, hint, bounds = -1, "", replace(bounds, load=0.5, network=0.0, quiet=0.1)
-        return await self._see(session, options, bounds, since, meanwhile, hint)
+        raise AssertionError("unreachable")
 
     async def glance(self, session: Session) -> View:
         """Observe the page as it is, with a screenshot, without waiting."""
-        options = replace(self._settings.view, screenshot=True, stamp_ids=False)
-        return await self._see(session, options, None, -1, None, "")
+        return await self._see(session, replace(self._settings.view, screenshot=True, stamp_ids=False))
 
     async def _see(
         self,
         session: Session,
         options: ViewOptions,
-        bounds: Bounds | None,
-        since: int,
-        meanwhile: Callable[[], Awaitable[None]] | None,
-        hint: Hint,
+        settling: Settling | None = None,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> View:
-        settling = (bounds, since, meanwhile, hint)
         if not (self._vault and options.screenshot):
-            return await capture(session, options, self._viewport, *settling)
-        settled = await capture(session, replace(options, screenshot=False), self._viewport, *settling)
+            return await capture(session, options, self._viewport, settling, meanwhile)
+        settled = await capture(session, replace(options, screenshot=False), self._viewport, settling, meanwhile)
         tab = session.active
         before = await secret_boxes(tab, self._vault.patterns)
         view = await capture(session, options, self._viewport)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.act.settle import Bounds, Settling
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.observe.capture import ViewOptions, capture
+from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.merge import Merger
 from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
@@ -187,9 +187,8 @@ class _Walk:
         if self._screens and at["offset"] <= self._screens[-1].offset:
             self.stopped = "blocked"
             return
-        view = await capture(self._session, self._options, self._viewport, self._bounds, since)
+        view = await self._look(self._options, since)
         at = await self._measure()
-        self.foreign.update(view.foreign)
         self._merger.add(view.elements, view.dom, view.page_text, at["offset"])
         self._screens.append(Screen(at["offset"], at["top"], at["bottom"], view.screenshot))
         seen_to = at["offset"] + at["view"] + 1
@@ -216,12 +215,16 @@ class _Walk:
 
     async def finish(self, stopped: Stopped) -> Scan:
         """Observe once more, after scrolling back, and return everything."""
-        options = replace(self._options, screenshot=False)
-        view = await capture(self._session, options, self._viewport, self._bounds, self._tab.clock)
-        self.foreign.update(view.foreign)
+        view = await self._look(replace(self._options, screenshot=False), self._tab.clock)
         elements, dom = self._merger.result(view.elements, view.dom, self._start)
         await self._scroller.dispose()
         return Scan(elements, dom, self._merger.text(), tuple(self._screens), stopped, self._area)
+
+    async def _look(self, options: ViewOptions, since: int) -> View:
+        settling = Settling(self._session.active, self._bounds, since)
+        view = await capture(self._session, options, self._viewport, settling)
+        self.foreign.update(view.foreign)
+        return view
 
     async def _scroll_to(self, offset: float) -> dict[str, Any]:
         await self._call("to", offset)

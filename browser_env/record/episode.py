@@ -24,16 +24,7 @@ import numpy as np
 
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.screenshot import encode_png
-from selfsurf.browser_env.record.format import (
-    EPISODE,
-    READABLE,
-    action_entry,
-    asked,
-    completions_and_decision,
-    current_episode,
-    current_step,
-    filled,
-)
+from selfsurf.browser_env.record import format as form
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
@@ -65,7 +56,7 @@ class EpisodeWriter:
             raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
         (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
         self._redact: Redact = lambda record: redact_known(redact(record) if redact else record)
-        self._meta = filled(EPISODE, {"episode_id": self.folder.name, "started": clock.time(), **meta})
+        self._meta = form.filled(form.EPISODE, {"episode_id": self.folder.name, "started": clock.time(), **meta})
         self._meta["versions"] = {"selfsurf": _own_version(), **self._meta["versions"]}
         self._steps = 0
         self._reward = 0.0
@@ -108,17 +99,17 @@ class EpisodeWriter:
             questions: what was asked and answered, as `{"question", "answer"}`; by default, what an `ask_user` asked.
             narration: what the agent says about the step, in words.
         """
-        done = action_entry(after["last_action"] or _plain(action))
+        done = form.action_entry(after["last_action"] or _plain(action))
         record = {
             "step": self._steps,
             "time": clock.time() - info["timing"].get("total", 0.0) / 1000 if time is None else time,
             "observation": observation_text(observation),
             "screenshot": self._save_image(observation),
-            **completions_and_decision([policy] if policy is not None else completions),
+            **form.completions_and_decision([policy] if policy is not None else completions),
             "narration": narration,
             "actions": [done],
             "action_path": info.get("action_path", ""),
-            "questions": asked(done, observation, after) if questions is None else questions,
+            "questions": form.asked(done, observation, after) if questions is None else questions,
             "waiting": info.get("waiting"),
             "risk": info.get("risk"),
             "privileged": privileged,
@@ -241,10 +232,10 @@ class Episode:
             raise EpisodeError(f"There is no episode in {self.folder} (no episode.json).") from None
         except ValueError as error:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
-        if not isinstance(meta, dict) or meta.get("format") not in READABLE:
-            formats = " or ".join(map(str, READABLE))
+        if not isinstance(meta, dict) or meta.get("format") not in form.READABLE:
+            formats = " or ".join(map(str, form.READABLE))
             raise EpisodeError(f"{path} is not an episode of format {formats}.")
-        self.meta = current_episode(meta)
+        self.meta = form.current_episode(meta)
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
@@ -259,7 +250,7 @@ class Episode:
                 if number == len(lines):
                     return
                 raise EpisodeError(f"{path}, line {number} is damaged: {error}.") from None
-            yield current_step(record, self.meta["format"])
+            yield form.current_step(record, self.meta["format"])
 
     def damage(self) -> list[str]:
         """Compare the files with the manifest; return a sentence for each that is missing or was changed.

@@ -19,71 +19,25 @@ READABLE = (1, FORMAT)
 """The formats that can be read."""
 
 EPISODE: dict[str, Any] = {
-    "format": FORMAT,
-    "episode_id": "",
-    "env_id": "Browser-v0",
-    "seed": None,
-    "goal": "",
-    "url": None,
-    "viewport": None,
-    "agent": None,
-    "model": None,
-    "adapter": None,
-    "recorded": False,
-    "versions": {},
-    "started": None,
-    "ended": None,
-    "outcome": "running",
-    "outcome_detail": "",
-    "trainable": None,
-    "score": {},
-    "verdict": None,
-    "tags": [],
-    "traceId": None,
-    "totals": {},
-    "final": None,
-    "final_screenshot": None,
-    "traceback": None,
-}
+    "format": FORMAT, "episode_id": "", "env_id": "Browser-v0", "seed": None, "goal": "", "url": None, "viewport": None,
+    "agent": None, "model": None, "adapter": None, "recorded": False, "versions": {}, "started": None, "ended": None,
+    "outcome": "running", "outcome_detail": "", "trainable": None, "score": {}, "verdict": None, "tags": [],
+    "traceId": None, "totals": {}, "final": None, "final_screenshot": None, "traceback": None,
+}  # fmt: skip
 """The fields of `episode.json`."""
 
 STEP: dict[str, Any] = {
-    "step": 0,
-    "time": None,
-    "observation": {},
-    "screenshot": None,
-    "completions": [],
-    "decision": None,
-    "narration": "",
-    "actions": [],
-    "action_path": "",
-    "questions": [],
-    "waiting": None,
-    "risk": None,
-    "privileged": None,
-    "reward": 0.0,
-    "outcome": "running",
-    "outcome_detail": "",
-    "score": {},
-    "error": "",
-    "events": [],
-    "timing": {},
-}
+    "step": 0, "time": None, "observation": {}, "screenshot": None, "completions": [], "decision": None,
+    "narration": "", "actions": [], "action_path": "", "questions": [], "waiting": None, "risk": None,
+    "privileged": None, "reward": 0.0, "outcome": "running", "outcome_detail": "", "score": {}, "error": "",
+    "events": [], "timing": {},
+}  # fmt: skip
 """The fields of a line of `steps.jsonl`."""
 
 COMPLETION: dict[str, Any] = {
-    "prompt": [],
-    "text": "",
-    "prompt_token_ids": [],
-    "prefill_token_ids": [],
-    "token_ids": [],
-    "logprobs": [],
-    "tokens": None,
-    "grammar": None,
-    "finish_reason": None,
-    "usage": None,
-    "error": "",
-}
+    "prompt": [], "text": "", "prompt_token_ids": [], "prefill_token_ids": [], "token_ids": [], "logprobs": [],
+    "tokens": None, "grammar": None, "finish_reason": None, "usage": None, "error": "",
+}  # fmt: skip
 """The fields of an entry of `completions`."""
 
 DECISION: dict[str, Any] = {"guard": "", "guards": {}, "demonstrated": False}

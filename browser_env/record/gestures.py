@@ -79,14 +79,8 @@ class Gestures:
         if self._break is not None:
             late, self._break = self._break, None
             if fact["kind"] != "input" or fact["inputType"] not in _BREAKS:  # the page handled Enter itself
-                over += self._key(*late)
-        handlers = {
-            "press": self._pressed, "release": self._released, "drop": self._released, "menu": self._menu,
-            "dragend": self._undragged, "before": self._prepare, "check": self._check, "key": self._key,
-            "break": self._maybe_break, "input": self._input, "select": self._select, "files": self._files,
-            "scroll": self._scroll,
-        }  # fmt: skip
-        handler = handlers.get(fact["kind"])
+                over += self._on_key(*late)
+        handler = getattr(self, f"_on_{fact['kind']}", None)
         return over if handler is None else over + handler(fact, before, since)
 
     def begin(self, draft: Draft) -> list[Draft]:
@@ -98,7 +92,7 @@ class Gestures:
     def finish(self) -> list[Draft]:
         """Complete what is open, at the end."""
         late, self._break = self._break, None
-        over = self._key(*late) if late is not None else []
+        over = self._on_key(*late) if late is not None else []
         old, self.draft = self.draft, None
         return [*over, old] if old is not None else over
 
@@ -109,12 +103,12 @@ class Gestures:
             return []
         return self.begin(self._click(held, 1))
 
-    def _pressed(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_press(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         inside = isinstance(self.draft and self.draft.action, Fill) and self._same(fact["id"])
         self._press = None if inside and fact["control"] in ("line", "long") else _Held(fact, before, since)
         return []
 
-    def _released(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_release(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         held, control = self._press, self._press.fact["control"] if self._press else ""
         if held is None or fact["button"] == 2:
             return []
@@ -133,7 +127,9 @@ class Gestures:
             return []
         return self.begin(click)
 
-    def _menu(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    _on_drop = _on_release
+
+    def _on_menu(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         held, self._press = self._press, None
         return self.begin(self._click(held, 1)) if held is not None else []
 
@@ -156,25 +152,25 @@ class Gestures:
         drag = Drag.model_validate({"from": _point(start["at"]), "to": _point(end["at"])})
         return Draft(drag, held.before, held.since, doubtful=start["id"] is None and not end["selected"])
 
-    def _undragged(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_dragend(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         self._press = None  # what was dragged was dropped nowhere
         return []
 
-    def _prepare(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_before(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         self._ready = before
         return []
 
-    def _check(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_check(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         return self._begin_ready(Click(id=fact["id"]), before, since) if fact["id"] is not None else []
 
-    def _key(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_key(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         return self.begin(Draft(Press(key=fact["key"], id=fact["id"]), before, since))
 
-    def _maybe_break(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_break(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         self._break = (fact, before, since)
         return []
 
-    def _input(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_input(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         if fact["id"] is None:  # an editor that reads its text from an invisible field
             if not fact["data"] or fact["secret"]:
                 return []
@@ -196,7 +192,7 @@ class Gestures:
         self.draft.secret = secret
         return over
 
-    def _select(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_select(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         if fact["id"] is None:
             return []
         action = Select(id=fact["id"], options=tuple(fact["options"]))
@@ -205,7 +201,7 @@ class Gestures:
             return []
         return self._begin_ready(action, before, since)
 
-    def _files(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_files(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         last = self.draft.action if self.draft else None
         opener = last.id if isinstance(last, Click) else None
         id = fact["id"] if fact["id"] is not None else opener
@@ -217,7 +213,7 @@ class Gestures:
             return []
         return self._begin_ready(action, before, since)
 
-    def _scroll(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
+    def _on_scroll(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         last = self.draft.action if self.draft else None
         if self.draft and isinstance(last, Scroll) and last.id == fact["id"]:
             far = {"dx": last.dx + fact["dx"], "dy": last.dy + fact["dy"]}

@@ -130,10 +130,8 @@ class Recorder:
             self._facts.get_nowait()  # the task's setup is not recorded
         for tab in self._session.tabs:
             await self._tabs.remember(tab)
-        about = {"episode_id": self.folder.name, "env_id": "Browser-v0", "seed": seed, "goal": self._latest["goal"]}
-        more = {"url": self._latest["url"], "viewport": list(self.core.viewport), "recorded": True}
-        models = {"model": None, "adapter": None}
-        self._writer = EpisodeWriter(self.folder, {**about, **models, **more, **self._meta})
+        about = {"seed": seed, "goal": self._latest["goal"], "url": self._latest["url"], "recorded": True}
+        self._writer = EpisodeWriter(self.folder, {**about, "viewport": list(self.core.viewport), **self._meta})
         await self._note_edition()
         self._worker = asyncio.ensure_future(self._work())
         return self._latest
@@ -274,12 +272,8 @@ class Recorder:
             seen = await self.core.witness()
             self._keep_events(seen)
             if not any(fact["kind"] == "nav" for _, fact, _ in self._facts._queue):  # type: ignore[attr-defined]
-                self._set_latest(seen)
+                self._latest = seen
             await self._note_edition()
-
-    def _set_latest(self, seen: Observation) -> None:
-        self._latest = seen
-        self._was_active, self._order = self._session.active, list(self._session.tabs)
 
     async def _note_edition(self) -> None:
         session = self._session
@@ -307,7 +301,7 @@ class Recorder:
             self._over.set()
             self.outcome = Outcome.ENV_ERROR
             return
-        self._set_latest(result[0])
+        self._latest = result[0]
         await self._note_edition()
 
     def _learn(self, draft: Draft) -> None:

@@ -44,19 +44,12 @@ class AccessGuard:
         ValueError: hosts are allowed or blocked, which can't be enforced in this context.
     """
 
-    def __init__(
-        self,
-        safety: Safety,
-        start_url: str | None = None,
-        sites: Mapping[str, Path] | None = None,
-        *,
-        guarded: bool = True,
-    ) -> None:
+    def __init__(self, safety: Safety, start_url: str | None, sites: Mapping[str, Path], *, guarded: bool) -> None:
         if not guarded and (safety.allowed or safety.blocked):
             raise ValueError("Hosts can't be allowed or blocked in a browser's default context.")
         self.safety = safety
         self._guarded = guarded and safety.guards_network
-        own = [host_and_port(url)[0] for url in (start_url or "", *(sites or {}))]
+        own = [host_and_port(url)[0] for url in (start_url or "", *sites)]
         self.rules = Rules(safety, filter(None, own))
         self.folders = tuple(safety.allow_files)
         if (start_url or "").startswith("file:"):

@@ -111,21 +111,20 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
 async def _surroundings_of(session: Session, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
     """Ask the page for the surroundings of an element, or of the focused one."""
     try:
-        found = (
-            await _ask(session, element["id"] if element is not None else None, foreign, read_script("surroundings"))
-            or {}
-        )
+        id = element["id"] if element is not None else None
+        found = await _ask(session, id, foreign, read_script("surroundings")) or {}
         return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
         return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
 
 
+_ORIGIN = "function () { return (this.ownerDocument || this).defaultView.origin }"
+
+
 async def host_of(session: Session, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
     """Return the host of an element's document (None: the tab's own); empty if it has none."""
     try:
-        origin = await _ask(
-            session, id, foreign, "function () { return (this.ownerDocument || this).defaultView.origin }"
-        )
+        origin = await _ask(session, id, foreign, _ORIGIN)
     except Exception:
         return ""  # it was removed: there is nothing to type into
     return host_and_port(str(origin))[0]

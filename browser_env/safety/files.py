@@ -47,7 +47,7 @@ def _inside(file: str, roots: list[Path]) -> Path:
     except (OSError, ValueError, RuntimeError):
         raise ActionError(f"{file!r} is not the path of a file.") from None
     if not inside:
-        raise ActionError(f"{file!r} may not be uploaded; only files in {_listed(roots)} may.")
+        raise ActionError(f"{file!r} may not be uploaded; only files in {' or '.join(map(str, roots))} may.")
     if not there:
         raise ActionError(f"There is no file {file!r} to upload.")
     return there[0]
@@ -76,10 +76,6 @@ def file_name(suggested: str) -> str:
         ending = ending[:20] if dot else ""
         name = (stem or name)[: _NAME_LIMIT - len(ending) - 1] + (f".{ending}" if ending else "")
     return name
-
-
-def _listed(roots: list[Path]) -> str:
-    return " or ".join(str(root) for root in roots)
 
 
 class Downloads:

@@ -18,17 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from selfsurf.browser_env.safety.network import (
-    PRIVATE,
-    REBOUND,
-    Address,
-    Rules,
-    as_address,
-    clean_host,
-    host_and_port,
-    is_loopback_name,
-    is_private,
-)
+from selfsurf.browser_env.safety import network
+from selfsurf.browser_env.safety.network import Address, Rules, as_address, clean_host, host_and_port
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for one address of a host to answer."""
@@ -109,21 +100,21 @@ class FilteringProxy:
         found = await self._resolve(host)
         if self.rules.safety.allow_private:
             return found
-        public = [address for address in found if not is_private(address)]
+        public = [address for address in found if not network.is_private(address)]
         if public:
             self._was_public.add(host)
             return public
         if not self.rules.may_be_private(host, port) and not (self.claimed and await self.claimed(host)):
-            raise Refused(PRIVATE)
+            raise Refused(network.PRIVATE)
         if host in self._was_public:
-            raise Refused(REBOUND)
+            raise Refused(network.REBOUND)
         return found
 
     async def _resolve(self, host: str) -> list[Address]:
         literal = as_address(host)
         if literal is not None:
             return [literal]
-        if is_loopback_name(host):
+        if network.is_loopback_name(host):
             return list(_LOOPBACK)
         until, kept = self._names.get(host, (0.0, []))
         if until > time.monotonic():

@@ -7,25 +7,21 @@ The risk follows from the target: the label of a button or link, the kind of a f
 from __future__ import annotations
 
 import re
+import tomllib
+import unicodedata
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
-from selfsurf.browser_env.safety.risk_words import (
-    FIRST,
-    GO_AHEAD,
-    HARMLESS,
-    INSIDE,
-    LAST,
-    LOG_IN,
-    NEVER_MIND,
-    PASSWORD_FIELD,
-    PAYMENT_FIELD,
-    SAID,
-    normal,
+
+_WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("risk_words.toml").read_text(encoding="utf8"))
+_HARMLESS, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _PASSWORD_FIELD = (
+    re.compile(_WORDS[name].replace("\n", ""))
+    for name in ("harmless", "never_mind", "go_ahead", "log_in", "payment_field", "password_field")
 )
 
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
@@ -44,11 +40,15 @@ _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 @cache
 def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
     """Return the patterns for how labels begin, how they end, what they contain, and what dialogs say."""
+    my = _WORDS["my"]
     return (
-        [(kind, re.compile("|".join(f"(?:{phrase})" for phrase in phrases))) for kind, phrases in FIRST.items()],
-        [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in LAST.items()],
-        [(kind, re.compile(words)) for kind, words in INSIDE.items()],
-        [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in SAID.items()],
+        [
+            (kind, re.compile(f"(?:{')|(?:'.join(words).replace('<my>', my)})"))
+            for kind, words in _WORDS["first"].items()
+        ],
+        [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in _WORDS["last"].items()],
+        [(kind, re.compile(words)) for kind, words in _WORDS["inside"].items()],
+        [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in _WORDS["said"].items()],
     )
 
 
@@ -87,7 +87,7 @@ def might_be_risky(action: Any, element: Element | None) -> bool:
             if element is None or element["role"] in _CHOICES or element["role"] in _FIELDS:
                 return False
             label = normal(element["name"])
-            return bool(GO_AHEAD.match(label) or LOG_IN.match(label) or of_label(element["name"]))
+            return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
         case Fill() | Type() | Select():
             return True
         case Press():
@@ -126,7 +126,7 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
     """Return the kind of risk that a button's label indicates, or None."""
     text = normal(label)
     count = len(text.split())
-    if not text or count > words or HARMLESS.search(text):
+    if not text or count > words or _HARMLESS.search(text):
         return None
     firsts, lasts, insides, _ = _patterns()
     for kind, inside in insides:
@@ -136,13 +136,20 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
         for kind, first in firsts:
             if first.match(candidate):
                 return kind
-        if NEVER_MIND.match(candidate):
+        if _NEVER_MIND.match(candidate):
             return None
         if 2 <= len(candidate.split()) <= 4:
             for kind, last in lasts:
                 if last.search(candidate):
                     return kind
     return None
+
+
+def normal(text: str) -> str:
+    """Return a text in lower case, without accents, with single blanks for punctuation."""
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("İ", "I"))
+    plain = "".join(char for char in plain if not unicodedata.combining(char)).lower()
+    return re.sub(r"[\W_]+", " ", plain).strip()
 
 
 def _activates(action: Press) -> bool:
@@ -152,19 +159,13 @@ def _activates(action: Press) -> bool:
 def _of_field(name: str, around: Surroundings) -> Risk | None:
     hints = around.autocomplete.lower().split()
     label = normal(name)
-    if any(hint.startswith("cc-") for hint in hints):
-        return Risk("payment", f"The field {name!r} takes payment data.")
-    if around.type == "password" or {"current-password", "new-password", "one-time-code"} & set(hints):
-        kind = "credentials" if not PAYMENT_FIELD.match(label) else "payment"
-        return Risk(
-            cast(RiskKind, kind),
-            f"The field {name!r} takes {'a password or code' if kind == 'credentials' else 'payment data'}.",
-        )
-    if around.search:
+    card = any(hint.startswith("cc-") for hint in hints)
+    secret = around.type == "password" or not {"current-password", "new-password", "one-time-code"}.isdisjoint(hints)
+    if around.search and not card and not secret:
         return None
-    if PAYMENT_FIELD.match(label):
+    if card or _PAYMENT_FIELD.match(label):
         return Risk("payment", f"The field {name!r} takes payment data.")
-    if PASSWORD_FIELD.match(label):
+    if secret or _PASSWORD_FIELD.match(label):
         return Risk("credentials", f"The field {name!r} takes a password or code.")
     return None
 
@@ -180,11 +181,11 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
         if role == "link" and around.href and kind != "delete":
             return None  # it only leads to another page
         return Risk(kind, f"The {role or 'element'} {name!r} looks like one to {_SAYS[kind]}.")
-    if NEVER_MIND.match(label):
+    if _NEVER_MIND.match(label):
         return None
-    if LOG_IN.match(label) and "password" in around.fields and role != "link":
+    if _LOG_IN.match(label) and "password" in around.fields and role != "link":
         return Risk("credentials", f"The {role} {name!r} sends a password.")
-    if not GO_AHEAD.match(label) or around.search:
+    if not _GO_AHEAD.match(label) or around.search:
         return None
     said = _of_text(around.dialog)
     if said is not None:
@@ -200,7 +201,7 @@ def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
         kind = of_label(around.submit)
         if kind is not None:
             return Risk(kind, f"It submits the form with the button {around.submit!r}.")
-        if NEVER_MIND.match(normal(around.submit)):
+        if _NEVER_MIND.match(normal(around.submit)):
             return None
     if any(field.startswith("cc-") for field in around.fields):
         return Risk("purchase", "It submits a form with payment data.")
@@ -212,7 +213,7 @@ def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
 
 def _of_text(text: str) -> RiskKind | None:
     plain = normal(text)
-    if not plain or HARMLESS.search(plain[:80]):
+    if not plain or _HARMLESS.search(plain[:80]):
         return None
     return next((kind for kind, said in _patterns()[3] if said.search(plain)), None)
 

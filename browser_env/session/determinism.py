@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.session.page_script import document_was_replaced, read_script
@@ -110,11 +110,6 @@ class DeterministicTab(Tab):
                 raise  # else the document was replaced, and the next one begins at the new time
 
 
-def context_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return arguments of `Browser.new_context` that fix what pages depend on."""
-    return {**CONTEXT, **(options or {})}
-
-
 async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) -> T:
     """Run a task's setup; while it waits for the page's time, and nothing is loading, advance the time."""
     task = asyncio.ensure_future(work)
@@ -122,12 +117,8 @@ async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) ->
         while not task.done():
             await asyncio.wait([task], timeout=STUCK)
             page = tab()
-            if (
-                not task.done()
-                and isinstance(page, DeterministicTab)
-                and not page.loading(-1)
-                and not page.fetching(-1)
-            ):
+            waits = not task.done() and not page.loading(-1) and not page.fetching(-1)
+            if waits and isinstance(page, DeterministicTab):
                 await page.advance(STEP_TIME)
         return task.result()
     finally:

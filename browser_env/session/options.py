@@ -97,10 +97,10 @@ class SessionOptions:
                 )
         if self.cdp_url and urlsplit(self.cdp_url).scheme not in ("http", "https", "ws", "wss"):
             raise ValueError(f"SessionOptions: cdp_url is an address like http://127.0.0.1:9222, not {self.cdp_url!r}.")
-        if isinstance(self.storage_state, (str, PathLike)):
-            _must_exist("storage_state", self.storage_state)
-        if self.replay_har is not None:
-            _must_exist("replay_har", self.replay_har)
+        for name in ("storage_state", "replay_har"):
+            path = getattr(self, name)
+            if isinstance(path, (str, PathLike)) and not Path(path).is_file():
+                raise ValueError(f"SessionOptions: {name}={str(path)!r} does not exist.")
         if self.geolocation is not None:
             latitude, longitude = self.geolocation
             if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
@@ -173,11 +173,6 @@ _EXCLUDED = (
     ("stealth", "device", "a Chromium that emulates a device is not an ordinary desktop browser"),
     ("record_har", "replay_har", "one writes the file, the other reads it"),
 )
-
-
-def _must_exist(name: str, path: StrPath) -> None:
-    if not Path(path).is_file():
-        raise ValueError(f"SessionOptions: {name}={str(path)!r} does not exist.")
 
 
 def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:

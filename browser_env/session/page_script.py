@@ -11,6 +11,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -41,17 +42,6 @@ _ATTEMPTS = 4
 
 PROBE = f"p{secrets.token_hex(8)}"
 """Name of the event with which the script asks the page's main world whether an element has click listeners."""
-
-_LISTENER_PROBE = """((listenersOf) => {
-  const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
-  const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
-  const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
-  addEventListener('PROBE', (event) => {
-    apply(stop, event, []);
-    const all = listenersOf(apply(path, event, [])[0]);
-    for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
-  }, true);
-})(getEventListeners)""".replace("PROBE", PROBE)
 
 
 @cache
@@ -84,38 +74,31 @@ async def install_listener_probe(protocol: CDPSession) -> None:
     """Let a target's documents answer which elements have listeners, from before their own scripts run."""
     await protocol.send(
         "Page.addScriptToEvaluateOnNewDocument",
-        {"source": _LISTENER_PROBE, "includeCommandLineAPI": True, "runImmediately": True},
+        {
+            "source": read_script("listener_probe").replace("PROBE", PROBE),
+            "includeCommandLineAPI": True,
+            "runImmediately": True,
+        },
     )
 
 
+@dataclass(eq=False)
 class PageScript:
-    """The script in one frame.
+    """The script in one frame."""
 
-    Args:
-        protocol: session of the frame's target.
-        frame_id: the protocol's id of the frame.
-        wait: waits for the next document, up to so many seconds.
-        crashed: has the page crashed?
-        extra: source to add to the script (`script_source`).
-    """
-
-    def __init__(
-        self,
-        protocol: CDPSession,
-        frame_id: str,
-        wait: Callable[[float], Awaitable[None]],
-        crashed: Callable[[], bool],
-        extra: str = "",
-    ) -> None:
-        self.protocol = protocol
-        self.frame_id = frame_id
-        self.extra = extra
-        self.frames: dict[int, str] = {}
-        """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
-        self._wait = wait
-        self._crashed = crashed
-        self._context: int | None = None
-        self._script: str | None = None
+    protocol: CDPSession
+    """The session of the frame's target."""
+    frame_id: str
+    wait: Callable[[float], Awaitable[None]]
+    """Waits for the next document, up to so many seconds."""
+    crashed: Callable[[], bool]
+    """Has the page crashed?"""
+    extra: str
+    """Source to add to the script (`script_source`)."""
+    frames: dict[int, str] = field(default_factory=dict)
+    """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
+    _context: int | None = None
+    _script: str | None = None
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the script, installing it first if needed.
@@ -124,7 +107,7 @@ class PageScript:
             EnvError: the page crashed, or the script threw, which is a bug in the script.
         """
         for attempt in range(_ATTEMPTS):
-            if self._crashed():
+            if self.crashed():
                 raise EnvError("The page crashed.")
             try:
                 if self._script is None:
@@ -143,7 +126,7 @@ class PageScript:
                 if attempt == _ATTEMPTS - 1 or not document_was_replaced(error):
                     raise
                 self._script = None
-                await self._wait(0.1 * attempt)
+                await self.wait(0.1 * attempt)
                 continue
             if "exceptionDetails" in answer:
                 raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")

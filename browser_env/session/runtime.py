@@ -117,7 +117,7 @@ class Runtime:
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
-                slot.browser = await self._launch(spec)
+                slot.browser = await self._start(spec, (await self._living_driver()).chromium.launch)
                 slot.guard = asyncio.ensure_future(kill_large_renderers(slot.browser, spec.page_memory))
             return slot.browser
 
@@ -161,9 +161,6 @@ class Runtime:
                 f"No browser answers at {url}; start one with --remote-debugging-port, or give the address that it "
                 f"printed ({first_line(error)})."
             ) from error
-
-    async def _launch(self, spec: BrowserSpec) -> Browser:
-        return await self._start(spec, (await self._living_driver()).chromium.launch)
 
     async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> T:
         from playwright.async_api import Error

@@ -15,12 +15,10 @@ from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.contexts import ContextSource
-from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, context_options
+from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
-from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.runtime import BrowserSpec
 from selfsurf.browser_env.session.tab import Tab
-from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
@@ -42,14 +40,7 @@ MAX_EVENTS = 50
 class Session:
     """The tabs of one context, the active one, and the events since they were last taken."""
 
-    def __init__(
-        self,
-        context: BrowserContext,
-        source: ContextSource,
-        viewport: Viewport,
-        dialogs: DialogPolicy,
-        access: AccessGuard | None = None,
-    ) -> None:
+    def __init__(self, context: BrowserContext, source: ContextSource, viewport: Viewport, access: AccessGuard) -> None:
         self.context = context
         self.source = source
         self.viewport = viewport
@@ -60,7 +51,7 @@ class Session:
         self.next_id = 1
         """First element id that no document of this episode has used."""
         self.closed = False
-        self.access = access or AccessGuard(Safety())
+        self.access = access
         """What the session may reach, and what was blocked."""
         self.downloads = Downloads(self.access.safety, self._note)
         self.stayed = False
@@ -69,7 +60,7 @@ class Session:
         """Set when a tab has closed, or when the page stays after all."""
         self.clock: Clock | None = None
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
-        self._dialogs = dialogs
+        self.dialogs: DialogPolicy = "accept"
         self._events: list[str] = []
         self._attaching: set[asyncio.Task[None]] = set()
         self._coming = 0
@@ -83,56 +74,49 @@ class Session:
     @classmethod
     async def open(
         cls,
-        spec: BrowserSpec,
+        task: Task,
+        source: ContextSource,
         viewport: Viewport,
+        options: Mapping[str, Any],
         *,
-        dialogs: DialogPolicy = "accept",
-        sites: Mapping[str, Path] | None = None,
-        options: Mapping[str, Any] | None = None,
-        clock: Clock | None = None,
-        source: ContextSource | None = None,
-        safety: Safety | None = None,
-        start_url: str | None = None,
-        on_tab: Callable[[Tab], Awaitable[None]] | None = None,
+        dialogs: DialogPolicy,
+        safety: Safety,
+        clock: Clock | None,
+        on_tab: Callable[[Tab], Awaitable[None]] | None,
     ) -> Session:
         """Open a context with one blank tab.
 
         Args:
-            spec: which browser.
+            task: its start page may always be reached, and its `sites` are served from folders.
+            source: where the context comes from.
             viewport: size of the page in CSS pixels.
-            dialogs: how dialogs are answered (`browser_env.session.dialogs`).
-            sites: origins served from folders (`Task.sites`).
             options: additional arguments for Playwright's `Browser.new_context`.
-            clock: the episode's own clock, if pages must not depend on the real one.
-            source: where the context comes from; by default the browser shared by all equal `spec`.
+            dialogs: how dialogs are answered (`browser_env.session.dialogs`).
             safety: what may be reached, and where downloads go.
-            start_url: where the task starts; it may always be reached.
+            clock: the episode's own clock, if pages must not depend on the real one.
             on_tab: awaited with every tab that is opened, before it is used.
 
         Raises:
             ValueError: `safety` restricts hosts, which can't be enforced in a browser's default context.
         """
-        if clock is not None:
-            options = context_options(options)
-        source = source or ContextSource(spec, SessionOptions())
-        access = AccessGuard(safety or Safety(), start_url, sites or {}, guarded=not source.shared_with_people)
+        access = AccessGuard(safety, task.start_url, task.sites, guarded=not source.shared_with_people)
         source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
-        arguments = await access.proxied({"viewport": size, "accept_downloads": True, **(options or {})})
+        fixed = CONTEXT if clock is not None else {}
+        arguments = await access.proxied({"viewport": size, "accept_downloads": True, **fixed, **options})
         try:
             context = await source.open(arguments)
         except BaseException:
             await access.close()
             raise
-        session = cls(context, source, viewport, dialogs, access)
-        session.clock = clock
-        session.on_tab = on_tab
-        session.scripted = (options or {}).get("java_script_enabled", True)
+        session = cls(context, source, viewport, access)
+        session.dialogs, session.clock, session.on_tab = dialogs, clock, on_tab
+        session.scripted = options.get("java_script_enabled", True)
         try:
             await source.prepare(context, session._note)
             if clock is not None:
                 await clock.install(context)
-            for origin, folder in served(sites or {}, access).items():
+            for origin, folder in served(task.sites, access).items():
                 await context.route(f"{origin}/**", _serve(folder))
             await access.report_to(context, session._note)
             before = [] if source.shared_with_people else context.pages
@@ -222,11 +206,11 @@ class Session:
         self._note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
-        if self._dialogs == "leave":
+        if self.dialogs == "leave":
             return
         done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
-            done = await answer_dialog(dialog, self._dialogs)
+            done = await answer_dialog(dialog, self.dialogs)
         if dialog.type == "beforeunload" and done == "dismissed":
             self.stayed = True
             self._decided.set()

@@ -38,57 +38,20 @@ FLIGHT_VIEWPORT = (375, 667)
 """Size of the airlines' pages, which are made for phones."""
 
 MORE_STEPS = {
-    "book-flight": 12,
-    "book-flight-nodelay": 12,
-    "click-checkboxes-large": 20,
-    "flight.Alaska": 15,
-    "flight.Alaska-auto": 20,
-    "hot-cold": 20,
-    "number-checkboxes": 20,
-    "social-media-all": 12,
-    "social-media-some": 12,
+    "book-flight": 12, "book-flight-nodelay": 12, "click-checkboxes-large": 20, "flight.Alaska": 15,
+    "flight.Alaska-auto": 20, "hot-cold": 20, "number-checkboxes": 20, "social-media-all": 12, "social-media-some": 12,
     "stock-market": 40,
-}
+}  # fmt: skip
 """Step limits of the tasks that need more than the usual 10 steps."""
 
-RELOADED = frozenset(
-    {
-        "book-flight",
-        "book-flight-nodelay",
-        "choose-date",
-        "choose-date-easy",
-        "choose-date-medium",
-        "choose-date-nodelay",
-        "stock-market",
-    }
-)
+RELOADED = frozenset({
+    "book-flight", "book-flight-nodelay", "choose-date", "choose-date-easy", "choose-date-medium",
+    "choose-date-nodelay", "stock-market",
+})  # fmt: skip
 """Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock), so they are
 reloaded for every episode."""
 
-# Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load:
-# a text area that was typed into would not show the text that the next episode sets.
-_START = """async ([seed, mode, limit, scale]) => {
-  document.activeElement?.blur();
-  if (core.EP_TIMER !== null) core.endEpisode(0);
-  const form = document.body.appendChild(document.createElement('form'));
-  form.id = 'all-fields';
-  const fields = document.querySelectorAll('input, select, textarea');
-  for (const field of fields) field.setAttribute('form', form.id);
-  form.reset();
-  for (const field of fields) field.removeAttribute('form');
-  form.remove();
-  Math.seedrandom(seed);
-  core.setDataMode?.(mode);
-  core.EPISODE_MAX_TIME = limit;
-  core.startEpisode = () => {};  // or a black START covers the end of an episode
-  core.startEpisodeReal();
-  core.EPISODE_MAX_TIME = scale;  // the timer is set: from here on this scales the reward
-  core.hideDisplay();
-  const end = performance.now() + 10000;
-  while (!WOB_TASK_READY && performance.now() < end) await new Promise((done) => setTimeout(done, 1));
-  const goal = core.getUtterance();
-  return [typeof goal === 'string' ? goal : goal.utterance, WOB_TASK_READY];
-}"""
+_START = Path(__file__).with_name("start.js").read_text(encoding="utf8")
 
 # The agent may have navigated to another page.
 _SCORE = """() => typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the page of the task']

@@ -4,31 +4,12 @@ An oracle uses the agent's observation and what was observed earlier in the epis
 answers in every state, including those that another agent's mistakes lead to.
 """
 
-from selfsurf.tasks.miniwob.oracles import (  # noqa: F401  each module registers its oracles
-    arithmetic,
-    basics,
-    booking,
-    buying,
-    colours,
-    dates,
-    dragging,
-    editor,
-    email,
-    flights,
-    forms,
-    games,
-    gates,
-    geometry,
-    menus,
-    searching,
-    selection,
-    shapes,
-    sliders,
-    social,
-    texts,
-    widgets,
-    words,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from selfsurf.tasks.miniwob.oracles.base import ORACLES, Notes
 
 __all__ = ["ORACLES", "Notes"]
+
+for _module in iter_modules(__path__):  # each registers its oracles
+    import_module(f"{__name__}.{_module.name}")

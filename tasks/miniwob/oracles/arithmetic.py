@@ -6,28 +6,21 @@ import re
 
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import (
-    Notes,
-    click,
-    elements,
-    fill_then_submit,
-    noting_oracle,
-    oracle,
-    was_clicked,
-)
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, oracle, submit, was_clicked
+from selfsurf.tasks.miniwob.oracles.sliders import middle
 
 
-@noting_oracle("ascending-numbers")
+@oracle("ascending-numbers")
 def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
     """Click the numbers in order from 1; the first click covers them, so their places must be remembered."""
     where: dict[int, tuple[float, float]] = notes.setdefault("numbers", {})
     shown = elements(obs, "generic")
-    where.update({int(e["name"]): _middle(e) for e in shown if e["name"].isdigit()})
+    where.update({int(e["name"]): middle(e) for e in shown if e["name"].isdigit()})
 
     def number(box: Element) -> int:
         if box["name"].isdigit():
             return int(box["name"])
-        x, y = _middle(box)
+        x, y = middle(box)
         return min(where, key=lambda n: (where[n][0] - x) ** 2 + (where[n][1] - y) ** 2, default=0)
 
     boxes = sorted(shown, key=number)
@@ -38,11 +31,6 @@ def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
     return click(boxes, f"{lowest} is the lowest number that is left{covered}.")
 
 
-def _middle(element: Element) -> tuple[float, float]:
-    x, y, width, height = element["bbox"]
-    return x + width / 2, y + height / 2
-
-
 @oracle("find-greatest")
 def find_greatest(obs: Observation) -> Action | None:
     """Pick the card with the greatest number, then submit."""
@@ -51,9 +39,7 @@ def find_greatest(obs: Observation) -> Action | None:
         return None
     greatest = max(cards, key=lambda card: int(card["name"]))
     if was_clicked(obs, greatest):
-        return click(
-            elements(obs, "button", "Submit"), f"The card with {greatest['name']} is picked, so Submit is next."
-        )
+        return submit(obs, f"The card with {greatest['name']} is picked, so Submit is next.")
     return click([greatest], f"{greatest['name']} is the greatest of {', '.join(card['name'] for card in cards)}.")
 
 
@@ -66,7 +52,7 @@ def generate_number(obs: Observation) -> Action | None:
         return click(elements(obs, "button", "Generate"), f"There is no number yet; it must be {condition}.")
     number = int(shown.group())
     if _fits(number, condition):
-        return click(elements(obs, "button", "Submit"), f"{number} is {condition}.")
+        return submit(obs, f"{number} is {condition}.")
     return click(elements(obs, "button", "Generate"), f"{number} is not {condition}, so another one is needed.")
 
 
@@ -77,7 +63,7 @@ def _fits(number: int, condition: str) -> bool:
     return number < int(bound.group(2)) if bound.group(1) == "less" else number > int(bound.group(2))
 
 
-@noting_oracle("guess-number")
+@oracle("guess-number")
 def guess_number(obs: Observation, notes: Notes) -> Action | None:
     """Bisect 0 to 9 by the answers so far."""
     low, high = notes.get("low", 0), notes.get("high", 9)
@@ -99,7 +85,7 @@ def odd_or_even(obs: Observation) -> Action | None:
         button = left if int(number) % 2 else right
         if "selected" not in button["states"]:
             return click([button], f"{number} is {button['name'].lower()}.")
-    return click(elements(obs, "button", "Submit"), f"{', '.join(numbers)} are marked, so Submit comes next.")
+    return submit(obs, f"{', '.join(numbers)} are marked, so Submit comes next.")
 
 
 @oracle("simple-algebra")

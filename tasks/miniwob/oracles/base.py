@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -15,28 +16,18 @@ Notes: TypeAlias = dict[str, Any]
 """What an oracle has read in this episode, by a name of its choice. Only facts (the number on a card that is covered
 again), never the progress of a plan: an agent may have acted in between."""
 
-Oracle = Callable[[Observation], Action | None]
-NotingOracle = Callable[[Observation, Notes], Action | None]
+Oracle: TypeAlias = Callable[[Observation, Notes], Action | None]
 
-ORACLES: dict[str, NotingOracle] = {}
+ORACLES: dict[str, Oracle] = {}
 """Oracles by task name."""
 
 
-def oracle(*names: str) -> Callable[[Oracle], Oracle]:
-    """Register a function of the observation alone as the oracle of these tasks."""
+def oracle(*names: str) -> Callable[[Callable[..., Action | None]], Callable[..., Action | None]]:
+    """Register a function of the observation, or of the observation and the episode's notes, for these tasks."""
 
-    def register(function: Oracle) -> Oracle:
-        ORACLES.update(dict.fromkeys(names, lambda obs, notes: function(obs)))
-        return function
-
-    return register
-
-
-def noting_oracle(*names: str) -> Callable[[NotingOracle], NotingOracle]:
-    """Register a function of the observation and of the episode's notes as the oracle of these tasks."""
-
-    def register(function: NotingOracle) -> NotingOracle:
-        ORACLES.update(dict.fromkeys(names, function))
+    def register(function: Callable[..., Action | None]) -> Callable[..., Action | None]:
+        noting = len(inspect.signature(function).parameters) > 1
+        ORACLES.update(dict.fromkeys(names, function if noting else lambda obs, notes: function(obs)))
         return function
 
     return register
@@ -86,6 +77,12 @@ def quoted(goal: str) -> list[str]:
     return re.findall(r'"(.*?)"', goal)
 
 
+def said(obs: Observation, pattern: str, otherwise: str = "") -> str:
+    """Return what the pattern's first group matches in the goal."""
+    match = re.search(pattern, obs["goal"])
+    return match.group(1) if match else otherwise
+
+
 def was_clicked(obs: Observation, element: Element) -> bool:
     """Was the last action a click on the element?"""
     return obs["last_action"] == Click(id=element["id"]).to_json()
@@ -96,11 +93,16 @@ def click(found: list[Element], reason: str) -> Action | None:
     return Click(id=found[0]["id"], reason=reason) if found else None
 
 
+def submit(obs: Observation, reason: str) -> Action | None:
+    """Press Submit."""
+    return click(elements(obs, "button", "Submit"), reason)
+
+
 def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str) -> Action | None:
     """Fill one field with a text unless it has it, then press Submit."""
     if field and field[0]["value"] != text:
         return Fill(id=field[0]["id"], text=text, reason=why)
-    return click(elements(obs, "button", "Submit"), f'The field holds "{text}" as it should, so Submit comes next.')
+    return submit(obs, f'The field holds "{text}" as it should, so Submit comes next.')
 
 
 def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:

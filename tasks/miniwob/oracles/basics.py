@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from selfsurf.browser_env.actions import Action, Click, Select
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, same
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, said, same, submit
 
 
-@oracle("click-button")
+@oracle("click-button", "unicode-test")
 def click_button(obs: Observation) -> Action | None:
     """Click the named button."""
     name = quoted(obs["goal"])[0]
@@ -46,8 +44,7 @@ def click_dialog_2(obs: Observation) -> Action | None:
 @oracle("click-tab")
 def click_tab(obs: Observation) -> Action | None:
     """Click the numbered tab's link."""
-    match = re.search(r"Tab #\d+", obs["goal"])
-    name = match.group() if match else ""
+    name = said(obs, r"(Tab #\d+)")
     return click(elements(obs, "link", name), f'The goal names "{name}".')
 
 
@@ -68,26 +65,24 @@ def click_tab_2(obs: Observation) -> Action | None:
 @oracle("click-option")
 def click_option(obs: Observation) -> Action | None:
     """Choose the radio button, then submit."""
-    match = re.match(r"Select (.*) and click Submit", obs["goal"])
-    name = match.group(1) if match else ""
+    name = said(obs, r"^Select (.*) and click Submit")
     wanted = elements(obs, "radio", name)
     if wanted and "checked" not in wanted[0]["states"]:
         return click(wanted, f'"{name}" must be selected first.')
-    return click(elements(obs, "button", "Submit"), f'"{name}" is selected, so Submit comes next.')
+    return submit(obs, f'"{name}" is selected, so Submit comes next.')
 
 
 @oracle("click-checkboxes", "click-checkboxes-large", "click-checkboxes-transfer")
 def click_checkboxes(obs: Observation) -> Action | None:
     """Tick the named boxes and no others, then submit."""
-    match = re.match(r"Select (.*) and click Submit", obs["goal"])
-    listed = match.group(1) if match else ""
+    listed = said(obs, r"^Select (.*) and click Submit")
     wanted = set() if listed == "nothing" else {name.strip() for name in listed.split(",")}
     for box in elements(obs, "checkbox"):
         should = box["name"] in wanted
         if should != ("checked" in box["states"]):
             verb = "must be ticked" if should else "must not be ticked"
             return Click(id=box["id"], reason=f'"{box["name"]}" {verb}.')
-    return click(elements(obs, "button", "Submit"), "All boxes are as the goal wants them, so Submit comes next.")
+    return submit(obs, "All boxes are as the goal wants them, so Submit comes next.")
 
 
 @oracle("enter-text", "enter-text-dynamic")
@@ -117,20 +112,18 @@ def focus_text(obs: Observation) -> Action | None:
 @oracle("focus-text-2")
 def focus_text_2(obs: Observation) -> Action | None:
     """Click into the text field with the given number."""
-    match = re.search(r"(\d+)(st|nd|rd|th)", obs["goal"])
-    number = int(match.group(1)) if match else 1
+    number = int(said(obs, r"(\d+)(?:st|nd|rd|th)", "1"))
     return click(elements(obs, "textbox")[number - 1 : number], f"This is text field number {number}.")
 
 
 @oracle("choose-list")
 def choose_list(obs: Observation) -> Action | None:
     """Choose the option, then submit."""
-    match = re.match(r"Select (.*) from the list and click Submit", obs["goal"])
-    name = match.group(1) if match else ""
+    name = said(obs, r"^Select (.*) from the list and click Submit")
     for box in elements(obs, "combobox"):
         if not same(box["value"], name):
             return Select(id=box["id"], options=(name,), reason=f'"{name}" must be chosen in the list first.')
-    return click(elements(obs, "button", "Submit"), f'"{name}" is chosen, so Submit comes next.')
+    return submit(obs, f'"{name}" is chosen, so Submit comes next.')
 
 
 @oracle("click-widget")
@@ -160,4 +153,4 @@ def click_collapsible(obs: Observation) -> Action | None:
     section = elements(obs, "tab")
     if section and "expanded" not in section[0]["states"]:
         return click(section, "The section must be expanded first.")
-    return click(elements(obs, "button", "Submit"), "The section is expanded, so Submit comes next.")
+    return submit(obs, "The section is expanded, so Submit comes next.")

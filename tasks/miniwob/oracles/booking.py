@@ -82,18 +82,15 @@ def daily_calendar(obs: Observation) -> Action | None:
 def _describe(obs: Observation, field: Element, length: int, first: int, end: int) -> Action | None:
     """Fill in the form of a new event, if that is in the right place."""
     name = quoted(obs["goal"])[0]
-    times = [
-        half_hour(time) for time in re.findall(r"\b(\d+(?::30)?[ap]m) to (\d+(?::30)?[ap]m)\b", obs["page_text"])[0]
-    ]
+    found = re.findall(r"\b(\d+(?::30)?[ap]m) to (\d+(?::30)?[ap]m)\b", obs["page_text"])[0]
+    times = [half_hour(time) for time in found]
     if times[1] - times[0] != length or times[0] < first or times[1] > end:
-        why = (
-            f"The event is to take {length * 30} minutes between {clock(first)} and {clock(end)}, which this does not."
-        )
+        window = f"between {clock(first)} and {clock(end)}"
+        why = f"The event is to take {length * 30} minutes {window}, which this does not."
         return click(elements(obs, "button", "Cancel"), why)
     if field["value"] != name:
-        return Fill(
-            id=field["id"], text=name, reason=f'The event from {clock(times[0])} to {clock(times[1])} is "{name}".'
-        )
+        why = f'The event from {clock(times[0])} to {clock(times[1])} is "{name}".'
+        return Fill(id=field["id"], text=name, reason=why)
     return click(elements(obs, "button", "Create"), f'The event is called "{name}" now, so it can be created.')
 
 

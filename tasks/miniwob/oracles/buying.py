@@ -7,16 +7,7 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import (
-    Notes,
-    click,
-    elements,
-    last_done,
-    noting_oracle,
-    oracle,
-    outline,
-    text_lines,
-)
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, oracle, outline, text_lines
 
 MOVE = 1.5
 """Dollars by which a stock's price changes at most, ten times a second."""
@@ -123,7 +114,7 @@ def order_food(obs: Observation) -> Action | None:
     return click(elements(obs, "button", "Order!"), "The order is as the goal wants it, so it can be placed.")
 
 
-@noting_oracle("stock-market")
+@oracle("stock-market")
 def stock_market(obs: Observation, notes: Notes) -> Action | None:
     """Buy when the price is low enough to stay low until the click, or has just changed to an acceptable one."""
     limit = float(re.findall(r"\$([\d.]+)\.", obs["goal"])[0])

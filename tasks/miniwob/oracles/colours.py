@@ -6,7 +6,7 @@ import re
 
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, said, submit
 
 OTHER_NAMES = {"grey": "gray", "cyan": "aqua"}
 CHANNELS = ("red", "green", "blue")
@@ -15,8 +15,7 @@ CHANNELS = ("red", "green", "blue")
 @oracle("click-color")
 def click_color(obs: Observation) -> Action | None:
     """Click the box of the colour that the goal names, or shows by a small box of its own."""
-    match = re.match(r"Click on the (\w+) colored box", obs["goal"])
-    named = match.group(1) if match else ""
+    named = said(obs, r"^Click on the (\w+) colored box")
     color = OTHER_NAMES.get(named, named)
     boxes = [box for box in elements(obs, "generic", "color") if color in box["states"]]
     return click(boxes, f"This box is {color}.")
@@ -25,15 +24,14 @@ def click_color(obs: Observation) -> Action | None:
 @oracle("click-shades")
 def click_shades(obs: Observation) -> Action | None:
     """Select the boxes whose colour has most of the named channel, and no others, then submit."""
-    match = re.match(r"Select all the shades of (\w+)", obs["goal"])
-    wanted = match.group(1) if match else ""
+    wanted = said(obs, r"^Select all the shades of (\w+)")
     for box in elements(obs, "generic"):
         color, channel = _shade(box)
         selected = "selected" in box["states"]
         if channel and (channel == wanted) != selected:
             needless = f", not of {wanted}, and must not be selected" if selected else ""
             return click([box], f"{color} is a shade of {channel}{needless}.")
-    return click(elements(obs, "button", "Submit"), f"All shades of {wanted} are selected, so Submit comes next.")
+    return submit(obs, f"All shades of {wanted} are selected, so Submit comes next.")
 
 
 def _shade(box: Element) -> tuple[str, str]:

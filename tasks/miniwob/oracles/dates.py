@@ -7,7 +7,7 @@ from datetime import datetime
 
 from selfsurf.browser_env.actions import Action, Press
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, text_lines
+from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, submit, text_lines
 
 
 @oracle("enter-date")
@@ -34,7 +34,7 @@ def choose_date(obs: Observation) -> Action | None:
     if not field:
         return None
     if field[0]["value"] == given:
-        return click(elements(obs, "button", "Submit"), f"The date is {given} as it should be, so Submit comes next.")
+        return submit(obs, f"The date is {given} as it should be, so Submit comes next.")
     return choose_day(obs, field, given)
 
 
@@ -50,17 +50,15 @@ def choose_day(obs: Observation, field: list[Element], given: str) -> Action | N
     title = shown[0][0]
     ahead = months_between(datetime.strptime(title, "%B %Y"), date)
     if ahead == 0:
-        return click(
-            elements(obs, "link", str(date.day)), f"{title} is shown, and the date {given} is its day {date.day}."
-        )
+        why = f"{title} is shown, and the date {given} is its day {date.day}."
+        return click(elements(obs, "link", str(date.day)), why)
     if abs(ahead) > 6:
         key, way = ("Control+PageUp", "back") if ahead < 0 else ("Control+PageDown", "on")
         reason = f"From {title}, the month of {given} is nearest by a year {way}, as far as the calendar goes."
         return Press(id=field[0]["id"], key=key, reason=reason)
     name = "Prev" if ahead < 0 else "Next"
-    return click(
-        elements(obs, "link", name), f'The month of {given} is {way_to(ahead)} {title}, so "{name}" comes next.'
-    )
+    why = f'The month of {given} is {way_to(ahead)} {title}, so "{name}" comes next.'
+    return click(elements(obs, "link", name), why)
 
 
 def months_between(start: datetime, end: datetime) -> int:

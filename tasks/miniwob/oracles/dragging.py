@@ -6,7 +6,7 @@ import re
 
 from selfsurf.browser_env.actions import Action, Drag
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import elements, oracle, submit
 
 _PLACES = {
     "top left": 0, "top center": 1, "top right": 2, "center left": 3, "center": 4, "center right": 5,
@@ -35,7 +35,7 @@ def drag_box(obs: Observation) -> Action | None:
     x, y, width, height = small[0]["bbox"]
     left, top, outer_width, outer_height = large[0]["bbox"]
     if left < x < left + outer_width - width and top < y < top + outer_height - height:
-        return click(elements(obs, "button", "Submit"), "The small box is inside the large one, so Submit comes next.")
+        return submit(obs, "The small box is inside the large one, so Submit comes next.")
     return drag_onto(small[0], large[0], 'The small box "s" must be inside the large box "L".')
 
 
@@ -92,4 +92,4 @@ def drag_sort_numbers(obs: Observation) -> Action | None:
             at = numbers.index(number, place)
             reason = f"{number} is the smallest number from position {place + 1} on, so it belongs there."
             return drag_onto(items[at], items[place], reason)
-    return click(elements(obs, "button", "Submit"), f"{', '.join(map(str, numbers))} are in order, so Submit is next.")
+    return submit(obs, f"{', '.join(map(str, numbers))} are in order, so Submit is next.")

@@ -6,24 +6,20 @@ import re
 
 from selfsurf.browser_env.actions import Action, Fill, Press, Select, Wait
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, noting_oracle
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, oracle, submit
 from selfsurf.tasks.miniwob.oracles.selection import marked_text
 
 KEYS = {"bold": "Control+b", "italics": "Control+i", "underlined": "Control+u"}
 """The buttons for an editor's styles."""
 
 SWATCHES = {
-    "red": "#e60000",
-    "orange": "#ff9900",
-    "yellow": "yellow",
-    "green": "#008a00",
-    "blue": "#0066cc",
+    "red": "#e60000", "orange": "#ff9900", "yellow": "yellow", "green": "#008a00", "blue": "#0066cc",
     "purple": "#9933ff",
-}
+}  # fmt: skip
 """The plain shades of colours in the editor's colour picker."""
 
 
-@noting_oracle("text-editor")
+@oracle("text-editor")
 def text_editor(obs: Observation, notes: Notes) -> Action | None:
     """Select the word or the whole text, give it its style or colour, then submit.
 
@@ -44,7 +40,7 @@ def text_editor(obs: Observation, notes: Notes) -> Action | None:
         notes["swatch"] = swatches[0]["id"]
     styled = done.get("key") == KEYS[look] if kind == "style" else done.get("id") == notes.get("swatch", -1)
     if styled and notes["marked"] == text:
-        return click(elements(obs, "button", "Submit"), f'"{text}" is {look} now, so Submit comes next.')
+        return submit(obs, f'"{text}" is {look} now, so Submit comes next.')
     before = done.get("action")
     if swatches and notes["marked"] == text and before in ("click", "wait"):
         return click(swatches, f'"{text}" is marked, and {SWATCHES[look]} in the colour picker is {look}.')

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, noting_oracle, outline
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_press, oracle, outline
 
 _DELETE = re.compile(r"\b(deleted?|trash|remove|rid|throw|recycling|out of my inbox|don't want)\b", re.IGNORECASE)
 _SENDER = (r"\b(?:from|by) {}\b", r"{} e-?mail", r"{}'?s\b", r"{} (?:sent|wrote)\b")
@@ -18,6 +18,11 @@ _REVERSED = re.compile(
 )
 """Sentences of the `-nl-turk` tasks whose writers took the two people for each other: the pages expect the opposite. A
 fifth one reads like a right one, so nobody can tell."""
+
+_MORE = (
+    "delete", "forward", "forward-nl", "forward-nl-turk", "important", "nl-turk", "noscroll", "reply", "star-reply",
+)  # fmt: skip
+"""The tasks with an inbox, besides the plain one."""
 
 
 class Wish(NamedTuple):
@@ -90,18 +95,7 @@ def wish(goal: str, names: set[str]) -> Wish | None:
     return Wish("trash" if _DELETE.search(goal) else "star", people[0])
 
 
-@noting_oracle(
-    "email-inbox",
-    "email-inbox-delete",
-    "email-inbox-forward",
-    "email-inbox-forward-nl",
-    "email-inbox-forward-nl-turk",
-    "email-inbox-important",
-    "email-inbox-nl-turk",
-    "email-inbox-noscroll",
-    "email-inbox-reply",
-    "email-inbox-star-reply",
-)
+@oracle("email-inbox", *(f"email-inbox-{kind}" for kind in _MORE))
 def email_inbox(obs: Observation, notes: Notes) -> Action | None:
     """Find the email in the list, which has trash and star; to reply or forward, it has to be opened."""
     goal = obs["goal"]
@@ -158,7 +152,5 @@ def _in_form(obs: Observation, wanted: Wish, to: str) -> Action:
     right = to == wanted.sender if wanted.action == "reply" else not to
     if wanted.action not in ("reply", "forward") or not right:
         return _leave(obs, f"The goal asks to {_verb(wanted)}, for which this is the wrong form.")
-    send = f"send-{wanted.action}"
-    return fill_then_press(obs, [wanted.text], send, "generic") or Wait(
-        ms=200, reason="All is filled in, but the icon that sends it is not drawn yet."
-    )
+    why = "All is filled in, but the icon that sends it is not drawn yet."
+    return fill_then_press(obs, [wanted.text], f"send-{wanted.action}", "generic") or Wait(ms=200, reason=why)

@@ -21,12 +21,6 @@ _MAIN_AIRPORTS = {
 """The right one of several suggestions; otherwise it is the one that begins with the city's name."""
 
 
-def wanted(obs: Observation) -> dict[str, Any]:
-    """Return the instruction by its fields."""
-    fields: dict[str, Any] = json.loads(obs["goal"])
-    return fields
-
-
 def field(obs: Observation, name: str) -> Element | None:
     """Return the text field whose name begins with this."""
     return next((e for e in elements(obs, "textbox") if e["name"].startswith(name)), None)
@@ -40,7 +34,7 @@ def pick_day(obs: Observation, day: int) -> Action | None:
 @oracle("flight.AA")
 def flight_aa(obs: Observation) -> Action | None:
     """Fill in airport codes, pick the days from the calendars, then search."""
-    goal = wanted(obs)
+    goal: dict[str, Any] = json.loads(obs["goal"])
     days = {"Depart": goal["Departure Day"], "Return": goal["Returning Day"]}
     for name, day in days.items():
         if f'dialog "{name}"' in obs["dom"]:
@@ -52,9 +46,8 @@ def flight_aa(obs: Observation) -> Action | None:
     for name, day in days.items():
         box = field(obs, name)
         if box and box["value"] != f"03/{day:02}/2017":
-            openers = [
-                e for e in elements(obs, "button") if e["name"].startswith("Open Calendar") and e["id"] > box["id"]
-            ]
+            after = [e for e in elements(obs, "button") if e["id"] > box["id"]]
+            openers = [e for e in after if e["name"].startswith("Open Calendar")]
             return click(openers, f'The day for "{name}" is picked in its calendar.')
     return click(elements(obs, "button", "Search"), "Cities and days are filled in, so Search comes next.")
 
@@ -62,21 +55,16 @@ def flight_aa(obs: Observation) -> Action | None:
 @oracle("flight.Alaska", "flight.Alaska-auto")
 def flight_alaska(obs: Observation) -> Action | None:
     """Choose cities among the suggestions, days in the calendars, the rest by its buttons, then search."""
-    goal = wanted(obs)
+    goal: dict[str, Any] = json.loads(obs["goal"])
     one_way = goal.get("Ticket Type") == "One-way"
-    days = (
-        {"Depart": goal["Departure Day"]}
-        if one_way
-        else {"Depart": goal["Departure Day"], "Return": goal["Returning Day"]}
-    )
+    days = {"Depart": goal["Departure Day"]} | ({} if one_way else {"Return": goal["Returning Day"]})
     match = re.search(r"Select (departure|return) date", obs["dom"])
     if match:
         name = "Depart" if match.group(1) == "departure" else "Return"
         box = field(obs, name)
         if name not in days or (box and box["value"] == f"3/{days[name]}/2017"):
-            return click(
-                elements(obs, name="DONE"), f'The day for "{name}" is as it should be, so the calendar is done.'
-            )
+            why = f'The day for "{name}" is as it should be, so the calendar is done.'
+            return click(elements(obs, name="DONE"), why)
         return pick_day(obs, days[name])
     for switch in elements(obs, "checkbox", "One-way"):
         if one_way != ("checked" in switch["states"]):
@@ -89,9 +77,8 @@ def flight_alaska(obs: Observation) -> Action | None:
         box = field(obs, name)
         if box and box["value"] != f"3/{day}/2017":
             return Click(id=box["id"], reason=f'A click into "{name}" opens the calendar for March {day}.')
-    return other_options(obs, goal) or click(
-        elements(obs, "button", "Find Flights"), "All that the goal asks for is filled in, so the search comes next."
-    )
+    why = "All that the goal asks for is filled in, so the search comes next."
+    return other_options(obs, goal) or click(elements(obs, "button", "Find Flights"), why)
 
 
 def choose_city(obs: Observation, name: str, city: str) -> Action | None:

@@ -11,10 +11,11 @@ from selfsurf.tasks.miniwob.oracles.base import (
     click,
     elements,
     fill_then_submit,
-    noting_oracle,
     oracle,
     quoted,
+    said,
     same,
+    submit,
 )
 from selfsurf.tasks.miniwob.oracles.sliders import set_slider
 
@@ -32,21 +33,20 @@ def form_sequence_2(obs: Observation) -> Action | None:
         value = text if number == box else ""
         if field["value"] != value:
             return Fill(id=field["id"], text=value, reason=f'Textbox number {number} must hold "{value}".')
-    return click(elements(obs, "button", "Submit"), "Radio button and textboxes are as they should be: now Submit.")
+    return submit(obs, "Radio button and textboxes are as they should be: now Submit.")
 
 
 @oracle("form-sequence-3")
 def form_sequence_3(obs: Observation) -> Action | None:
     """Choose the option of the dropdown, then press the button."""
-    match = re.match(r"Choose (.*) from the dropdown", obs["goal"])
-    option, button = match.group(1) if match else "", quoted(obs["goal"])[0]
+    option, button = said(obs, r"^Choose (.*) from the dropdown"), quoted(obs["goal"])[0]
     for box in elements(obs, "combobox"):
         if not same(box["value"], option):
             return Select(id=box["id"], options=(option,), reason=f'"{option}" must be chosen from the dropdown first.')
     return click(elements(obs, "button", button), f'"{option}" is chosen, so the button "{button}" comes next.')
 
 
-@noting_oracle("form-sequence")
+@oracle("form-sequence")
 def form_sequence(obs: Observation, notes: Notes) -> Action | None:
     """Set the slider, tick the one box, then submit."""
     match = re.match(r"Select (-?\d+) with the slider, click the (\d)", obs["goal"])
@@ -57,10 +57,10 @@ def form_sequence(obs: Observation, notes: Notes) -> Action | None:
         if (number == box) != ("checked" in element["states"]):
             verb = "must" if number == box else "must not"
             return Click(id=element["id"], reason=f"Checkbox number {number} {verb} be ticked.")
-    return click(elements(obs, "button", "Submit"), f"The slider is at {value} and box {box} is ticked: now Submit.")
+    return submit(obs, f"The slider is at {value} and box {box} is ticked: now Submit.")
 
 
-@noting_oracle("use-autocomplete", "use-autocomplete-nodelay")
+@oracle("use-autocomplete", "use-autocomplete-nodelay")
 def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
     """Fill in the beginning, choose a suggestion with the right ending, then submit."""
     beginning, end = (*quoted(obs["goal"]), "")[:2]
@@ -83,8 +83,7 @@ def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
 @oracle("terminal")
 def terminal(obs: Observation) -> Action | None:
     """List the files, then remove one with the extension; what is typed appears after the last prompt."""
-    match = re.search(r"with the extension \.(\S+)$", obs["goal"])
-    extension = match.group(1) if match else ""
+    extension = said(obs, r"with the extension \.(\S+)$")
     field = elements(obs, "textbox")
     if not field:
         return None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from selfsurf.browser_env.actions import Action, Click, Hover
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, quoted
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, oracle, quoted, submit
 
 DIGITS = (
     ".##. #..# #..# #..# #..# #..# .##.",
@@ -38,7 +38,7 @@ def number_checkboxes(obs: Observation) -> Action | None:
         if should != ("checked" in box["states"]):
             why = f'Row {index // 4 + 1} of a "{digit}" is {row}, so its box {index % 4 + 1}'
             return Click(id=box["id"], reason=f"{why} must {'' if should else 'not '}be ticked.")
-    return click(elements(obs, "button", "Submit"), f'The boxes draw a "{digit}", so Submit comes next.')
+    return submit(obs, f'The boxes draw a "{digit}", so Submit comes next.')
 
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
@@ -99,7 +99,7 @@ DISTANCES = (5, 10, 40)
 """The distances in pixels from the spot at which one word gives way to the next."""
 
 
-@noting_oracle("hot-cold")
+@oracle("hot-cold")
 def hot_cold(obs: Observation, notes: Notes) -> Action | None:
     """Search for the spot with the mouse, each time where the answer says most; click where it is hot."""
     area = elements(obs, "generic")[:1]

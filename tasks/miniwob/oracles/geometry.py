@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from selfsurf.browser_env.actions import Action, Click, Drag
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, submit
 from selfsurf.tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
 
 _SHIFT = 2
@@ -27,7 +27,7 @@ def dots(obs: Observation, color: str) -> list[Shape]:
 def put_dot(obs: Observation, target: Point, drawn: list[Shape], what: str) -> Action | None:
     """Click so that the dot comes to lie on the target, unless it does; then submit."""
     if any(math.dist(target, (dot.x, dot.y)) < 1 for dot in drawn):
-        return click(elements(obs, "button", "Submit"), f"The blue dot is at {what}, so Submit comes next.")
+        return submit(obs, f"The blue dot is at {what}, so Submit comes next.")
     x, y = (math.floor(value + 0.5) - _SHIFT for value in target)
     where = f"{target[0]:g},{target[1]:g}"
     reason = f"The dot must be at {what}, {where}; the page draws it {_SHIFT} pixels right of and below the click."
@@ -139,7 +139,7 @@ def draw_circle(obs: Observation) -> Action | None:
         path = drawn_path(obs)
         if path and abs(path[0] - path[1]) < 4 and path[0] > 30 and math.dist(path[2:], (dot.x, dot.y)) < 2:
             reason = f"The circle is around the dot at {dot.x:g},{dot.y:g}, so Submit comes next."
-            return click(elements(obs, "button", "Submit"), reason)
+            return submit(obs, reason)
         # From the left, where there is always room; on the right the circle may go beyond the drawing.
         turns = (math.pi * (1 + 2 * corner / corners) for corner in range(corners + 1))
         way = [(round(dot.x + radius * math.cos(a), 1), round(dot.y + radius * math.sin(a), 1)) for a in turns]
@@ -158,7 +158,7 @@ def draw_line(obs: Observation) -> Action | None:
         long, wide = (path[:2] if flat else path[1::-1]) if path else (0.0, 0.0)
         if path and wide < 3 and long > 60 and abs(path[3] - dot.y if flat else path[2] - dot.x) < 4:
             reason = f"The line is {kind} and runs through the dot at {dot.x:g},{dot.y:g}, so Submit comes next."
-            return click(elements(obs, "button", "Submit"), reason)
+            return submit(obs, reason)
         x, y = round(dot.x - 1), round(dot.y - 1)
         start, end = ((_LEFT, y), (_RIGHT, y)) if flat else ((x, _TOP + 2), (x, 160))
         reason = f"A {kind} line through the dot at {dot.x:g},{dot.y:g} goes from {start} to {end}."

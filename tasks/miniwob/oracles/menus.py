@@ -7,17 +7,12 @@ from itertools import pairwise
 
 from selfsurf.browser_env.actions import Action, Hover, Select, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted, said, submit
 
 ICONS = {
-    "disk": "Save",
-    "seek-start": "Prev",
-    "stop": "Stop",
-    "play": "Play",
-    "seek-end": "Next",
-    "zoomin": "Zoom In",
+    "disk": "Save", "seek-start": "Prev", "stop": "Stop", "play": "Play", "seek-end": "Next", "zoomin": "Zoom In",
     "zoomout": "Zoom Out",
-}
+}  # fmt: skip
 """The meanings of a media player's icons."""
 
 
@@ -87,13 +82,12 @@ def click_pie(obs: Observation) -> Action | None:
 @oracle("click-scroll-list")
 def click_scroll_list(obs: Observation) -> Action | None:
     """Choose the options together, then submit."""
-    match = re.match(r"Select (.*) from the scroll list", obs["goal"])
-    listed = match.group(1) if match else ""
+    listed = said(obs, r"^Select (.*) from the scroll list")
     for box in elements(obs, "listbox"):
         wanted = tuple(option for option in box["options"] if option in listed.split(", "))
         if box["value"] != ", ".join(wanted):
             return Select(id=box["id"], options=wanted, reason=f"{listed} must be chosen in the list first.")
-    return click(elements(obs, "button", "Submit"), f"{listed} and nothing else is chosen, so Submit comes next.")
+    return submit(obs, f"{listed} and nothing else is chosen, so Submit comes next.")
 
 
 @oracle("navigate-tree")

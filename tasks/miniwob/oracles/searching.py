@@ -6,7 +6,7 @@ import re
 
 from selfsurf.browser_env.actions import Action, Click, Fill
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, noting_oracle, oracle, outline, quoted
+from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, oracle, outline, quoted, said
 
 PAGE = 3
 """Results on a page of the search engine."""
@@ -16,8 +16,7 @@ PAGE = 3
 def search_engine(obs: Observation) -> Action | None:
     """Search, go to the page of the numbered result, which has the name that was searched for, and click it."""
     name = quoted(obs["goal"])[0]
-    number = re.search(r"(\d+)(?:st|nd|rd|th)", obs["goal"])
-    index = int(number[1]) - 1 if number else 0
+    index = int(said(obs, r"(\d+)(?:st|nd|rd|th)", "1")) - 1
     field = elements(obs, "textbox")
     if field and field[0]["value"] != name:
         return Fill(id=field[0]["id"], text=name, reason=f'"{name}" must be searched for.')
@@ -31,13 +30,12 @@ def search_engine(obs: Observation) -> Action | None:
         return click(pages, f"Result {index + 1} is on page {index // PAGE + 1}, with {PAGE} results a page.")
     place = index % PAGE
     if links[place]["name"] != name:
-        return click(
-            elements(obs, "button", "Search"), f'These are not the results for "{name}", so it is searched for.'
-        )
+        why = f'These are not the results for "{name}", so it is searched for.'
+        return click(elements(obs, "button", "Search"), why)
     return click(links[place:], f"On page {shown + 1}, result {index + 1} is number {place + 1}.")
 
 
-@noting_oracle("phone-book")
+@oracle("phone-book")
 def phone_book(obs: Observation, notes: Notes) -> Action | None:
     """Turn the pages until the person appears, then click what the goal asks for."""
     match = re.fullmatch(r"Find (.+) in the contact book and click on their (\w+).*", obs["goal"])

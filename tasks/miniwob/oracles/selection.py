@@ -6,7 +6,7 @@ import json
 
 from selfsurf.browser_env.actions import Action, Click, Scroll
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, last_done, oracle, text_lines
+from selfsurf.tasks.miniwob.oracles.base import elements, last_done, oracle, submit, text_lines
 from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
@@ -26,7 +26,7 @@ def highlight_text(obs: Observation) -> Action | None:
     texts = [line for line in obs["page_text"].splitlines()[1:] if line != "Submit"]
     text = "".join(texts[number - 1 : number])
     if marked_text(obs) == text:
-        return click(elements(obs, "button", "Submit"), f'The paragraph "{text}" is marked, so Submit comes next.')
+        return submit(obs, f'The paragraph "{text}" is marked, so Submit comes next.')
     return Click(selector=f"text={text}", count=3, reason=f'A triple click marks the whole paragraph "{text}".')
 
 
@@ -40,5 +40,5 @@ def scroll_text_2(obs: Observation) -> Action | None:
     reason = f"The text area must be at its {end}, and so many pixels are more than it can scroll."
     far = Scroll(id=area[0]["id"], dy=-FAR if end == "top" else FAR, reason=reason)
     if last_done(obs) == far.to_dict():
-        return click(elements(obs, "button", "Submit"), f"The text area is at its {end} now, so Submit comes next.")
+        return submit(obs, f"The text area is at its {end} now, so Submit comes next.")
     return far

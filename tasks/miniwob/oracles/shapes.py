@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selfsurf.browser_env.actions import Action, Drag
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline
+from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, said, submit
 
 _LOOK = re.compile(
     r"(?:(\S+) )?(circle|ellipse|rect|polygon|text)( outline)? ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)$"
@@ -99,8 +99,7 @@ def click_shape(obs: Observation) -> Action | None:
 @oracle("count-shape")
 def count_shape(obs: Observation) -> Action | None:
     """Count the shapes that fit and press the button with the number."""
-    match = re.match(r"How many (.+)s are there\?", obs["goal"])
-    description = match.group(1) if match else ""
+    description = said(obs, r"^How many (.+)s are there\?")
     found = [shape.says for shape in live_shapes(obs) if fits(shape, description)]
     listed = f" ({', '.join(found)})" if found else ""
     reason = f'I count {len(found)} of what the goal calls "{description}"{listed}.'
@@ -122,13 +121,12 @@ def identify_shape(obs: Observation) -> Action | None:
 @oracle("drag-circle", "drag-single-shape")
 def drag_in_direction(obs: Observation) -> Action | None:
     """Drag the only shape to that edge of the drawing, where it never starts, then submit."""
-    match = re.search(r" (left|right|up|down) then", obs["goal"])
-    direction = match.group(1) if match else ""
+    direction = said(obs, r" (left|right|up|down) then")
     for shape in live_shapes(obs):
         there = {"left": shape.x < 22, "right": shape.x > 140, "up": shape.y < 72, "down": shape.y > 150}
         if there.get(direction):
             reason = f"The {shape.kind} has been dragged {direction}, so Submit comes next."
-            return click(elements(obs, "button", "Submit"), reason)
+            return submit(obs, reason)
         edges = {"left": (6, shape.y), "right": (155, shape.y), "up": (shape.x, 56), "down": (shape.x, 163)}
         to = edges.get(direction, (shape.x, shape.y))
         reason = f"The {shape.kind} must be dragged {direction}, from {shape.x:g},{shape.y:g} to {to[0]:g},{to[1]:g}."
@@ -139,8 +137,7 @@ def drag_in_direction(obs: Observation) -> Action | None:
 @oracle("drag-shapes")
 def drag_shapes(obs: Observation) -> Action | None:
     """Drag every shape of the kind into the box and everything else out of it, then submit."""
-    match = re.match(r"Drag all (\w+)s into the black box", obs["goal"])
-    kind = match.group(1) if match else ""
+    kind = said(obs, r"^Drag all (\w+)s into the black box")
     for box in drawn_shapes(obs):
         for number, shape in enumerate(live_shapes(obs)):
             if shape.kind == kind and not within(shape, box):
@@ -148,17 +145,14 @@ def drag_shapes(obs: Observation) -> Action | None:
             if shape.kind != kind and touches(shape, box):
                 aside = Shape("", "", True, 160, 20, 82, 62 if box.y - box.height / 2 > 75 else 170)
                 return to_slot(shape, aside, number, f"is no {kind}, so it must leave the black box")
-        return click(
-            elements(obs, "button", "Submit"), f"All {kind}s and nothing else are in the box, so Submit is next."
-        )
+        return submit(obs, f"All {kind}s and nothing else are in the box, so Submit is next.")
     return None
 
 
 @oracle("drag-shapes-2")
 def drag_shapes_2(obs: Observation) -> Action | None:
     """Drag what the goal names into the left box and the rest into the right one, then submit."""
-    match = re.match(r"Drag all (\w+?)(s| shapes) into the left box", obs["goal"])
-    word = match.group(1) if match else ""
+    word = said(obs, r"^Drag all (\w+?)(s| shapes) into the left box")
     boxes = sorted((shape for shape in drawn_shapes(obs) if shape.hollow), key=lambda box: box.x)
     if len(boxes) != 2:
         return None
@@ -168,9 +162,7 @@ def drag_shapes_2(obs: Observation) -> Action | None:
         if not within(shape, box):
             why = "goes into" if chosen else f"is not {word}, so it goes into"
             return to_slot(shape, box, number, f"{why} the {side} box")
-    return click(
-        elements(obs, "button", "Submit"), f"Every {word} shape is left and the rest right, so Submit is next."
-    )
+    return submit(obs, f"Every {word} shape is left and the rest right, so Submit is next.")
 
 
 def within(shape: Shape, box: Shape) -> bool:

@@ -6,26 +6,26 @@ import re
 
 from selfsurf.browser_env.actions import Action, Drag, Press
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, line_near, noting_oracle
+from selfsurf.tasks.miniwob.oracles.base import Notes, elements, line_near, oracle, submit
 
 FINE = 3
 """Pixels within which dragging is too inexact; an arrow key, which moves by one, is better."""
 
 
-@noting_oracle("use-slider")
+@oracle("use-slider")
 def use_slider(obs: Observation, notes: Notes) -> Action | None:
     """Set the slider, then submit."""
     wanted = [int(number) for number in re.findall(r"Select (-?\d+) with", obs["goal"])]
     done = f"The slider is at {wanted[0]}, so Submit comes next."
-    return set_slider(obs, notes, wanted) or click(elements(obs, "button", "Submit"), done)
+    return set_slider(obs, notes, wanted) or submit(obs, done)
 
 
-@noting_oracle("use-slider-2")
+@oracle("use-slider-2")
 def use_slider_2(obs: Observation, notes: Notes) -> Action | None:
     """Set the sliders, then submit."""
     wanted = [int(number) for number in re.findall(r"-?\d+", obs["goal"])]
     done = f"The sliders are at {wanted}, so Submit comes next."
-    return set_slider(obs, notes, wanted) or click(elements(obs, "button", "Submit"), done)
+    return set_slider(obs, notes, wanted) or submit(obs, done)
 
 
 def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | None:
@@ -36,7 +36,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
     """
     sliders = [(handle, number) for handle in elements(obs, "generic") if (number := _value(obs, handle)) is not None]
     for handle, number in sliders:
-        notes.setdefault(f"slider {handle['id']}", {})[number] = _middle(handle)
+        notes.setdefault(f"slider {handle['id']}", {})[number] = middle(handle)
     for (handle, number), target in zip(sliders, wanted, strict=False):
         if number == target:
             continue
@@ -49,7 +49,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
         if not scale:
             key = "End" if target > number else "Home"
             return Press(id=handle["id"], key=key, reason=f"{at}; where {key} takes it tells how far a pixel goes.")
-        (x, y), (dx, dy) = _middle(handle), scale
+        (x, y), (dx, dy) = middle(handle), scale
         to = (round(x + (target - number) * dx, 1), round(y + (target - number) * dy, 1))
         reason = f"{at}, which is at {to[0]:g}, {to[1]:g} by what was seen of it."
         return Drag.model_validate({"from": handle["id"], "to": to, "reason": reason})
@@ -71,6 +71,7 @@ def _value(obs: Observation, handle: Element) -> int | None:
     return int(line) if re.fullmatch(r"-?\d+", line) else None
 
 
-def _middle(handle: Element) -> tuple[float, float]:
-    x, y, width, height = handle["bbox"]
+def middle(element: Element) -> tuple[float, float]:
+    """Return the middle of an element."""
+    x, y, width, height = element["bbox"]
     return x + width / 2, y + height / 2

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from selfsurf.browser_env.actions import Action, Click, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted, same
+from selfsurf.tasks.miniwob.oracles.base import oracle, outline, quoted, same, submit
 
 
 class Post(NamedTuple):
@@ -75,6 +75,4 @@ def social_media_some(obs: Observation) -> Action | None:
             id=following["id"],
             reason=f'{len(on)} of the {len(wanted)} posts by {user} have "{name}", so it comes to the next one.',
         )
-    return click(
-        elements(obs, "button", "Submit"), f'All {len(wanted)} posts by {user} have "{name}", so Submit is next.'
-    )
+    return submit(obs, f'All {len(wanted)} posts by {user} have "{name}", so Submit is next.')

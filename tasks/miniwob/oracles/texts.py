@@ -8,13 +8,13 @@ from selfsurf.browser_env.actions import Action, Fill
 from selfsurf.browser_env.observation import Observation
 from selfsurf.tasks.miniwob.oracles.base import (
     Notes,
-    click,
     elements,
     fill_then_submit,
     line_near,
-    noting_oracle,
     oracle,
     quoted,
+    said,
+    submit,
     text_lines,
 )
 
@@ -42,7 +42,7 @@ def text_transform(obs: Observation) -> Action | None:
     return fill_then_submit(obs, field, text, f'The text above the field is "{text}".')
 
 
-@noting_oracle("copy-paste", "copy-paste-2")
+@oracle("copy-paste", "copy-paste-2")
 def copy_paste(obs: Observation, notes: Notes) -> Action | None:
     """Fill the text area's initial text into the text field, then submit."""
     fields = elements(obs, "textbox")
@@ -62,7 +62,7 @@ def find_word(obs: Observation) -> Action | None:
     return fill_then_submit(obs, field, word, f'Word number {number} of the paragraph is "{word}".')
 
 
-@noting_oracle("scroll-text")
+@oracle("scroll-text")
 def scroll_text(obs: Observation, notes: Notes) -> Action | None:
     """Fill in the last word of the text area's initial text, without punctuation, then submit."""
     fields = elements(obs, "textbox")
@@ -81,8 +81,7 @@ def _table(obs: Observation) -> dict[str, str]:
 @oracle("read-table")
 def read_table(obs: Observation) -> Action | None:
     """Fill in the value from the table, then submit."""
-    match = re.match(r"Enter the value of (.*) into the text field", obs["goal"])
-    key = match.group(1) if match else ""
+    key = said(obs, r"^Enter the value of (.*) into the text field")
     value = _table(obs).get(key, "")
     return fill_then_submit(obs, elements(obs, "textbox"), value, f'In the table, the value of {key} is "{value}".')
 
@@ -97,11 +96,4 @@ def read_table_2(obs: Observation) -> Action | None:
         if field["value"] != value:
             reason = f'The field is labelled "{label}", for which the table has "{value}".'
             return Fill(id=field["id"], text=value, reason=reason)
-    return click(elements(obs, "button", "Submit"), "Each field holds its value from the table, so Submit comes next.")
-
-
-@oracle("unicode-test")
-def unicode_test(obs: Observation) -> Action | None:
-    """Click the named button."""
-    name = quoted(obs["goal"])[0]
-    return click(elements(obs, "button", name), f'The goal names the button "{name}".')
+    return submit(obs, "Each field holds its value from the table, so Submit comes next.")

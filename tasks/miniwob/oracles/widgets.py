@@ -6,61 +6,41 @@ import re
 
 from selfsurf.browser_env.actions import Action, Drag
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_then_submit, noting_oracle, oracle
+from selfsurf.tasks.miniwob.oracles.base import Notes, elements, fill_then_submit, oracle, said, submit
 
-COLORS = {
-    "black": "000000",
-    "white": "FFFFFF",
-    "aqua": "00FFFF",
-    "blue": "0000FF",
-    "gray": "808080",
-    "green": "008000",
-    "lime": "00FF00",
-    "maroon": "800000",
-    "navy": "000080",
-    "olive": "808000",
-    "purple": "800080",
-    "red": "FF0000",
-    "silver": "C0C0C0",
-    "teal": "008080",
-    "yellow": "FFFF00",
-    "pink": "FFC0CB",
-    "magenta": "FF00FF",
-    "gold": "FFD700",
-    "orange": "FFA500",
-}
-"""The web's colour names, as red, green and blue in hexadecimal."""
+
+def code_of(color: str) -> str:
+    """Return a colour's red, green and blue in hexadecimal, given by its name or as `#rrggbb`."""
+    from PIL import ImageColor
+
+    return "".join(f"{part:02X}" for part in ImageColor.getrgb(color)[:3])
 
 
 @oracle("use-spinner")
 def use_spinner(obs: Observation) -> Action | None:
     """Fill the number into the spinner, then submit."""
-    match = re.match(r"Select (-?\d+) with the spinner", obs["goal"])
-    number = match.group(1) if match else "0"
+    number = said(obs, r"^Select (-?\d+) with the spinner", "0")
     return fill_then_submit(obs, elements(obs, "spinbutton"), number, f"The goal asks for {number} in the spinner.")
 
 
 @oracle("use-colorwheel")
 def use_colorwheel(obs: Observation) -> Action | None:
     """Fill in the colour's number, then submit."""
-    match = re.match(r"Select (\w+) with the color picker", obs["goal"])
-    name = match.group(1) if match else ""
-    code = COLORS.get(name, "")
+    name = said(obs, r"^Select (\w+) with the color picker")
+    code = code_of(name)
     return fill_then_submit(obs, elements(obs, "textbox"), code, f"The colour {name} is written as {code}.")
 
 
 @oracle("use-colorwheel-2")
 def use_colorwheel_2(obs: Observation) -> Action | None:
     """Fill in the number of the colour of the box in the goal's line, then submit."""
-    match = re.search(r"\((#?\w+) box\)", obs["dom"])
-    color = match.group(1) if match else ""
-    code = COLORS.get(color, color.lstrip("#").upper())
-    return fill_then_submit(
-        obs, elements(obs, "textbox"), code, f"The colour to be selected is {color}, that is {code}."
-    )
+    color = next(iter(re.findall(r"\((#?\w+) box\)", obs["dom"])), "black")
+    code = code_of(color)
+    why = f"The colour to be selected is {color}, that is {code}."
+    return fill_then_submit(obs, elements(obs, "textbox"), code, why)
 
 
-@noting_oracle("resize-textarea")
+@oracle("resize-textarea")
 def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
     """Drag the right or the lower edge of the text area, then submit."""
     match = re.search(r"the (width|height) is (smaller|larger)", obs["goal"])
@@ -73,7 +53,7 @@ def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
     now, before = (width, first_width) if side == "width" else (height, first_height)
     if now > before if change == "larger" else now < before:
         done = f"The {side} is {now:g} now, {change} than the {before:g} at first, so Submit comes next."
-        return click(elements(obs, "button", "Submit"), done)
+        return submit(obs, done)
     by = before - now + (20 if change == "larger" else -20)
     corner = (x + width - 6, y + height - 6)
     to = (corner[0] + by, corner[1]) if side == "width" else (corner[0], corner[1] + by)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from selfsurf.browser_env.actions import Action, Click
 from selfsurf.browser_env.observation import Observation
-from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle
+from selfsurf.tasks.miniwob.oracles.base import elements, oracle, said, submit
 
 SYNONYMS = [
     set(line.split())
@@ -57,13 +55,10 @@ def alike(a: str, b: str) -> bool:
 @oracle("click-checkboxes-soft")
 def click_checkboxes_soft(obs: Observation) -> Action | None:
     """Tick the boxes whose word means the same as one in the goal, then submit."""
-    match = re.match(r"Select words similar to (.*) and click Submit", obs["goal"])
-    listed = match.group(1).split(", ") if match else []
+    listed = said(obs, r"^Select words similar to (.*) and click Submit").split(", ")
     for box in elements(obs, "checkbox"):
         meant = next((word for word in listed if alike(word, box["name"])), None)
         if (meant is not None) != ("checked" in box["states"]):
             why = f'means much the same as "{meant}"' if meant else "means none of what the goal lists"
             return Click(id=box["id"], reason=f'"{box["name"]}" {why}.')
-    return click(
-        elements(obs, "button", "Submit"), f"All words like {', '.join(listed)} are ticked, so Submit is next."
-    )
+    return submit(obs, f"All words like {', '.join(listed)} are ticked, so Submit is next.")

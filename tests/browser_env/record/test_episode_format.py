@@ -12,7 +12,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWr
 from selfsurf.browser_env.record.format import COMPLETION, DECISION, EPISODE, STEP
 from selfsurf.envs_registry import task_of
 
-DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
+DOCS = Path(__file__).parents[3] / "docs" / "episodes.md"
 OLD = Path(__file__).parent / "episodes"
 
 

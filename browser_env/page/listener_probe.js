@@ -1,0 +1,11 @@
+// Answers the in-page script's event PROBE in the page's main world: does an element have listeners for clicks?
+((listenersOf) => {
+  const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
+  const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
+  const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
+  addEventListener('PROBE', (event) => {
+    apply(stop, event, []);
+    const all = listenersOf(apply(path, event, [])[0]);
+    for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
+  }, true);
+})(getEventListeners)

@@ -1,0 +1,24 @@
+// Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load:
+// a text area that was typed into would not show the text that the next episode sets.
+async ([seed, mode, limit, scale]) => {
+  document.activeElement?.blur();
+  if (core.EP_TIMER !== null) core.endEpisode(0);
+  const form = document.body.appendChild(document.createElement('form'));
+  form.id = 'all-fields';
+  const fields = document.querySelectorAll('input, select, textarea');
+  for (const field of fields) field.setAttribute('form', form.id);
+  form.reset();
+  for (const field of fields) field.removeAttribute('form');
+  form.remove();
+  Math.seedrandom(seed);
+  core.setDataMode?.(mode);
+  core.EPISODE_MAX_TIME = limit;
+  core.startEpisode = () => {};  // or a black START covers the end of an episode
+  core.startEpisodeReal();
+  core.EPISODE_MAX_TIME = scale;  // the timer is set: from here on this scales the reward
+  core.hideDisplay();
+  const end = performance.now() + 10000;
+  while (!WOB_TASK_READY && performance.now() < end) await new Promise((done) => setTimeout(done, 1));
+  const goal = core.getUtterance();
+  return [typeof goal === 'string' ? goal : goal.utterance, WOB_TASK_READY];
+}
