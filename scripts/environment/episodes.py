@@ -80,9 +80,9 @@ def _run(seeds: int, slots: int, number: int) -> float:
         solved += record["outcome"] == "solved"
 
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(folder, tuple(suite.about()), "oracle")
-        with Books(Path(folder), {"suite": suite.name}) as books:
-            run = Run(plan, numbers, books, LocalPool(plan, slots), slots=slots, told=told)
+        plan = Plan(folder, tuple(suite.about()), "oracle", numbers, slots=slots)
+        with Books(Path(folder), {"tasks": suite.about(), "seeds": numbers}) as books:
+            run = Run(plan, books, LocalPool(plan), told)
             run.work()
     assert run.began is not None
     if solved < len(ends):
