@@ -69,10 +69,9 @@ def main(arguments: list[str]) -> int:
 def broken() -> str:
     """Say what keeps the driver or the browser that would be used from starting; empty when both start."""
     try:
-        path = find_browser()
+        return driver_broken() or not_starting([find_browser(), "--version"])
     except BrowserNotFound as error:
         return str(error)
-    return driver_broken() or not_starting([path, "--version"])
 
 
 def found() -> str:
@@ -172,14 +171,9 @@ def unpacked_package() -> None:
     fonts = home / "fonts.conf"
     cache = f"<cachedir>{escape(str(home / 'fonts'))}</cachedir>"
     fonts.write_text(f"<fontconfig>{folders}{cache}</fontconfig>\n", encoding="utf-8")
-    write_script(
-        home / PACKAGE,
-        root,
-        [
-            f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}',
-            f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"',
-        ],
-    )
+    lines = [f'[ -n "$FONTCONFIG_FILE" ] || export FONTCONFIG_FILE={quote(str(fonts))}',
+             f'exec {quote(str(root))}/usr/lib/chromium/{PACKAGE} "$@"']  # fmt: skip
+    write_script(home / PACKAGE, root, lines)
 
 
 def apt_install(package: str) -> None:
