@@ -22,8 +22,9 @@ from selfsurf.scripts.report.reading import Results, Run
 
 def page(title: str, blocks: Sequence[Block]) -> str:
     """A whole page."""
-    room = files("selfsurf.scripts.report")
-    frame, style, script = (room.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    frame = files("selfsurf.scripts.report").joinpath("page.html").read_text("utf-8")
+    style = files("selfsurf.scripts.report").joinpath("page.css").read_text("utf-8")
+    script = files("selfsurf.scripts.report").joinpath("page.js").read_text("utf-8")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     body = "\n".join(block.html for block in blocks)
     return Template(frame).substitute(title=text(title), style=style, script=script, digest=digest, body=body)
