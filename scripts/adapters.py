@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,13 +14,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the adapter.")]
 _BASE = "Its base model: short name, folder, or hub id of a model that is on this machine."
-
-
-class Target(StrEnum):
-    """A format to convert to."""
-
-    MLX = "mlx"
-    PEFT = "peft"
 
 
 @app.command()
@@ -57,7 +49,7 @@ def show(
 def convert(
     folder: Folder,
     out: Annotated[Path, typer.Argument(help="A new folder.")],
-    to: Annotated[Target, typer.Option(help="The format to write.")],
+    to: Annotated[Literal["mlx", "peft"], typer.Option(help="The format to write.")],
     base: Annotated[str, typer.Option(help=_BASE)],
     verify: Annotated[bool, typer.Option(help="Then run both in PEFT and MLX, and compare the logits.")] = False,
     as_json: Json = False,
@@ -67,12 +59,12 @@ def convert(
 
     from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx
 
-    (peft_to_mlx if to is Target.MLX else mlx_to_peft)(folder, out, base=base)
-    facts: dict[str, Any] = {"adapter": str(out), "format": to.value}
+    (peft_to_mlx if to == "mlx" else mlx_to_peft)(folder, out, base=base)
+    facts: dict[str, Any] = {"adapter": str(out), "format": to}
     if verify:
         from selfsurf.agents.adapters.verify import TEXTS, verify_mlx
 
-        peft, mlx = (folder, out) if to is Target.MLX else (out, folder)
+        peft, mlx = (folder, out) if to == "mlx" else (out, folder)
         facts["verified"] = asdict(verify_mlx(peft, mlx, base, [(text, None) for text in TEXTS]))
     if as_json:
         typer.echo(json.dumps(facts, indent=2))

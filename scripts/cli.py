@@ -30,16 +30,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 def _user_errors() -> list[type[Exception]]:
     """The errors whose message tells a user what to do, of the modules that a command has imported."""
-    kinds: list[type[Exception]] = [OSError]
-    for module, name in (
-        ("selfsurf.agents.models", "ModelError"),
-        ("selfsurf.browser_env.errors", "EnvError"),
-        ("selfsurf.browser_env.record.episode", "EpisodeError"),
-        ("selfsurf.scripts.report.reading", "ResultsError"),
-    ):
-        if module in sys.modules:
-            kinds.append(getattr(sys.modules[module], name))
-    return kinds
+    where = {
+        "ModelError": "selfsurf.agents.models",
+        "EnvError": "selfsurf.browser_env.errors",
+        "EpisodeError": "selfsurf.browser_env.record.episode",
+        "ResultsError": "selfsurf.scripts.report.reading",
+    }
+    return [OSError, *(getattr(sys.modules[module], name) for name, module in where.items() if module in sys.modules)]
 
 
 class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]

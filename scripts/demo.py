@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json, Model
+from selfsurf.scripts.terminal.arguments import Model
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import print_table
 
@@ -26,7 +26,6 @@ class Settings(Arguments):
     """How many evaluation seeds a task."""
     steps: int | None = Field(default=None, ge=1)
     """Optimizer steps; the measured default if not given."""
-    as_json: Json = False
 
 
 @command
@@ -51,22 +50,15 @@ def show(report: dict[str, Any]) -> None:
 
     arms = report["arms"]
     trained = report["settings"]["training"]["tasks"]
-    rows = [
-        [
-            short(task) + ("" if task in trained else " (never trained)"),
-            *(_cell(arm["tasks"][task]) for arm in arms.values()),
-        ]
-        for task in arms["trained"]["tasks"]
-    ]
-    text = report["perplexity"]
+    names = {task: short(task) + ("" if task in trained else " (never trained)") for task in arms["trained"]["tasks"]}
+    rows = [[name, *(_cell(arm["tasks"][task]) for arm in arms.values())] for task, name in names.items()]
+    text, blanks = report["perplexity"], [""] * (len(arms) - 2)
+    after = f"{text['after']:.2f} ({text['rise']:+.1%})"
     rows += [
         [],
         ["mean of trained tasks", *(_cell(arm["groups"]["trained"]) for arm in arms.values())],
-        [
-            "perplexity, general text", f"{text['before']:.2f}", *[""] * (len(arms) - 2),
-            f"{text['after']:.2f} ({text['rise']:+.1%})",
-        ],
-    ]  # fmt: skip
+        ["perplexity, general text", f"{text['before']:.2f}", *blanks, after],
+    ]
     title = "Success (raw reward 1) on seeds that training never saw, with 95% intervals"
     print_table(("task", *arms), rows, title, width=150)
     seconds = report["seconds"]

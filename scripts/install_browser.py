@@ -70,10 +70,9 @@ def main(arguments: list[str]) -> int:
 def broken() -> str:
     """Say what keeps the driver or the browser that would be used from starting; empty when both start."""
     try:
-        path = find_browser()
+        return driver_broken() or not_starting([find_browser(), "--version"])
     except BrowserNotFound as error:
         return str(error)
-    return driver_broken() or not_starting([path, "--version"])
 
 
 def found() -> str:

@@ -6,40 +6,52 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
+from selfsurf.scripts.terminal.arguments import Out, check_address, check_new_episode, chosen_task
+from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.console import console
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env import Task
-
+    from selfsurf.browser_env.record.episode import Episode
 
 PATIENCE = 600.0
 """Seconds that a dialog may stay open, which the person has to answer."""
 
 
-def main(
-    url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
-    goal: Annotated[str, typer.Option(help="What is to be shown, in words. Not with --task.")] = "",
-    task: Annotated[str, typer.Option(help="Gymnasium id of a task, instead of a goal and a URL.")] = "",
-    seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder of the episode; a new one under runs/ if not given.")] = None,
-    profile: Annotated[Path | None, typer.Option(help="Folder of a browser profile, for logins that are kept.")] = None,
-    outcome: Annotated[
-        str, typer.Option(help="What to say of it at the end, unless a task judges: ask, solved, failed or stopped.")
-    ] = "ask",
-    answer: Annotated[str, typer.Option(help="With the outcome solved: the answer to the goal.")] = "",
-    replay: Annotated[Path | None, typer.Option(help="Folder of an episode: play it again instead.")] = None,
-    files: Annotated[Path | None, typer.Option(help="With --replay: folder of the files that are uploaded.")] = None,
-    secret: Annotated[
-        list[str] | None, typer.Option(help="NAME=VARIABLE: a secret, by the environment variable that holds it.")
-    ] = None,
-    headful: Annotated[bool, typer.Option(help="With --replay: show the browser's window.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> int:
+class Settings(Arguments):
+    """What is recorded, or replayed."""
+
+    url: str = ""
+    """Where to start. Not with --task."""
+    goal: str = ""
+    """What is to be shown, in words. Not with --task."""
+    task: str = ""
+    """Gymnasium id of a task, instead of a goal and a URL."""
+    seed: int = 0
+    """Seed of the episode."""
+    out: Out = None
+    """Folder of the episode; a new one under runs/ if not given."""
+    profile: Path | None = None
+    """Folder of a browser profile, for logins that are kept."""
+    outcome: str = "ask"
+    """What to say of it at the end, unless a task judges: ask, solved, failed or stopped."""
+    answer: str = ""
+    """With the outcome solved: the answer to the goal."""
+    replay: Path | None = None
+    """Folder of an episode: play it again instead."""
+    files: Path | None = None
+    """With --replay: folder of the files that are uploaded."""
+    secret: tuple[str, ...] = ()
+    """NAME=VARIABLE: a secret, by the environment variable that holds it."""
+    headful: bool = False
+    """With --replay: show the browser's window."""
+
+
+@command
+def main(settings: Settings) -> int:
     """Record an episode by hand.
 
     The recording ends when the window is closed, when the task is done, or with Ctrl-C or SIGTERM. The exit code of a
@@ -47,15 +59,17 @@ def main(
     same.
     """
     from selfsurf.browser_env import EnvError
+    from selfsurf.browser_env.record.episode import Episode, new_folder
 
+    url, task, out, outcome = settings.url, settings.task, settings.out, settings.outcome
     try:
-        if replay is not None:
-            if files is not None and not files.is_dir():
-                raise typer.BadParameter(f"--files: {files} is not a folder.")
-            return _replay(replay, profile, files, _secrets(secret), headful, as_json)
+        if settings.replay is not None:
+            if settings.files is not None and not settings.files.is_dir():
+                raise typer.BadParameter(f"--files: {settings.files} is not a folder.")
+            return _replay(settings, Episode(settings.replay))
         if bool(task) == bool(url):
             raise typer.BadParameter("Give either --url (and --goal), or --task, or --replay.")
-        if task and goal:
+        if task and settings.goal:
             raise typer.BadParameter("A task has its own goal; leave --goal out.")
         if url:
             check_address(url)
@@ -63,57 +77,39 @@ def main(
             check_new_episode(out)
         if outcome not in ("ask", "solved", "failed", "stopped"):
             raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
-        from selfsurf.browser_env.record.episode import new_folder
-
-        folder = out or new_folder("record")
-        about = {"url": url, "goal": goal, "task": task, "profile": profile, "secrets": _secrets(secret)}
-        return _record(about, seed, folder, outcome, answer, as_json)
+        return _record(settings, out or new_folder("record"))
     except EnvError as error:
         console.print(str(error), style="red", markup=False)
         return 1
 
 
-def _secrets(given: list[str] | None) -> dict[str, Any]:
-    from selfsurf.browser_env import Secret
+def _options(settings: Settings, **safety: Any) -> dict[str, Any]:
+    """The environment's options: the secrets, and the profile if there is one."""
+    from selfsurf.browser_env import Safety, Secret, SessionOptions
 
-    pairs = [each.partition("=") for each in given or []]
+    pairs = [each.partition("=") for each in settings.secret]
     if any(not name or not variable for name, _, variable in pairs):
         raise typer.BadParameter("--secret is NAME=VARIABLE, such as password=SHOP_PASSWORD.")
-    return {name: Secret.from_env(variable) for name, _, variable in pairs}
+    secrets = {name: Secret.from_env(variable) for name, _, variable in pairs}
+    session = {"session": SessionOptions(profile=settings.profile)} if settings.profile else {}
+    return {"safety": Safety(secrets=secrets, **safety), **session}
 
 
-def _task(about: dict[str, Any]) -> Task:
-    from selfsurf.browser_env import Task
-    from selfsurf.envs_registry import task_of
-
-    if not about["task"]:
-        return Task(start_url=about["url"], goal=about["goal"])
-    try:
-        return task_of(about["task"])
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def _options(about: dict[str, Any], **safety: Any) -> dict[str, Any]:
-    from selfsurf.browser_env import Safety, SessionOptions
-
-    session = {} if about["profile"] is None else {"session": SessionOptions(profile=about["profile"])}
-    return {"safety": Safety(secrets=about["secrets"], **safety), **session}
-
-
-def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer: str, as_json: bool) -> int:
+def _record(settings: Settings, folder: Path) -> int:
     from selfsurf.agents.play.record import versions
     from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.recorder import Recorder
     from selfsurf.browser_env.session.browsers import require_window
 
+    options = _options(settings)
     require_window()
-    patience: dict[str, Any] = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}
-    env = AsyncBrowserEnv(task=_task(about), headless=False, dialogs="leave", **patience, **_options(about))
-    meta = {"env_id": about["task"] or "Browser-v0", "versions": versions()}
+    options |= {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}  # a dialog waits for the person
+    task = chosen_task(settings.task, settings.url, settings.goal)
+    env = AsyncBrowserEnv(task=task, headless=False, dialogs="leave", **options)
+    meta = {"env_id": settings.task or "Browser-v0", "versions": versions()}
     recorder = Recorder(env, folder, meta=meta, shown=_shown)
     with console.status("Opening the window"):
-        observation = recorder.start(seed)
+        observation = recorder.start(settings.seed)
     console.print(f"Recording. Goal: {observation['goal'] or 'none'}", markup=False)
     console.print("Close the window, or press Ctrl-C here, to end.")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
@@ -123,11 +119,11 @@ def _record(about: dict[str, Any], seed: int, folder: Path, outcome: str, answer
         console.print("Ending.")
     finally:
         signal.signal(signal.SIGTERM, before)
-    said: str | None = None
+    said, answer = None, settings.answer
     if recorder.outcome == "running":
-        said, answer = _asked(answer) if outcome == "ask" else (outcome, answer)
+        said, answer = _asked(answer) if settings.outcome == "ask" else (settings.outcome, answer)
     summary = recorder.finish(said, answer)
-    if as_json:
+    if settings.as_json:
         print(json.dumps(summary))
     else:
         print(f"{summary['outcome']}, {summary['steps']} steps\nEpisode: {folder}")
@@ -149,31 +145,26 @@ def _asked(answer: str) -> tuple[str, str]:
     return outcome, answer
 
 
-def _replay(
-    folder: Path, profile: Path | None, files: Path | None, secrets: dict[str, Any], headful: bool, as_json: bool
-) -> int:
+def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.agents.play.replay import ReplayedStep, replay
-    from selfsurf.browser_env.record.episode import Episode
     from selfsurf.browser_env.session.browsers import require_window
 
-    episode = Episode(folder)
-    meta = episode.meta
-    task = "" if meta["env_id"] == "Browser-v0" else meta["env_id"]
+    meta, files = episode.meta, settings.files
     first = next(episode.steps(), None)
     url = meta["url"] or (first["observation"]["url"] if first else "")
-    if headful:
+    task = chosen_task("" if meta["env_id"] == "Browser-v0" else meta["env_id"], url, meta["goal"])
+    options = _options(settings, **({} if files is None else {"upload_from": (files,)}))
+    if settings.headful:
         require_window()
-    about = {"url": url, "goal": meta["goal"], "task": task, "profile": profile, "secrets": secrets}
-    options = _options(about, **({} if files is None else {"upload_from": (files,)}))
     size = tuple(meta["viewport"]) if meta["viewport"] else None
 
     def shown(step: ReplayedStep) -> None:
         said = f"{step.step + 1:3d}  {step.action}  {step.error or 'done'}"
         console.print(said, markup=False, highlight=False)
 
-    result = replay(episode, _task(about), files=files, shown=shown, headless=not headful, viewport=size, **options)
+    result = replay(episode, task, files=files, shown=shown, headless=not settings.headful, viewport=size, **options)
     done = sum(step.done for step in result.steps)
-    if as_json:
+    if settings.as_json:
         print(json.dumps(result.to_dict()))
     else:
         print(f"{done} of {len(result.steps)} actions done. {result.difference or 'It ended as it did.'}")

@@ -7,13 +7,15 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
-from selfsurf.scripts.terminal.agent_options import checked_options, read_options, refusals
-from selfsurf.scripts.terminal.arguments import check_address, check_new_episode
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options, refusals
+from selfsurf.scripts.terminal.arguments import Agent, Out, check_address, check_new_episode, chosen_task
+from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.live import State, View, view
@@ -26,54 +28,61 @@ OPEN_STEPS = 10
 """Step limit of a goal that no task sets one for."""
 
 
-def main(
-    goal: Annotated[str, typer.Option(help="What is wanted, in words. Not with --task.")] = "",
-    url: Annotated[str, typer.Option(help="Where to start. Not with --task.")] = "",
-    task: Annotated[str, typer.Option(help="Gymnasium id of a task, instead of a goal and a URL.")] = "",
-    agent: Annotated[str, typer.Option("--agent", "--backend", help="The agent: transformers, openai, mlx, tensorrt, "
-                                       "oracle, random, or module:Class of a policy.")] = "transformers",
-    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model; the backend's own if not "
-                                            "given.")] = "",
-    adapter: Annotated[str, typer.Option(help="Folder of a LoRA adapter, or its name on a server.")] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Another option of the agent, name=JSON value or "
-                                                                 "text, e.g. temperature=0.7. Repeatable.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
-    max_steps: Annotated[int | None, typer.Option(help=f"Step limit; the task's own, or {OPEN_STEPS}, if not given.",
-                                                  min=1)] = None,
-    headful: Annotated[bool, typer.Option(help="Show the browser's window.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the episode; a new one under runs/ if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
-) -> int:  # fmt: skip
+class Settings(AgentArguments):
+    """What is wanted, and who does it."""
+
+    goal: str = ""
+    """What is wanted, in words. Not with --task."""
+    url: str = ""
+    """Where to start. Not with --task."""
+    task: str = ""
+    """Gymnasium id of a task, instead of a goal and a URL."""
+    agent: Agent = "transformers"
+    seed: int = 0
+    """Seed of the episode."""
+    max_steps: int | None = Field(
+        default=None, ge=1, description=f"Step limit; the task's own, or {OPEN_STEPS}, if not given."
+    )
+    headful: bool = False
+    """Show the browser's window."""
+    out: Out = None
+    """Folder of the episode; a new one under runs/ if not given."""
+
+
+@command
+def main(settings: Settings) -> int:
     """Run an agent for one goal.
 
     The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
     which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same; 2 for options that can't be,
     which leave no episode; else 1.
     """
-    if bool(task) == bool(goal and url):
+    task, agent, headless, silent = settings.task, settings.agent, not settings.headful, settings.as_json
+    if bool(task) == bool(settings.goal and settings.url):
         raise typer.BadParameter("Give either --task, or both --goal and --url.")
-    if url:
-        check_address(url)
-    if out is not None:
-        check_new_episode(out)
+    if settings.url:
+        check_address(settings.url)
+    if settings.out is not None:
+        check_new_episode(settings.out)
     from selfsurf.browser_env.record.episode import new_folder
     from selfsurf.browser_env.session.browsers import require_window
 
-    options = read_options(set_ or [], model, adapter)
-    if headful:
+    options = read_options(settings.set_, settings.model, settings.adapter)
+    if settings.headful:
         require_window()
     with Interrupts() as interrupts:
         attempt: _Attempt | None = None
         try:
-            wanted = _task(task, goal, url)
+            wanted = chosen_task(task, settings.url, settings.goal)
             if agent == "oracle" and not wanted.has_oracle:
                 raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
-            options = checked_options(agent, options, seed)
-            meta = {"env_id": task or "Browser-v0", "seed": seed, "goal": wanted.goal or "", "agent": agent,
-                    "model": model or None, "adapter": adapter or None}  # fmt: skip
-            steps = max_steps or wanted.max_steps or OPEN_STEPS
+            options = checked_options(agent, options, settings.seed)
+            meta = {"env_id": task or "Browser-v0", "seed": settings.seed, "goal": wanted.goal or "", "agent": agent,
+                    "model": settings.model or None, "adapter": settings.adapter or None}  # fmt: skip
+            steps = settings.max_steps or wanted.max_steps or OPEN_STEPS
+            folder = settings.out or new_folder("run")
             interrupts.hold()  # a folder that is there must have an end
-            attempt = _begin(wanted, out or new_folder("run"), meta, steps, headless=not headful, silent=as_json)
+            attempt = _begin(wanted, folder, meta, steps, headless=headless, silent=silent)
             interrupts.release()
             with attempt.view:
                 attempt.work(agent, options, interrupts)
@@ -82,7 +91,7 @@ def main(
             pass
         except Exception as error:
             if attempt is not None:
-                attempt.fail(error, silent=as_json or interrupts.seen)
+                attempt.fail(error, silent=silent or interrupts.seen)
             elif not interrupts.seen:
                 raise
         finally:
@@ -92,7 +101,7 @@ def main(
             return interrupts.exit_code
         if attempt.refused:
             raise typer.BadParameter(attempt.result.detail)
-        return attempt.report(as_json=as_json, exit_code=interrupts.exit_code)
+        return attempt.report(as_json=silent, exit_code=interrupts.exit_code)
 
 
 @dataclass
@@ -232,16 +241,3 @@ def _expected() -> tuple[type[Exception], ...]:
     from selfsurf.browser_env import EnvError
 
     return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
-
-
-def _task(name: str, goal: str, url: str) -> Task:
-    from selfsurf.browser_env import Task
-
-    if not name:
-        return Task(start_url=url, goal=goal)
-    from selfsurf.envs_registry import task_of
-
-    try:
-        return task_of(name)
-    except (ValueError, KeyError) as error:
-        raise typer.BadParameter(f"There is no environment {name!r}; `selfsurf envs` lists them.") from error

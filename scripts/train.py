@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium
 import typer
+from pydantic import Field, ValidationError
 
-from selfsurf.scripts.terminal.arguments import check_tasks, make_folder, read_set, wrong_settings
-from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, remarks
+from selfsurf.scripts.terminal.arguments import Model, Set, check_tasks, make_folder, read_set, wrong_settings
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.console import console, quiet_libraries, remarks, training_progress
 
 ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}
 """Settings that `--set` does not change, and what does."""
 
 
-def _list_settings(wanted: bool) -> None:
+def _list_settings(wanted: bool) -> bool:
     """Print the settings with their defaults and what they mean, and end."""
     if not wanted:
-        return
+        return False
     from selfsurf.sdft.settings import fields
 
     for name, field in fields().items():
@@ -31,47 +34,48 @@ def _list_settings(wanted: bool) -> None:
     raise typer.Exit
 
 
-def main(
-    tasks: Annotated[
-        list[str] | None,
-        typer.Argument(help="Gymnasium ids, e.g. MiniWoB/click-link-v0; those of --demonstrations if not given."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for adapter, checkpoints and metrics.")] = Path("runs/train"),
-    demonstrations: Annotated[
-        list[Path] | None,
-        typer.Option(help="Folder of a recorded episode that reached its goal, or of many, to learn from."),
-    ] = None,
-    model: Annotated[str, typer.Option(help="Short name, hub id or folder of the model.")] = "smollm2",
-    steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 28,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Another setting, name=JSON value; --settings lists them.")
-    ] = None,
-    resume: Annotated[bool, typer.Option(help="Resume from the last checkpoint in --out.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    list_settings: Annotated[
-        bool, typer.Option("--settings", is_eager=True, callback=_list_settings, help="List what --set can change.")
-    ] = False,
-) -> int:
+class Settings(Arguments):
+    """What is trained, and on what."""
+
+    tasks: Annotated[tuple[str, ...], typer.Argument()] = ()
+    """Gymnasium ids, e.g. MiniWoB/click-link-v0; those of --demonstrations if not given."""
+    out: Path = Path("runs/train")
+    """Folder for adapter, checkpoints and metrics."""
+    demonstrations: tuple[Path, ...] = ()
+    """Folder of a recorded episode that reached its goal, or of many, to learn from."""
+    model: Model = "smollm2"
+    steps: int = Field(default=28, ge=1)
+    """Optimizer steps."""
+    seed: int = 0
+    """Seed of everything random."""
+    set_: Set = Field(default_factory=list)
+    """Another setting, name=JSON value; --settings lists them."""
+    resume: bool = False
+    """Resume from the last checkpoint in --out."""
+    list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_settings)] = False
+    """List what --set can change."""
+
+
+@command
+def main(settings: Settings) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes."""
     quiet_libraries()
-    check_tasks(tasks or [])
-    from pydantic import ValidationError
-
+    check_tasks(settings.tasks)
     from selfsurf.sdft.settings import TrainSettings, fields
 
-    more = read_set(set_ or [])
+    more = read_set(settings.set_)
     for name, instead in ELSEWHERE.items():
         if name in more:
             raise typer.BadParameter(f"--set {name}: give {instead} instead.")
     try:
-        chosen = {**_learned_from(demonstrations or []), **more}
-        settings = TrainSettings(model=model, tasks=tuple(tasks or ()), steps=steps, seed=seed, **chosen)
+        common = settings.model_dump(include={"model", "tasks", "steps", "seed"})
+        training = TrainSettings(**common, **{**_learned_from(settings.demonstrations), **more})
     except ValidationError as error:
         raise typer.BadParameter(wrong_settings(error, fields())) from None
-    for task in settings.evaluate_tasks:
+    for task in training.evaluate_tasks:
         if task not in gymnasium.registry:
             raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
+    out, steps = settings.out, settings.steps
     make_folder(out)
     from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError
@@ -80,10 +84,8 @@ def main(
 
     try:
         spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # one process speaks for all
-        with spoken, progress("Training", steps) as update:
-            summary = train(
-                settings, out, resume=resume, progress=lambda step, logs: update(step, note=_note(logs)),
-            )  # fmt: skip
+        with spoken, training_progress("Training", steps) as update:
+            summary = train(training, out, resume=settings.resume, progress=update)
     except (ValueError, RolloutError) as error:
         console.print(str(error), style="red")
         return 1
@@ -98,11 +100,11 @@ def main(
     if not is_first():
         return 0
     del summary["model"]
-    print(json.dumps(summary, indent=1) if as_json else _summary_text(summary))
+    print(json.dumps(summary, indent=1) if settings.as_json else _summary_text(summary))
     return 0
 
 
-def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
+def _learned_from(demonstrations: Sequence[Path]) -> dict[str, Any]:
     """The settings that follow from recorded episodes: their kinds of actions and their length are allowed."""
     if not demonstrations:
         return {}
@@ -121,12 +123,6 @@ def _learned_from(demonstrations: list[Path]) -> dict[str, Any]:
         "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
         "max_episode_steps": max(fields["max_episode_steps"].default, longest),
     }
-
-
-def _note(logs: dict[str, float]) -> str:
-    """Say in a few words how a step went."""
-    note = f"loss {logs['loss']:.3f}"
-    return note + (f", held-out success {logs['evaluation/success']:.2f}" if "evaluation/success" in logs else "")
 
 
 def _summary_text(summary: dict[str, Any]) -> str:

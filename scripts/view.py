@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
+from selfsurf.scripts.terminal.arguments import Json
 
 COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout": "yellow"}
 
@@ -21,18 +22,15 @@ COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout"
 def main(
     episode: Annotated[Path, typer.Argument(help="Folder of an episode.")],
     full: Annotated[bool, typer.Option(help="Show the whole page at every step, not its first lines.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the episode and its steps as JSON.")] = False,
+    as_json: Json = False,
 ) -> int:
     """Print an episode step by step: what was seen, done, and what came of it."""
     try:
         found = Episode(episode)
         steps = list(found.steps())
     except EpisodeError as error:
-        hint = _near(episode)
-        print(
-            json.dumps({"error": str(error)}) if as_json else f"{error}{hint}",
-            file=sys.stdout if as_json else sys.stderr,
-        )
+        text = json.dumps({"error": str(error)}) if as_json else f"{error}{_near(episode)}"
+        print(text, file=sys.stdout if as_json else sys.stderr)
         return 1
     if as_json:
         print(json.dumps({"episode": found.meta, "steps": steps}, indent=1))
@@ -70,29 +68,32 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     if len(page) > len(shown):
         body.append(f"[dim]... {len(page) - len(shown)} more lines (--full)[/]")
     body.append("")
+
+    def say(label: str, style: str, text: str, more: str = "") -> None:
+        body.append(f"[{style}]{label:<8}[/] {escape(text)}" + f"  [dim]{escape(more)}[/]" * bool(more))
+
     for action in step["actions"]:
         text = action["unreadable"] if "unreadable" in action else json.dumps(action, ensure_ascii=False)
-        body.append(f"[bold]action[/]   {escape(text)}")
+        say("action", "bold", text)
     for completion in step["completions"]:
         if completion["logprobs"]:
-            total = sum(completion["logprobs"])
-            body.append(f"[bold]sampled[/]  {escape(completion['text'])}  [dim]{len(completion['token_ids'])} tokens, "
-                        f"log-probability {total:.2f}[/]")  # fmt: skip
+            total = f"{len(completion['token_ids'])} tokens, log-probability {sum(completion['logprobs']):.2f}"
+            say("sampled", "bold", completion["text"], total)
         if completion["error"]:
-            body.append(f"[yellow]reply[/]    {escape(completion['error'])}")
+            say("reply", "yellow", completion["error"])
     if step["decision"] and step["decision"]["guard"]:
-        body.append(f"[yellow]guard[/]    {escape(step['decision']['guard'])}")
-    if step["privileged"]:
-        expert = step["privileged"]
-        body.append(f"[dim]expert[/]   {escape(json.dumps(expert['action']))}  [dim]{escape(expert['reason'])}[/]")
+        say("guard", "yellow", step["decision"]["guard"])
+    if expert := step["privileged"]:
+        say("expert", "dim", json.dumps(expert["action"]), expert["reason"])
     for question in step["questions"]:
         answer = "nobody answered" if question["answer"] is None else question["answer"]
-        body.append(f"[cyan]asked[/]    {escape(question['question'])}  [dim]{escape(answer)}[/]")
+        say("asked", "cyan", question["question"], answer)
     if step["risk"]:
-        body.append(f"[yellow]risk[/]     {escape(step['risk']['why'])}")
+        say("risk", "yellow", step["risk"]["why"])
     if step["error"]:
-        body.append(f"[red]error[/]    {escape(step['error'])}")
-    body += [f"[cyan]event[/]    {escape(event)}" for event in step["events"]]
+        say("error", "red", step["error"])
+    for event in step["events"]:
+        say("event", "cyan", event)
     timing = step["timing"]
     colour = COLOURS.get(step["outcome"], "blue")
     end = f"reward {step['reward']:g}, [{colour}]{step['outcome']}[/], {timing.get('total', 0):.0f} ms"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Adapter, Json, Model, Out, read_counts
+from selfsurf.scripts.terminal.arguments import Adapter, Model, Out, read_counts
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_table
 
@@ -27,7 +26,6 @@ class Settings(Arguments):
     """Rounds at each number, in which all take turns."""
     out: Out = None
     """Folder for agents.json and the curve agents.png; none is written by default."""
-    as_json: Json = False
 
 
 @command
@@ -70,18 +68,11 @@ def show(figures: dict[str, Any]) -> None:
 
 def draw(figures: dict[str, Any], path: Path) -> None:
     """Draw actions per second and time to action against the number of environments."""
-    from selfsurf.scripts.report.plot import drawn
+    from selfsurf.scripts.report.plot import against_environments, drawn
 
     counts = [point["envs"] for point in figures["points"]]
     with drawn(path, rows=2, sharex=True) as (top, bottom):
         for name, style in (("policy", "o-"), ("batched", "s--"), ("generate", "x:")):
             top.plot(counts, [point["speed"][name] for point in figures["points"]], style, label=name)
             bottom.plot(counts, [point["ms_to_action"][name] for point in figures["points"]], style, label=name)
-        top.set_ylabel("actions per second, together")
-        bottom.set_ylabel("ms until all have their action")
-        bottom.set_xlabel("environments")
-        bottom.set_xscale("log", base=2)
-        bottom.set_xticks(counts, [str(count) for count in counts])
-        for axis in (top, bottom):
-            axis.set_ylim(bottom=0, top=math.ceil(axis.get_ylim()[1]))
-            axis.legend(fontsize=8)
+        against_environments((top, bottom), counts, ("actions per second, together", "ms until all have their action"))

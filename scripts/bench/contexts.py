@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json, Model, check_learnable
+from selfsurf.scripts.terminal.arguments import Model, check_learnable
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, print_table
 
@@ -26,7 +26,6 @@ class Settings(Arguments):
     """How likely the oracle is to take each next step at first."""
     wording: tuple[str, ...] = ()
     """Another way to tell the oracle's action, {action}; repeatable."""
-    as_json: Json = False
 
 
 @command

@@ -7,9 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.terminal.command import Arguments, command
-from selfsurf.scripts.terminal.results import finish, print_table
+from selfsurf.scripts.terminal.results import finish, print_errors, print_table
 
 
 class Settings(Arguments):
@@ -23,7 +22,6 @@ class Settings(Arguments):
     """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
     docs: Path | None = None
     """Folder of the Python documentation as HTML; fetched with apt by default."""
-    as_json: Json = False
 
 
 @command
@@ -57,8 +55,7 @@ def show(figures: dict[str, Any]) -> None:
         print(f"Characters, {work}: " + ", ".join(f"{name} {count:,}" for name, count in characters.items()))
     for note in figures["notes"]:
         print(note)
-    for name, error in figures["errors"].items():
-        print(f"Not measured: {name}: {error}")
+    print_errors(figures)
 
 
 def _cells(ratio: dict[str, Any]) -> list[str]:

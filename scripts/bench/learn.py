@@ -10,17 +10,8 @@ import typer
 from pydantic import Field
 
 from selfsurf.scripts.learning import arms as ways
-from selfsurf.scripts.terminal.arguments import (
-    Json,
-    Model,
-    Seeds,
-    Set,
-    check_learnable,
-    make_folder,
-    read_seeds,
-    read_set,
-    wrong_settings,
-)
+from selfsurf.scripts.terminal import arguments
+from selfsurf.scripts.terminal.arguments import Model, Seeds, Set
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import print_table
 
@@ -56,7 +47,6 @@ class Settings(Arguments):
     """A setting, name=value; with labelled arms, a training setting of theirs. Repeatable."""
     report_only: Annotated[bool, typer.Option("--report-only")] = False
     """Report what is there; run nothing."""
-    as_json: Json = False
 
 
 @command
@@ -69,7 +59,7 @@ def main(settings: Settings) -> int:
     from selfsurf.scripts.learning.report import write_report
     from selfsurf.scripts.learning.run import Comparison
 
-    out, seeds = settings.out.resolve(), read_seeds(settings.seeds)
+    out, seeds = settings.out.resolve(), arguments.read_seeds(settings.seeds)
     shared, arms = _prepared(settings, out, seeds)
     try:
         failed = [] if settings.report_only else _run(Comparison(shared, out), arms, seeds)
@@ -92,37 +82,23 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
     from selfsurf.scripts.learning.settings import LearnSettings, default_settings, prepare_folder, saved_settings
     from selfsurf.sdft.settings import TrainSettings
 
-    changes = read_set(settings.set_)
+    changes = arguments.read_set(settings.set_)
     if settings.report_only and saved_settings(out) is None:
         raise typer.BadParameter(f"There is no comparison in {out}.")
     try:
         arms = ways.read_arms(settings.arms, changes)
-        given = {
-            "model": settings.model or None,
-            "steps": settings.steps,
-            "minutes": settings.minutes,
-            "seeds": settings.episodes,
-            **({} if any(arm.label for arm in arms) else changes),
-        }
-        shared = _shared(
-            saved_settings(out) or default_settings(),
-            _names(settings.tasks),
-            _names(settings.unseen),
-            _names(settings.first),
-            {name: value for name, value in given.items() if value is not None},
-        )
-        check_learnable(shared.tasks)
-        if not settings.report_only:
-            for arm in arms:
-                check(arm, shared, seeds)
-            make_folder(out)
+        shared = _shared(settings, saved_settings(out) or default_settings(), {} if arms[0].label else changes)
+        arguments.check_learnable(shared.tasks)
+        wanted = [] if settings.report_only else arms
+        for arm in wanted:
+            check(arm, shared, seeds)
+        arguments.make_folder(out)
         prepare_folder(shared, out)
-        if not settings.report_only:
-            for arm in arms:
-                ways.note(arm, out)
+        for arm in wanted:
+            ways.note(arm, out)
     except ValidationError as error:
         known = [*TrainSettings.model_fields, *LearnSettings.model_fields]
-        raise typer.BadParameter(wrong_settings(error, known)) from None
+        raise typer.BadParameter(arguments.wrong_settings(error, known)) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return shared, arms
@@ -146,32 +122,27 @@ def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> li
     return failed
 
 
-def _shared(
-    settings: LearnSettings,
-    tasks: tuple[str, ...],
-    unseen: tuple[str, ...],
-    first: tuple[str, ...],
-    given: dict[str, Any],
-) -> LearnSettings:
-    """The settings, updated from the command line: the comparison's and those of every training."""
-    from selfsurf.scripts.learning.settings import LearnSettings
+def _shared(settings: Settings, saved: LearnSettings, changes: dict[str, Any]) -> LearnSettings:
+    """The comparison's settings and those of every training, updated from the command line."""
+    from selfsurf.scripts.learning.settings import LearnSettings, env_id
 
-    data = settings.model_dump()
-    for name, value in given.items():
-        (data if name in LearnSettings.model_fields else data["training"])[name] = value
+    data = saved.model_dump()
+    training = data["training"]
+    given = settings.model_dump(include={"steps", "minutes"}) | {"seeds": settings.episodes} | changes
+    for name, value in {"model": settings.model or None, **given}.items():
+        if value is not None:
+            (data if name in data else training)[name] = value
+    tasks, unseen, first = (
+        tuple(env_id(name) for name in text.split(",") if name)
+        for text in (settings.tasks, settings.unseen, settings.first)
+    )
     if tasks:
-        data["training"]["tasks"] = tasks
-        data["first_group"] = first or tasks[: len(tasks) // 2]
+        training["tasks"] = tasks
+        data["first_group"] = tasks[: len(tasks) // 2]
         data["unseen_tasks"] = tuple(task for task in data["unseen_tasks"] if task not in tasks)
     data["unseen_tasks"] = unseen or data["unseen_tasks"]
     data["first_group"] = first or data["first_group"]
     return LearnSettings.model_validate(data)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    from selfsurf.scripts.learning.settings import env_id
-
-    return tuple(env_id(name) for name in text.split(",") if name)
 
 
 def show(found: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import print_table
 
@@ -34,7 +33,6 @@ class Settings(Arguments):
     """Only pages of this kind."""
     verbose: Annotated[bool, typer.Option("--verbose")] = False
     """Print what differs, element by element."""
-    as_json: Json = False
     listing: Annotated[bool, typer.Option("--list")] = False
     """List the pages; nothing is installed or opened."""
     peers: Annotated[bool, typer.Option("--peers")] = False
@@ -80,12 +78,11 @@ def show(rows: Sequence[Row], peers: Sequence[str] = ()) -> None:
         heads += [f"{peer} s", "chars", "time", "size"]
     cells: list[list[Any]] = []
     for row in rows:
-        if row.problem:
-            cells.append([row.page.name, row.page.kind, "[yellow]-[/]"])
-            continue
-        beside = [text for peer in peers for text in _beside(row, row.peers.get(peer, {}))]
-        size = (f"{row.seconds * 1000:.0f}", f"{row.characters:,}")
-        cells.append([row.page.name, row.page.kind, *_cells(row.verdict), *size, *beside])
+        found = ["[yellow]-[/]"]
+        if not row.problem:
+            beside = [text for peer in peers for text in _beside(row, row.peers.get(peer, {}))]
+            found = [*_cells(row.verdict), f"{row.seconds * 1000:.0f}", f"{row.characters:,}", *beside]
+        cells.append([row.page.name, row.page.kind, *found])
     verdicts = [row.verdict for row in rows if not row.problem]
     if len(verdicts) > 1:
         average = mean(verdicts)

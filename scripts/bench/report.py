@@ -38,5 +38,5 @@ def leaderboard(
     from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
 
     boards, paths = write_leaderboard(folders, out)
-    print(json.dumps(listed(boards), indent=1) if as_json else paths[1].read_text(encoding="utf-8"))
+    print(json.dumps(listed(boards), indent=1) if as_json else paths[0].read_text(encoding="utf-8"))
     written(*paths)

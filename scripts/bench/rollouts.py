@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json, Model, Set, read_counts, read_set
+from selfsurf.scripts.terminal.arguments import Model, Set, read_counts, read_set
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_table
 
@@ -47,7 +47,6 @@ class Settings(Arguments):
     """With --scale: policy workers; by default as many as are needed."""
     version_seconds: float = Field(default=10.0, ge=0.001)
     """With --scale: seconds between two versions of the weights."""
-    as_json: Json = False
 
 
 @command

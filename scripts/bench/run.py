@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,24 +17,21 @@ import typer
 from pydantic import Field
 
 from selfsurf.scripts.suite.plan import Logs
-from selfsurf.scripts.terminal.arguments import Adapter, Agent, Json, Model, Out, Seeds, Set, read_seeds
-from selfsurf.scripts.terminal.command import Arguments, command
-from selfsurf.scripts.terminal.console import Update, console, progress
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options
+from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, read_seeds
+from selfsurf.scripts.terminal.command import command
+from selfsurf.scripts.terminal.console import console, progress
 
 if TYPE_CHECKING:
     from selfsurf.envs_registry.suites import Suite
 
 
-class Settings(Arguments):
+class Settings(AgentArguments):
     """What is run, and how."""
 
     suite: Annotated[str, typer.Argument()]
     """Name of a suite (see `selfsurf bench suites`), or a .toml or .py file."""
     agent: Agent = "oracle"
-    model: Model = ""
-    adapter: Adapter = ""
-    set_: Set = Field(default_factory=list)
-    """An option of the agent, name=value; the value is JSON, or text if it is none. Repeatable."""
     seeds: Seeds = ""
     """How many (`5` is 0 to 4), or which: `0-4,7`. The suite's by default."""
     split: tuple[str, ...] = ()
@@ -68,7 +66,6 @@ class Settings(Arguments):
     """Show the browser."""
     out: Out = None
     """Folder of the run; one that holds this run is resumed."""
-    as_json: Json = False
 
 
 @command
@@ -78,30 +75,30 @@ def main(settings: Settings) -> None:
     from selfsurf.browser_env.record.episode import new_folder
     from selfsurf.browser_env.session.browsers import require_window
     from selfsurf.scripts.report.report import headline, write_report
-    from selfsurf.scripts.suite.agents import agent_about, agent_options
+    from selfsurf.scripts.suite.agents import agent_about
     from selfsurf.scripts.suite.books import Books, BooksError
     from selfsurf.scripts.suite.plan import Plan
-    from selfsurf.scripts.suite.pool import LocalPool, Pool
+    from selfsurf.scripts.suite.pool import LocalPool
     from selfsurf.scripts.suite.ray_pool import RayPool
     from selfsurf.scripts.suite.run import Run, RunError
     from selfsurf.scripts.terminal.interrupts import Interrupts
 
     chosen = _suite(settings)
-    options = agent_options(settings.agent, settings.set_, settings.model, settings.adapter)
+    options = checked_options(settings.agent, read_options(settings.set_, settings.model, settings.adapter), 0)
     if settings.headful:
         require_window()
-    slots = -(-settings.workers // settings.processes)
+    seeds = read_seeds(settings.seeds) if settings.seeds else list(chosen.seeds)
     tasks, limit = chosen.about(), settings.max_steps or chosen.max_steps
     about = {
         "format": 1, "suite": chosen.name, "agent": agent_about(settings.agent, options), "tasks": tasks,
-        "seeds": read_seeds(settings.seeds) if settings.seeds else list(chosen.seeds), "max_steps": limit,
-        "retries": settings.retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": _host(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seeds": seeds, "max_steps": limit, "retries": settings.retries, "versions": versions(), "git": _git(),
+        "command": sys.argv, "host": _host(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }  # fmt: skip
     folder = (settings.out or new_folder("bench")).resolve()
+    same = settings.model_dump(include={"processes", "episode_timeout", "logs", "screenshots", "retries", "deadline"})
     plan = Plan(
-        str(folder), tuple(tasks), settings.agent, options, limit, settings.episode_timeout,
-        settings.logs, settings.screenshots, not settings.headful,
+        str(folder), tuple(tasks), settings.agent, tuple(seeds), options, limit, headless=not settings.headful,
+        slots=-(-settings.workers // settings.processes), **same,
     )  # fmt: skip
     with Interrupts() as interrupts:
         try:
@@ -109,21 +106,21 @@ def main(settings: Settings) -> None:
         except BooksError as error:
             raise typer.BadParameter(str(error)) from None
         with books:
-            seeds_of = tuple(books.about["seeds"])
-            total, before = len(plan.tasks) * len(seeds_of), len(books.records)
-            books.begin(
-                {**settings.model_dump(include={"workers", "processes", "ray"}), "command": sys.argv, "host": _host()}
-            )
+            total, before = len(tasks) * len(seeds), len(books.records)
+            process = settings.model_dump(include={"workers", "processes", "ray"})
+            books.begin({**process, "command": sys.argv, "host": _host()})
             try:
                 with progress(f"{chosen.name}, {settings.agent}", total) as update:
-                    pool: Pool = RayPool(plan, slots, settings.processes) if settings.ray else LocalPool(plan, slots)
-                    solved = sum(record["outcome"] == "solved" for record in books.records.values())
-                    tell = _Tell(update, before, solved)
+                    pool = RayPool(plan) if settings.ray else LocalPool(plan)
+                    outcomes = Counter(str(record["outcome"]) for record in books.records.values())
+
+                    def told(record: dict[str, Any]) -> None:
+                        outcomes[record["outcome"]] += 1
+                        with contextlib.suppress(OSError):  # the terminal is gone
+                            update(outcomes.total(), note=f"{outcomes['solved']} solved")
+
                     update(before)
-                    Run(
-                        plan, seeds_of, books, pool, processes=settings.processes, slots=slots,
-                        retries=settings.retries, deadline=settings.deadline, told=tell,
-                    ).work()  # fmt: skip
+                    Run(plan, books, pool, told).work()
             except RunError as error:
                 console.print(str(error), style="red", markup=False)
             except KeyboardInterrupt:
@@ -140,19 +137,6 @@ def main(settings: Settings) -> None:
     print(json.dumps(summary.as_json(), indent=1) if settings.as_json else "\n".join(headline(summary)))
     typer.echo(f"Written: {folder}, {', '.join(path.name for path in written)}", err=True)
     raise typer.Exit(interrupts.exit_code or int(missing > 0))
-
-
-class _Tell:
-    """Moves the progress bar on."""
-
-    def __init__(self, update: Update, done: int, solved: int) -> None:
-        self._update, self._done, self._solved = update, done, solved
-
-    def __call__(self, record: dict[str, Any]) -> None:
-        self._done += 1
-        self._solved += record["outcome"] == "solved"
-        with contextlib.suppress(OSError):  # the terminal is gone
-            self._update(self._done, note=f"{self._solved} solved")
 
 
 def _suite(settings: Settings) -> Suite:

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.terminal.command import Arguments, command
-from selfsurf.scripts.terminal.results import finish, print_table
+from selfsurf.scripts.terminal.results import finish, print_errors, print_table
 
 
 class Settings(Arguments):
@@ -23,7 +22,6 @@ class Settings(Arguments):
     """Episodes at the same time."""
     peers: Annotated[bool, typer.Option("--peers")] = False
     """Beside BrowserGym, installed in the cache on first use."""
-    as_json: Json = False
 
 
 @command
@@ -48,5 +46,4 @@ def show(figures: dict[str, Any]) -> None:
         for name, ms in figures["work"]["ms"].items()
     ]  # fmt: skip
     print_table(("", "ms an episode", "episodes a minute", "ratio to ours", "of the rounds"), rows)
-    for name, error in figures["errors"].items():
-        print(f"Not measured: {name}: {error}")
+    print_errors(figures)

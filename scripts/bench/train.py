@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json, Model, Out
+from selfsurf.scripts.terminal.arguments import Model, Out
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_table
 
@@ -21,7 +21,6 @@ class Settings(Arguments):
     """Rounds, in which both trainers take turns."""
     out: Out = None
     """Folder for train.json; none is written by default."""
-    as_json: Json = False
 
 
 @command

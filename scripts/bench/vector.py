@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Json, Out, read_counts
+from selfsurf.scripts.terminal.arguments import Out, read_counts
 from selfsurf.scripts.terminal.command import Arguments, command
-from selfsurf.scripts.terminal.results import finish, met, print_table
+from selfsurf.scripts.terminal.results import finish, met, print_errors, print_table
 
 _LINES = (
     ("vector", "vector environment", "o-"),
@@ -34,7 +34,6 @@ class Settings(Arguments):
     """How long each works in a round."""
     task: str = "click-checkboxes-large"
     """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
-    as_json: Json = False
 
 
 @command
@@ -69,8 +68,7 @@ def show(figures: dict[str, Any]) -> None:
             print(f"{name}: {text or 'not measured'}")
         for point in points:
             _show_parts(point)
-    for name, error in figures["errors"].items():
-        print(f"Not measured: {name}: {error}")
+    print_errors(figures)
 
 
 def _points(figures: dict[str, Any], mode: str) -> list[dict[str, Any]]:
@@ -86,25 +84,15 @@ def _show_parts(point: dict[str, Any]) -> None:
 
 def draw(figures: dict[str, Any], path: Path) -> None:
     """Draw steps per second and memory against the number of environments."""
-    from matplotlib.ticker import ScalarFormatter
-
-    from selfsurf.scripts.report.plot import drawn
+    from selfsurf.scripts.report.plot import against_environments, drawn
 
     with drawn(path, rows=2, sharex=True) as (top, bottom):
         for mode, colour in (("with screenshots", "tab:blue"), ("without screenshots", "tab:orange")):
             points = _points(figures, mode)
             for name, label, style in _LINES if points else ():
-                counts = [point["envs"] for point in points]
-                top.plot(counts, [point[name] for point in points], style, color=colour, label=f"{label}, {mode}")
-            known = [point for point in points if point["memory"] is not None]
-            if known:
-                bottom.plot([p["envs"] for p in known], [p["memory"] for p in known], "o-", color=colour, label=mode)
-        for axis, label in ((top, "steps per second, together"), (bottom, "memory (MB), browser and Python")):
-            axis.set_ylabel(label)
-            axis.set_ylim(bottom=0)
-            if axis.lines:
-                axis.legend(fontsize=7)
-        bottom.set_xlabel("environments in one process")
-        bottom.set_xscale("log", base=2)
-        bottom.set_xticks(sorted({point["envs"] for point in figures["points"]}))
-        bottom.xaxis.set_major_formatter(ScalarFormatter())
+                known = [(point["envs"], point[name]) for point in points]
+                top.plot(*zip(*known, strict=True), style, color=colour, label=f"{label}, {mode}")
+            if known := [(point["envs"], point["memory"]) for point in points if point["memory"] is not None]:
+                bottom.plot(*zip(*known, strict=True), "o-", color=colour, label=mode)
+        counts = sorted({point["envs"] for point in figures["points"]})
+        against_environments((top, bottom), counts, ("steps per second, together", "memory (MB), browser and Python"))

@@ -73,12 +73,9 @@ def _run(seeds: int, slots: int, number: int) -> float:
     numbers = tuple(range(number * seeds, (number + 1) * seeds))
     ended: list[tuple[float, str]] = []
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(folder, tuple(suite.about()), "oracle")
-        with Books(Path(folder), {"suite": suite.name}) as books:
-            run = Run(
-                plan, numbers, books, LocalPool(plan, slots), slots=slots,
-                told=lambda record: ended.append((time.monotonic(), record["outcome"])),
-            )  # fmt: skip
+        plan = Plan(folder, tuple(suite.about()), "oracle", numbers, slots=slots)
+        with Books(Path(folder), {"tasks": suite.about(), "seeds": numbers}) as books:
+            run = Run(plan, books, LocalPool(plan), lambda record: ended.append((time.monotonic(), record["outcome"])))
             run.work()
     assert run.began is not None
     solved = sum(outcome == "solved" for _, outcome in ended)

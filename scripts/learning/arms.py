@@ -47,7 +47,7 @@ class Arm:
     @property
     def folder(self) -> str:
         """Its folder's name."""
-        return f"{self.kind}+{self.label}" if self.label else self.kind
+        return self.name.replace(":", "+")
 
 
 def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
@@ -88,9 +88,7 @@ def note(arm: Arm, out: Path) -> None:
     """
     if arm.kind in UNTRAINED:
         return
-    from selfsurf.browser_env.record.episode import (
-        write_atomically,  # here, since naming the arms must not load an environment
-    )
+    from selfsurf.browser_env.record.episode import write_atomically  # here: naming the arms loads no environment
 
     folder = out / "arms" / arm.folder
     path = folder / "changes.json"

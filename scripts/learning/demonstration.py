@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.scripts.learning.curves import draw_demonstration
 from selfsurf.scripts.learning.settings import env_id
 from selfsurf.scripts.learning.stages import Stages
-from selfsurf.scripts.terminal.console import console, progress, quiet_libraries
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, training_progress
 from selfsurf.sdft.settings import TrainSettings
 
 TRAINED = ("click-button", "click-link", "click-dialog-2", "click-tab", "click-option")
@@ -82,58 +83,48 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
         policy = TransformersPolicy(settings.training.model)
     trained, tasks = list(settings.training.tasks), [*settings.training.tasks, *settings.unseen_tasks]
 
-    def measure(arm: str, title: str, *, constrained: bool = True, demonstrate: bool = False, seeds: int) -> Any:
+    def measure(
+        arm: str, title: str, *, constrained: bool = True, demonstrate: bool = False, seeds: int = settings.seeds
+    ) -> Any:
         def work() -> Any:
             agent = make_agent(policy, settings.training, sampling=False, constrained=constrained)
             chosen = range(settings.first_seed, settings.first_seed + seeds)
-            with (
-                progress(title, len(tasks) * seeds) as update,
-                Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps) as rollouts,
-            ):
-                meta = {"model": settings.training.model, "adapter": "adapter" if arm == "trained" else None}
+            folder, adapter = out / "episodes" / arm, "adapter" if arm == "trained" else None
+            meta = {"model": settings.training.model, "adapter": adapter, "tags": [arm]}
+            shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+            rollouts = Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps)
+            with progress(title, len(tasks) * seeds) as update, rollouts:
                 return evaluate(
                     agent, rollouts, tasks, chosen, demonstrate=demonstrate, groups={"trained": trained},
-                    folder=stages.fresh(out / "episodes" / arm), meta={**meta, "tags": [arm]}, progress=update,
+                    folder=folder, meta=meta, progress=update,
                 )  # fmt: skip
 
         return stages.once(arm, work)
 
-    count = settings.seeds
-    before = stages.once("perplexity_before", lambda: perplexity(policy))
+    text = stages.once("perplexity_before", lambda: perplexity(policy))
     arms = {
         "base, free": measure("free", "Base model, free", constrained=False, seeds=settings.free_seeds),
-        "base, constrained": measure("base", "Base model, constrained", seeds=count),
-        "base with demonstration": measure(
-            "demonstration", "Base model with demonstration", demonstrate=True, seeds=count
-        ),
+        "base, constrained": measure("base", "Base model, constrained"),
+        "base with demonstration": measure("demonstration", "Base model with demonstration", demonstrate=True),
     }
 
     def learn() -> Any:
-        with progress("Training", settings.training.steps) as update:
-            summary = train(
-                settings.training, out / "training", policy=policy, resume=True,
-                progress=lambda step, logs: update(step, note=f"loss {logs['loss']:.3f}"),
-            )  # fmt: skip
+        with training_progress("Training", settings.training.steps) as update:
+            summary = train(settings.training, out / "training", policy=policy, resume=True, progress=update)
         del summary["model"]
         return summary
 
     training = stages.once("training", learn)
     if policy.adapter is None and not hasattr(policy.model, "peft_config"):  # training was done by an earlier start
         policy.set_adapter(out / "training" / "adapter")
-    arms["trained"] = measure("trained", "Trained model", seeds=count)
-    after = stages.once("perplexity_after", lambda: perplexity(policy))
-
-    gain = arms["trained"]["groups"]["trained"]["success"] - arms["base, constrained"]["groups"]["trained"]["success"]
+    arms["trained"] = measure("trained", "Trained model")
+    before, after = text["perplexity"], stages.once("perplexity_after", lambda: perplexity(policy))["perplexity"]
+    success = {name: arm["groups"]["trained"]["success"] for name, arm in arms.items()}
     report = {
         "settings": settings.model_dump(mode="json"),
         "arms": arms,
-        "gain": gain,
-        "perplexity": {
-            "before": before["perplexity"],
-            "after": after["perplexity"],
-            "rise": after["perplexity"] / before["perplexity"] - 1,
-            "tokens": before["tokens"],
-        },
+        "gain": success["trained"] - success["base, constrained"],
+        "perplexity": {"before": before, "after": after, "rise": after / before - 1, "tokens": text["tokens"]},
         "training": training,
         "versions": versions(),
         "machine": {"platform": platform.platform(), "cpus": os.cpu_count(), "torch_threads": torch.get_num_threads()},

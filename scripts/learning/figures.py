@@ -10,12 +10,13 @@ with the task as the unit (`interval_over_tasks`, `sign_flip_over_tasks`).
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.arms import KINDS, UNTRAINED
+from selfsurf.scripts.learning.arms import KINDS, SEQUENCES, UNTRAINED
 from selfsurf.scripts.learning.settings import RATES, LearnSettings, demonstrations, short
 from selfsurf.scripts.learning.stages import Stages
 from selfsurf.sdft.measure.statistics import (
@@ -60,17 +61,12 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
 def _arms(out: Path) -> dict[str, tuple[int, ...]]:
     """The arms that were begun, with their training seeds; the untrained ones have none and stand under 0."""
     found: dict[str, tuple[int, ...]] = {}
-    folders = sorted(
-        (path for path in (out / "stages").iterdir() if path.is_dir() and path.name.partition("+")[0] in KINDS),
-        key=lambda path: (KINDS.index(path.name.partition("+")[0]), path.name),
-    )
-    for folder in folders:
-        if folder.name.startswith("sequence-"):
-            continue
-        if folder.name in UNTRAINED:
-            found[folder.name] = (0,)
-        elif seeds := _seeds(folder):
-            found[folder.name] = seeds
+    for kind in KINDS:
+        for folder in sorted((out / "stages").glob(f"{kind}*")):
+            if folder.name.partition("+")[0] != kind or kind in SEQUENCES:
+                continue
+            if seeds := (0,) if kind in UNTRAINED else _seeds(folder):
+                found[folder.name] = seeds
     return found
 
 
@@ -113,7 +109,7 @@ def _rate(episodes: Episodes) -> dict[str, Any]:
     seeds = sorted({seed for solved in episodes.values() for seed, _ in solved})
     if len(episodes) == len(seeds) == 1:
         (only,) = flags.values()
-        interval = wilson_interval(sum(only) / len(only), len(only))
+        interval = wilson_interval(_mean(only), len(only))
     else:
         interval = interval_over_seeds(episodes)
     by_seed = {}
@@ -203,31 +199,33 @@ def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> l
     found = []
     of_sdft = [name for name in episodes if name.partition("+")[0] in ("sdft", "sdft-ungated")]
     others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
-    for first in of_sdft:
-        for other in [*others, *(["sdft"] if first != "sdft" and "sdft" in of_sdft else [])]:
-            for group, tasks in (("trained", settings.training.tasks), ("unseen", settings.unseen_tasks)):
-                pairs = [
-                    (number, int(solved) - int(beside))
-                    for number, task in enumerate(tasks)
-                    for (seed, episode), solved in episodes[first][task].items()
-                    if (beside := episodes[other][task].get((0 if other == "base" else seed, episode))) is not None
-                ]
-                if not pairs:
-                    continue
-                numbers, differences = [number for number, _ in pairs], [difference for _, difference in pairs]
-                interval = interval_over_tasks(differences, numbers, 1)
-                found.append(
-                    {
-                        "first": first,
-                        "other": other,
-                        "tasks": group,
-                        "pairs": len(pairs),
-                        "difference": _mean(differences),
-                        "low": interval and interval.low,
-                        "high": interval and interval.high,
-                        "p": sign_flip_over_tasks(differences, numbers),
-                    }
-                )
+    groups = {"trained": settings.training.tasks, "unseen": settings.unseen_tasks}
+    pairs_of = [
+        (first, other) for first in of_sdft for other in [*others, "sdft"] if other != first and other in episodes
+    ]
+    for (first, other), (group, tasks) in itertools.product(pairs_of, groups.items()):
+        pairs = [
+            (number, int(solved) - int(beside))
+            for number, task in enumerate(tasks)
+            for (seed, episode), solved in episodes[first][task].items()
+            if (beside := episodes[other][task].get((0 if other == "base" else seed, episode))) is not None
+        ]
+        if not pairs:
+            continue
+        numbers, differences = [number for number, _ in pairs], [difference for _, difference in pairs]
+        interval = interval_over_tasks(differences, numbers, 1)
+        found.append(
+            {
+                "first": first,
+                "other": other,
+                "tasks": group,
+                "pairs": len(pairs),
+                "difference": _mean(differences),
+                "low": interval and interval.low,
+                "high": interval and interval.high,
+                "p": sign_flip_over_tasks(differences, numbers),
+            }
+        )
     return found
 
 

@@ -77,16 +77,13 @@ class Measures:
             "task": task,
             "episodes": [
                 {
-                    "seed": result.job.seed,
-                    "outcome": str(result.outcome),
-                    "solved": result.solved,
-                    "judged": result.outcome != "env_error",
-                    "steps": len(result.steps),
-                    "prompt_tokens": max(
-                        (len(step.decision.completion.prompt_token_ids) for step in result.steps), default=0
-                    ),
+                    "seed": one.job.seed,
+                    "outcome": str(one.outcome),
+                    "solved": one.solved,
+                    "judged": one.outcome != "env_error",
+                    "steps": len(one.steps),
                 }
-                for result in results
+                for one in results
             ],
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +73,7 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
     for name, arm in found["arms"].items():
         trainings = [training for training in arm["training"] if training]
         by_seed = list(arm["trained"]["by_seed"].values())
+        minutes = _number([training["seconds"]["total"] / 60 for training in trainings], "{:.1f}")
         rows.append(
             [
                 name,
@@ -81,12 +83,8 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
                 _rate(arm["unseen"]),
                 _perplexity(arm["retention"]),
                 _number([kept["accuracy"] for kept in arm["retention"]], "{:.2f}"),
-                _number([training["seconds"]["total"] / 60 for training in trainings], "{:.1f}")
-                + ("*" if any(training["cut_off"] for training in trainings) else ""),
-                *(
-                    _number([training[what] for training in trainings], "{:,.0f}")
-                    for what in ("steps", "rows", "tokens")
-                ),
+                minutes + "*" * any(training["cut_off"] for training in trainings),
+                *(_number([one[what] for one in trainings], "{:,.0f}") for what in ("steps", "rows", "tokens")),
             ]
         )
     return rows
@@ -101,44 +99,30 @@ def _seeds(name: str, arm: dict[str, Any]) -> str:
 
 
 def _task_rows(found: dict[str, Any]) -> list[list[str]]:
-    unseen = {short(task) for task in found["settings"]["unseen_tasks"]}
-    tasks = [short(task) for task in (*found["settings"]["training"]["tasks"], *found["settings"]["unseen_tasks"])]
-    return [
-        [task + (" (unseen)" if task in unseen else ""), *(_rate(arm["tasks"][task]) for arm in found["arms"].values())]
-        for task in tasks
-    ]
+    settings, arms = found["settings"], found["arms"].values()
+    titles = {short(task): short(task) for task in settings["training"]["tasks"]}
+    titles |= {short(task): f"{short(task)} (unseen)" for task in settings["unseen_tasks"]}
+    return [[title, *(_rate(arm["tasks"][task]) for arm in arms)] for task, title in titles.items()]
 
 
 def _difference_rows(found: dict[str, Any]) -> list[list[str]]:
-    return [
-        [
-            f"{one['first']} less {one['other']}",
-            one["tasks"],
-            str(one["pairs"]),
-            f"{one['difference']:+.3f}",
-            NONE if one["low"] is None else f"{one['low']:+.3f} to {one['high']:+.3f}",
-            f"{one['p']:.3g}",
-        ]
-        for one in found["differences"]
-    ]
+    rows = []
+    for one in found["differences"]:
+        interval = NONE if one["low"] is None else f"{one['low']:+.3f} to {one['high']:+.3f}"
+        names, difference = f"{one['first']} less {one['other']}", f"{one['difference']:+.3f}"
+        rows.append([names, one["tasks"], str(one["pairs"]), difference, interval, f"{one['p']:.3g}"])
+    return rows
 
 
 def _sequence_rows(found: dict[str, Any]) -> list[list[str]]:
-    return [
-        [
-            name,
-            str(run["seed"]),
-            when,
-            _rate(run[when]["first"]),
-            _rate(run[when]["second"]),
-            _perplexity([run[when]["retention"]]),
-            _number([run[when]["retention"]["accuracy"]], "{:.2f}"),
-            f"{run['kept']:.0%}" if when == "after" and run["kept"] is not None else "",
-        ]
-        for name, runs in found["sequences"].items()
-        for run in runs
-        for when in ("before", "between", "after")
-    ]
+    rows = []
+    for name, runs in found["sequences"].items():
+        for run, when in itertools.product(runs, ("before", "between", "after")):
+            at, kept = run[when], run["kept"]
+            knows = [_perplexity([at["retention"]]), _number([at["retention"]["accuracy"]], "{:.2f}")]
+            of_first = f"{kept:.0%}" if when == "after" and kept is not None else ""
+            rows.append([name, str(run["seed"]), when, _rate(at["first"]), _rate(at["second"]), *knows, of_first])
+    return rows
 
 
 def _rate(rate: dict[str, Any]) -> str:

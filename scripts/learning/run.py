@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from selfsurf.scripts.learning.arms import SEQUENCES, UNTRAINED, Arm
 from selfsurf.scripts.learning.measure import Measures
 from selfsurf.scripts.learning.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, demonstrations, short
 from selfsurf.scripts.learning.stages import Stages
-from selfsurf.scripts.terminal.console import console, progress, quiet_libraries
+from selfsurf.scripts.terminal.console import console, quiet_libraries, training_progress
 from selfsurf.sdft.settings import GRPOSettings, TrainSettings
 
 SFT = Arm("sft")
@@ -138,31 +138,17 @@ class Comparison:
     def _train(self, name: str, arm: Arm, seed: int, changes: dict[str, Any]) -> Path:
         """Train an adapter and return its folder."""
         folder = self._folder(name)
+        settings = self.settings.training_for(seed, changes, GRPOSettings if arm.kind == "grpo" else TrainSettings)
 
         def work() -> Any:
-            with progress(f"{name}: training", changes.get("steps", self.settings.training.steps)) as update:
+            from selfsurf.sdft import train
+            from selfsurf.sdft.trainers.grpo import train_grpo
+            from selfsurf.sdft.trainers.sft import train_sft
 
-                def report(step: int, logs: dict[str, float]) -> None:
-                    update(step, note=f"loss {logs['loss']:.3f}")
-
-                if arm.kind == "grpo":
-                    from selfsurf.sdft.trainers.grpo import train_grpo
-
-                    summary = train_grpo(
-                        self.settings.training_for(seed, changes, GRPOSettings), folder, resume=True, progress=report
-                    )
-                elif arm.is_sft:
-                    from selfsurf.sdft.trainers.sft import train_sft
-
-                    settings = self.settings.training_for(seed, changes, TrainSettings)
-                    rows = self._demonstrations(settings)
-                    summary = train_sft(settings, folder, rows=rows, resume=True, progress=report)
-                else:
-                    from selfsurf.sdft import train
-
-                    summary = train(
-                        self.settings.training_for(seed, changes, TrainSettings), folder, resume=True, progress=report
-                    )
+            learn: Callable[..., Any] = train_sft if arm.is_sft else train_grpo if arm.kind == "grpo" else train
+            with training_progress(f"{name}: training", settings.steps) as update:
+                more = {"rows": self._demonstrations(settings)} if arm.is_sft else {}
+                summary = learn(settings, folder, resume=True, progress=update, **more)
             del summary["model"]
             return summary
 

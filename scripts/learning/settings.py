@@ -130,11 +130,10 @@ class LearnSettings(BaseModel):
             ValueError: it has.
         """
         trained = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
-        for name, which, judged in (
-            ("validation", "first_validation_seed", self.validation_range),
-            ("testing", "first_seed", self.test_range),
-        ):
+        judging = {"first_validation_seed": self.validation_range, "first_seed": self.test_range}
+        for which, judged in judging.items():
             if overlap(trained, judged):
+                name = "validation" if judged == self.validation_range else "testing"
                 raise ValueError(
                     f"The episodes of training seed {seed} ({_range(trained)}) are among those of {name} "
                     f"({_range(judged)}): choose other training seeds, or begin a comparison with another {which}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,12 +54,6 @@ class Stages:
         start = time.time()
         yield
         self.seconds[name] = round(time.time() - start, 1)
-
-    @staticmethod
-    def fresh(folder: Path) -> Path:
-        """Return the folder, emptied of what an interrupted start left in it."""
-        shutil.rmtree(folder, ignore_errors=True)
-        return folder
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from selfsurf.scripts.report.formats import percent, percent_interval
+from selfsurf.scripts.report.formats import between, percent
 from selfsurf.sdft.measure.statistics import Interval
 
 WIDTH = 440
@@ -25,13 +25,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve; `band` is its interval at every point, where there is one."""
+    """A curve."""
 
     label: str
     colour: str
     """Name of a colour of the style sheet, without its dashes."""
-    points: Sequence[tuple[float, float]]
-    band: Sequence[Interval | None] = ()
+    points: Sequence[tuple[float, float, Interval | None]]
+    """Each with its interval, where there is one."""
 
 
 def mini(value: float | None, interval: Interval | None) -> str:
@@ -80,9 +80,9 @@ def curves(lines: Sequence[Line], x_label: str, write: Callable[[float], str]) -
         write: how a value on it is written.
     """
     left, right, top, bottom, height = 38, WIDTH - 8, 8, 190, 224
-    most = max((x for line in lines for x, _ in line.points), default=1) or 1
-    highest = max([y for line in lines for _, y in line.points]
-                  + [band.high for line in lines for band in line.band if band], default=1)  # fmt: skip
+    points = [point for line in lines for point in line.points]
+    most = max((x for x, _, _ in points), default=1) or 1
+    highest = max((max(y, interval.high) if interval else y for _, y, interval in points), default=1)
     roof = next(each for each in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if highest <= each or each == 1)
 
     def place(x: float, y: float) -> str:
@@ -105,15 +105,14 @@ def curves(lines: Sequence[Line], x_label: str, write: Callable[[float], str]) -
 
 def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
     parts = []
-    band = [(x, each) for (x, _), each in zip(line.points, line.band, strict=False) if each]
+    band = [(x, each) for x, _, each in line.points if each]
     if band:
         edge = [place(x, each.high) for x, each in band] + [place(x, each.low) for x, each in reversed(band)]
         parts.append(f'<polygon class="band" fill="var(--{line.colour})" points="{" ".join(edge)}"/>')
-    path = " ".join(place(x, y) for x, y in line.points)
+    path = " ".join(place(x, y) for x, y, _ in line.points)
     parts.append(f'<polyline class="line" stroke="var(--{line.colour})" points="{path}"/>')
-    for at, (x, y) in enumerate(line.points if len(line.points) <= 80 else ()):
-        interval = line.band[at] if at < len(line.band) else None
-        note = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({percent_interval(interval)})" if interval else "")
+    for x, y, interval in line.points if len(line.points) <= 80 else ():
+        note = f"{line.label}, at {x:g}: {percent(y)}" + (f" ({between(interval)})" if interval else "")
         cx, cy = place(x, y).split(",")
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="7" fill="transparent"><title>{escape(note)}</title></circle>')
     return parts

@@ -83,15 +83,7 @@ class Comparison:
             "format": FORMAT,
             "complete": self.complete,
             "warnings": list(self.warnings),
-            "runs": [
-                {
-                    "label": label,
-                    "folder": summary.results.folder.resolve().name,
-                    "run": summary.results.run.model_dump(mode="json"),
-                    "overall": asdict(summary.overall),
-                }
-                for label, summary in zip(self.labels, self.summaries, strict=True)
-            ],
+            "runs": [{"label": label, **one.head} for label, one in zip(self.labels, self.summaries, strict=True)],
             "against_first": [
                 {**asdict(each), "changes": [{**asdict(it), "difference": it.difference} for it in each.changes]}
                 for each in self.against
@@ -117,12 +109,9 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
 
 
 def _against(label: str, first: Results, other: Results) -> Against:
-    here = {(line.task, line.seed): line for line in first.lines}
-    pairs = [
-        (here[line.task, line.seed], line)
-        for line in sorted(other.lines, key=lambda line: (line.task, line.seed))
-        if (line.task, line.seed) in here
-    ]
+    here = {line.pair: line for line in first.lines}
+    lines = sorted(other.lines, key=lambda line: line.pair)
+    pairs = [(here[line.pair], line) for line in lines if line.pair in here]
     counted = [(a, b) for a, b in pairs if a.counted and b.counted]
     if not counted:
         raise ResultsError(
@@ -173,20 +162,14 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
         ("list of seeds", seeds(first.run.seeds), seeds(other.run.seeds)),
     ):
         if a != b:
-            notes.append(f"The {name} differs: {label} has {_shown(a)}, {other_label} has {_shown(b)}.")
-    here = {task.id: task.options for task in first.run.tasks}
-    differ = [task.id for task in other.run.tasks if here.get(task.id, task.options) != task.options]
-    if differ:
-        notes.append(f"The options of {len(differ)} tasks differ between {label} and {other_label}.")
-    before = {task.id: task.sha256 for task in first.run.tasks}
-    changed = [task.id for task in other.run.tasks if before.get(task.id, task.sha256) != task.sha256]
-    if changed:
+            notes.append(f"The {name} differs: {label} has {a or 'none'}, {other_label} has {b or 'none'}.")
+    here = {task.id: task for task in first.run.tasks}
+    common = [(here[task.id], task) for task in other.run.tasks if task.id in here]
+    if differ := sum(a.options != b.options for a, b in common):
+        notes.append(f"The options of {differ} tasks differ between {label} and {other_label}.")
+    if changed := [b.id for a, b in common if a.sha256 != b.sha256]:
         notes.append(f"The code or pages of {', '.join(changed)} differ between {label} and {other_label}.")
     return notes
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)
 
 
 def _labels(results: Sequence[Results]) -> tuple[str, ...]:

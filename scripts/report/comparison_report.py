@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
 from selfsurf.scripts.report.comparison import Against, Comparison, Difference
 from selfsurf.scripts.report.document import (
-    Banner,
     Block,
     Cell,
     Column,
-    Grid,
-    Heading,
-    Html,
-    Notes,
-    Words,
+    banner,
     figure_columns,
+    grid,
+    heading,
+    notes,
     number,
+    paragraph,
 )
-from selfsurf.scripts.report.formats import chance, count, percent, points, points_interval
+from selfsurf.scripts.report.formats import between, chance, count, percent, points
 from selfsurf.scripts.report.page import about, card, legend, missing
 
 COLOURS = 6
@@ -51,15 +48,15 @@ def comparison_report(comparison: Comparison) -> list[Block]:
     runs = list(zip(labels, summaries, strict=True))
     label = Column("Run", lambda run: run[0], number=False)
     return [
-        Heading(comparison_title(comparison), "Benchmark comparison"),
+        heading(comparison_title(comparison), "Benchmark comparison"),
         *(block for label, summary in runs for block in missing(summary.results, label)),
-        *(Banner(note) for note in comparison.warnings),
-        Heading("Runs"),
-        Grid([label, *(column.of(lambda run: run[1].overall) for column in figure_columns())], runs),
+        *(banner(note) for note in comparison.warnings),
+        heading("Runs"),
+        grid([label, *(column.of(lambda run: run[1].overall) for column in figure_columns())], runs),
         *(block for at, each in enumerate(comparison.against, 1) for block in _against(comparison, each, at)),
-        *(block for label, summary in runs for block in (Heading(f"How {label} was run"), about(summary.results.run))),
-        Heading("How to read it"),
-        Notes(METHOD),
+        *(block for label, summary in runs for block in (heading(f"How {label} was run"), about(summary.results.run))),
+        heading("How to read it"),
+        notes(METHOD),
     ]
 
 
@@ -70,23 +67,23 @@ def _against(comparison: Comparison, against: Against, at: int) -> list[Block]:
     interval = timed.interval if timed else None
     within = f", 95% {interval.low:+.3f} to {interval.high:+.3f}" if interval else ""
     return [
-        Heading(f"{other} against {first}"),
-        Words(
+        heading(f"{other} against {first}"),
+        paragraph(
             f"{count(against.pairs, 'pair')} of {count(against.tasks, 'task')}, {against.left_out:,} left out for "
             f"env_error: {percent(against.first_rate)} to {percent(against.other_rate)} strict, "
             f"{points(against.strict.mean)} points. Strictly solved by both {counts.both:,}, only by {first} "
             f"{counts.only_first:,}, only by {other} {counts.only_other:,}, by neither {counts.neither:,}."
             + (f" Time-scaled reward: {timed.mean:+.3f}{within}." if timed else "")
         ),
-        Grid(
+        grid(
             [Column("Success", lambda kind: kind[0], number=False),
              Column("Difference", lambda kind: points(kind[1].mean)),
-             Column("95%", lambda kind: points_interval(kind[1].interval)),
+             Column("95%", lambda kind: between(kind[1].interval, points)),
              Column("p", lambda kind: chance(kind[1].p))],
             kinds,
         ),
-        Html(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),
-        Grid(
+        Block(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),
+        grid(
             [Column("Task", lambda change: change.task, number=False),
              Column(first, lambda change: _share(change.first, change.pairs)),
              Column(other, lambda change: _share(change.other, change.pairs)),
@@ -108,13 +105,10 @@ def _differences(kinds: list[tuple[str, Difference]]) -> str:
 
 
 def _curves(comparison: Comparison, at: int) -> str:
-    runs: list[tuple[str, str, Any]] = [
-        (comparison.labels[each], f"run-{each % COLOURS}", comparison.summaries[each].step_curve) for each in (0, at)
-    ]
     lines = [
-        Line(label, colour, [(p.steps, p.strict) for p in curve], [p.interval for p in curve])
-        for label, colour, curve in runs
-        if curve
+        Line(comparison.labels[each], f"run-{each % COLOURS}", curve)
+        for each in (0, at)
+        if (curve := [(point.steps, point.strict, point.interval) for point in comparison.summaries[each].step_curve])
     ]
     keys = legend(*((line.label, line.colour) for line in lines), remark="shaded: 95%")
     title = "Strictly solved within so many steps, each on all its episodes"

@@ -31,7 +31,7 @@ def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
         lines: the failed episodes, by task.
         folder: where the page will be, which its links start from.
     """
-    shots = {(line.task, line.seed): results.inside(line.screenshot) for line in lines}
+    shots = {line.pair: results.inside(line.screenshot) for line in lines}
     embedded = _embedded(lines, shots)
     there = sum(shot is not None for shot in shots.values())
     note = ""
@@ -40,7 +40,7 @@ def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
             f'<p class="soft small">{len(embedded)} of {count(there, "screenshot")} are embedded, '
             f"at most {MOST_PICTURES} and {MOST_BYTES / 1e6:g} MB; the others are links into the results folder.</p>"
         )
-    cards = "".join(_card(results, line, shots[line.task, line.seed], embedded, folder) for line in lines)
+    cards = "".join(_card(results, line, shots[line.pair], embedded, folder) for line in lines)
     return f'{note}{_filters(lines)}<div class="failures" id="failures">{cards}</div>' + (
         '<p class="tools"><button id="failures-more" hidden>Show more</button></p>'
     )
@@ -52,7 +52,7 @@ def _embedded(lines: Sequence[Line], shots: dict[Pair, Path | None]) -> dict[Pai
     found: dict[Pair, str] = {}
     left = MOST_BYTES
     for _, line in sorted(turns, key=lambda each: each[0]):
-        shot = shots[line.task, line.seed]
+        shot = shots[line.pair]
         if len(found) == MOST_PICTURES:
             break
         if shot is None or not shot.is_file() or shot.stat().st_size > left:
@@ -60,7 +60,7 @@ def _embedded(lines: Sequence[Line], shots: dict[Pair, Path | None]) -> dict[Pai
         data = shot.read_bytes()
         if data.startswith(_PNG):
             left -= len(data)
-            found[line.task, line.seed] = f"data:image/png;base64,{b64encode(data).decode()}"
+            found[line.pair] = f"data:image/png;base64,{b64encode(data).decode()}"
     return found
 
 
@@ -68,33 +68,31 @@ def _filters(lines: Sequence[Line]) -> str:
     tasks, outcomes = sorted({line.task for line in lines}), sorted({line.outcome for line in lines})
     return (
         '<div class="tools" hidden>'
-        f'<select id="failures-task" aria-label="Task"><option value="">All tasks</option>{_options(tasks)}</select>'
-        f'<select id="failures-outcome" aria-label="Outcome"><option value="">All outcomes</option>'
-        f'{_options(outcomes)}</select><input id="failures-text" type="search" placeholder="Text" aria-label="Text">'
+        f"{_select('Task', tasks)}{_select('Outcome', outcomes)}"
+        '<input id="failures-text" type="search" placeholder="Text" aria-label="Text">'
         '<span class="soft small" id="failures-count"></span></div>'
     )
 
 
-def _options(names: Sequence[str]) -> str:
-    return "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in names)
+def _select(what: str, names: Sequence[str]) -> str:
+    options = "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in names)
+    first = f'<option value="">All {what.lower()}s</option>'
+    return f'<select id="failures-{what.lower()}" aria-label="{what}">{first}{options}</select>'
 
 
 def _card(results: Results, line: Line, shot: Path | None, embedded: dict[Pair, str], folder: Path) -> str:
-    data = embedded.get((line.task, line.seed))
+    data = embedded.get(line.pair)
     nothing = "screenshot" if shot else "no screenshot"
     picture = f'<img src="{data}" alt="Last screenshot" loading="lazy">' if data else nothing
-    framed = (
-        f'<a class="shot" href="{_link(shot, folder)}">{picture}</a>' if shot else f'<div class="shot">{picture}</div>'
-    )
+    tag, href = ("a", f' href="{_link(shot, folder)}"') if shot else ("div", "")
     episode = results.inside(line.episode)
-    words = [
-        ("detail", line.outcome_detail), ("reason", line.reason), ("error", line.last_error), ("answer", line.answer),
-    ]  # fmt: skip
-    note = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in words if value)
+    words = {"detail": line.outcome_detail, "reason": line.reason, "error": line.last_error, "answer": line.answer}
+    note = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in words.items() if value)
     partly = ", partly solved" if line.lenient else ""
     link = f' <a class="small" href="{_link(episode, folder)}/">episode</a>' if episode else ""
     return (
-        f'<article class="failure" data-task="{escape(line.task)}" data-outcome="{line.outcome}">{framed}<div>'
+        f'<article class="failure" data-task="{escape(line.task)}" data-outcome="{line.outcome}">'
+        f'<{tag} class="shot"{href}>{picture}</{tag}><div>'
         f'<h3>{text(line.task)} <span class="faint">#{line.seed}</span>{link}</h3>'
         f'<span class="pill"><span class="key o-{line.outcome}"></span>{line.outcome}{partly}, '
         f"{count(line.steps, 'step')}, {line.seconds:.1f} s</span>"

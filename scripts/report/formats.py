@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from selfsurf.scripts.report.reading import Results
 from selfsurf.scripts.report.summary import Mean, Spread
@@ -23,35 +23,24 @@ def points(difference: float) -> str:
     return f"{100 * difference:+.1f}" if difference else "0"
 
 
-def percent_interval(interval: Interval | None) -> str:
+def reward(value: float) -> str:
+    """A reward."""
+    return f"{value:.3f}"
+
+
+def between(interval: Interval | None, write: Callable[[float], str] = percent) -> str:
     """`58.9 to 70.3%`."""
-    return NONE if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}%"
+    return NONE if interval is None else f"{write(interval.low).removesuffix('%')} to {write(interval.high)}"
 
 
-def points_interval(interval: Interval | None) -> str:
-    """`-1.2 to +5.3`."""
-    return NONE if interval is None else f"{points(interval.low)} to {points(interval.high)}"
+def mean(value: Mean | None, write: Callable[[float], str] = percent) -> str:
+    """The mean of successes, or of what `write` writes."""
+    return NONE if value is None else write(value.mean)
 
 
-def mean(value: Mean | None) -> str:
-    """The mean of rewards."""
-    return NONE if value is None else f"{value.mean:.3f}"
-
-
-def mean_interval(value: Mean | None) -> str:
-    """The interval of a mean of rewards."""
-    interval = None if value is None else value.interval
-    return NONE if interval is None else f"{interval.low:.3f} to {interval.high:.3f}"
-
-
-def share(value: Mean | None) -> str:
-    """The mean of successes."""
-    return percent(None if value is None else value.mean)
-
-
-def share_interval(value: Mean | None) -> str:
-    """The interval of a mean of successes."""
-    return percent_interval(None if value is None else value.interval)
+def mean_interval(value: Mean | None, write: Callable[[float], str] = percent) -> str:
+    """The interval of a mean."""
+    return between(value.interval if value else None, write)
 
 
 def amount(number: float | None) -> str:

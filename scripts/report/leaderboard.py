@@ -9,27 +9,26 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from selfsurf.scripts.report.document import (
-    Banner,
     Block,
     Cell,
     Column,
-    Grid,
-    Heading,
-    Notes,
-    Words,
+    banner,
     figure_columns,
-    markdown,
+    grid,
+    heading,
+    notes,
     number,
+    paragraph,
     text,
 )  # fmt: skip
 from selfsurf.scripts.report.formats import NONE, count, date, seeds
-from selfsurf.scripts.report.page import page
+from selfsurf.scripts.report.page import write
 from selfsurf.scripts.report.reading import read
 from selfsurf.scripts.report.summary import Summary, summarise
 
@@ -59,18 +58,13 @@ class Board:
 
 
 def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], list[Path]]:
-    """Write `leaderboard.html` and `leaderboard.md` into the folder `out`.
+    """Write `leaderboard.md` and `leaderboard.html` into the folder `out`.
 
     Raises:
         ResultsError: a folder can't be read.
     """
     found = boards([summarise(read(folder)) for folder in folders])
-    out.mkdir(parents=True, exist_ok=True)
-    blocks = leaderboard_report(found, out)
-    paths = [out / "leaderboard.html", out / "leaderboard.md"]
-    for path, content in zip(paths, (page("Leaderboard", blocks), markdown(blocks)), strict=True):
-        path.write_text(content, encoding="utf-8")
-    return found, paths
+    return found, write(out, "leaderboard", "Leaderboard", leaderboard_report(found, out))
 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
@@ -95,31 +89,17 @@ def _options(tasks: Sequence[tuple[str, str]]) -> str:
 
 def listed(found: Sequence[Board]) -> list[dict[str, Any]]:
     """The tables as data."""
-    return [
-        {
-            "title": board.title,
-            "places": [
-                {
-                    "rank": place.rank,
-                    "folder": str(place.summary.results.folder),
-                    "run": place.summary.results.run.model_dump(mode="json"),
-                    "overall": asdict(place.summary.overall),
-                }
-                for place in board.places
-            ],
-        }
-        for board in found
-    ]
+    return [{"title": board.title, "places": [_listed(place) for place in board.places]} for board in found]
+
+
+def _listed(place: Place) -> dict[str, Any]:
+    return {"rank": place.rank, **place.summary.head, "folder": str(place.summary.results.folder)}
 
 
 def _ranked(runs: Sequence[Summary]) -> tuple[Place, ...]:
-    ordered = sorted(runs, key=_standing)
+    ordered = sorted(runs, key=lambda run: (not run.complete, -_share(run), run.results.run.agent.name))
     shares = [_share(run) for run in ordered if run.complete]
     return tuple(Place(shares.index(_share(run)) + 1 if run.complete else None, run) for run in ordered)
-
-
-def _standing(run: Summary) -> tuple[bool, float, str]:
-    return not run.complete, -_share(run), run.results.run.agent.name
 
 
 def _share(run: Summary) -> float:
@@ -129,16 +109,16 @@ def _share(run: Summary) -> float:
 def leaderboard_report(found: Sequence[Board], folder: Path) -> list[Block]:
     """The report; `folder` is where its page will be, which its links start from."""
     runs = sum(len(board.places) for board in found)
-    blocks: list[Block] = [Heading("Leaderboard", "Benchmark"), Words(count(runs, "run"))]
+    blocks: list[Block] = [heading("Leaderboard", "Benchmark"), paragraph(count(runs, "run"))]
     incomplete = [place.summary for board in found for place in board.places if place.rank is None]
     if incomplete:
         names = ", ".join(
             f"{run.results.run.agent.name} ({count(len(run.results.missing), 'episode')} missing)" for run in incomplete
         )
-        blocks.append(Banner(f"Incomplete, and so without a rank: {names}."))
+        blocks.append(banner(f"Incomplete, and so without a rank: {names}."))
     for board in found:
-        blocks += [Heading(board.title), Grid(_columns(folder), board.places)]
-    return [*blocks, Heading("How to read it"), Notes(METHOD)]
+        blocks += [heading(board.title), grid(_columns(folder), board.places)]
+    return [*blocks, heading("How to read it"), notes(METHOD)]
 
 
 def _columns(folder: Path) -> list[Column]:

@@ -11,28 +11,32 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
+from string import Template
 from typing import Any
 
-from selfsurf.scripts.report.document import Banner, Block, Facts, text
+from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
 from selfsurf.scripts.report.formats import count, duration, incomplete, seeds
 from selfsurf.scripts.report.reading import Results, Run
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
     """A whole page."""
-    style, script = (files("selfsurf.scripts.report").joinpath(name).read_text() for name in ("page.css", "page.js"))
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-    )
-    body = "\n".join(block.html() for block in blocks)
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n"
-        f"<footer>Written by selfsurf bench.</footer>\n</main>\n<script>{script}</script>\n</body>\n</html>\n"
-    )
+    frame = files("selfsurf.scripts.report").joinpath("page.html").read_text("utf-8")
+    style = files("selfsurf.scripts.report").joinpath("page.css").read_text("utf-8")
+    script = files("selfsurf.scripts.report").joinpath("page.js").read_text("utf-8")
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    body = "\n".join(block.html for block in blocks)
+    return Template(frame).substitute(title=text(title), style=style, script=script, digest=digest, body=body)
+
+
+def write(out: Path, name: str, title: str, blocks: Sequence[Block]) -> list[Path]:
+    """Write a report into a folder as `name.md` and `name.html`, and return their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"{name}.md", out / f"{name}.html"]
+    for path, content in zip(paths, (markdown(blocks), page(title, blocks)), strict=True):
+        path.write_text(content, encoding="utf-8")
+    return paths
 
 
 def card(title: str, *content: str) -> str:
@@ -55,17 +59,17 @@ def missing(results: Results, whose: str = "") -> list[Block]:
         return []
     note = f"{incomplete(results, whose)} Every figure covers the finished episodes only; "
     names = ", ".join(f"{task} #{seed}" for task, seed in results.missing)
-    return [Banner(f"{note}run the same command again to finish.", names)]
+    return [banner(f"{note}run the same command again to finish.", names)]
 
 
-def about(run: Run) -> Facts:
+def about(run: Run) -> Block:
     """What is needed to repeat a run."""
     agent, git = run.agent, run.git
     sessions = "; ".join(
         f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"
         for each in run.sessions
     )
-    return Facts(
+    return facts(
         [
             ("Command", " ".join(run.command)),
             ("Suite", f"{run.suite}, {count(len(run.tasks), 'task')}"),

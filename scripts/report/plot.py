@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+
+def against_environments(axes: tuple[Any, Any], counts: Sequence[int], labels: tuple[str, str]) -> None:
+    """Finish two axes, one above the other, that show figures against numbers of environments."""
+    for axis, label in zip(axes, labels, strict=True):
+        axis.set_ylabel(label)
+        axis.set_ylim(bottom=0)
+        if axis.lines:
+            axis.legend(fontsize=8)
+    axes[1].set_xlabel("environments")
+    axes[1].set_xscale("log", base=2)
+    axes[1].set_xticks(counts, [str(count) for count in counts])
 
 
 @contextmanager

@@ -6,9 +6,9 @@ results.jsonl    a line an episode, in the order in which they finished
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -119,6 +119,11 @@ class Line(BaseModel):
     screenshot: str | None = None
 
     @property
+    def pair(self) -> Pair:
+        """What it is an episode of."""
+        return self.task, self.seed
+
+    @property
     def strict(self) -> bool:
         """The task's own reward is whole."""
         return self._own == 1
@@ -168,12 +173,8 @@ class Results:
     @cached_property
     def missing(self) -> tuple[Pair, ...]:
         """What was asked and is not there."""
-        there = {(line.task, line.seed) for line in self.lines}
-        return tuple(pair for pair in self.asked() if pair not in there)
-
-    def asked(self) -> Iterator[Pair]:
-        """Every episode of the run."""
-        return ((task.id, seed) for task in self.run.tasks for seed in self.run.seeds)
+        there, tasks = {line.pair for line in self.lines}, [task.id for task in self.run.tasks]
+        return tuple(pair for pair in product(tasks, self.run.seeds) if pair not in there)
 
     def inside(self, path: str | None) -> Path | None:
         """The file or folder of this relative path, if it is there and not outside the results folder."""
@@ -237,13 +238,9 @@ def _unasked_or_twice(run: Run, lines: list[Line], path: Path) -> None:
     tasks, seeds = {task.id for task in run.tasks}, set(run.seeds)
     seen: dict[Pair, int] = {}
     for number, line in enumerate(lines, 1):
-        pair = (line.task, line.seed)
+        where, which = f"{path}, line {number}", f"task {line.task!r}, seed {line.seed}"
         if line.task not in tasks or line.seed not in seeds:
-            raise ResultsError(
-                f"{path}, line {number}: run.json does not ask for task {line.task!r}, seed {line.seed}."
-            )
-        if pair in seen:
-            raise ResultsError(
-                f"{path}, line {number}: task {line.task!r}, seed {line.seed} is there already, in line {seen[pair]}."
-            )
-        seen[pair] = number
+            raise ResultsError(f"{where}: run.json does not ask for {which}.")
+        if line.pair in seen:
+            raise ResultsError(f"{where}: {which} is there already, in line {seen[line.pair]}.")
+        seen[line.pair] = number

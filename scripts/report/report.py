@@ -9,9 +9,9 @@ from typing import Any
 
 from selfsurf.scripts.report.comparison import Comparison, compare
 from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
-from selfsurf.scripts.report.document import Block, markdown
-from selfsurf.scripts.report.formats import chance, count, incomplete, points, points_interval, share, share_interval
-from selfsurf.scripts.report.page import page
+from selfsurf.scripts.report.document import Block
+from selfsurf.scripts.report.formats import between, chance, count, incomplete, mean, mean_interval, points
+from selfsurf.scripts.report.page import write
 from selfsurf.scripts.report.reading import Results, read
 from selfsurf.scripts.report.run_report import run_report
 from selfsurf.scripts.report.summary import Summary, summarise
@@ -24,9 +24,8 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
         ResultsError: the folder can't be read.
     """
     summary, out = summarise(read(folder)), out or folder
-    out.mkdir(parents=True, exist_ok=True)
     run = summary.results.run
-    title = f"{run.agent.name} on {run.suite}: {share(summary.overall.strict)}"
+    title = f"{run.agent.name} on {run.suite}: {mean(summary.overall.strict)}"
     return summary, _write(out, "report", summary.as_json(), title, run_report(summary, out))
 
 
@@ -37,7 +36,6 @@ def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[
         ResultsError: a folder can't be read, or has nothing in common with the first.
     """
     comparison, out = compare([summarise(read(folder)) for folder in folders]), out or folders[0]
-    out.mkdir(parents=True, exist_ok=True)
     title, blocks = comparison_title(comparison), comparison_report(comparison)
     return comparison, _write(out, "comparison", comparison.as_json(), title, blocks)
 
@@ -50,7 +48,7 @@ def headline(figures: Summary | Comparison) -> list[str]:
         beside = f", {row.env_errors} env_error beside" if row.env_errors else ""
         return [
             *lacking,
-            f"{share(row.strict)} strict ({share_interval(row.strict)}), {share(row.lenient)} lenient, "
+            f"{mean(row.strict)} strict ({mean_interval(row.strict)}), {mean(row.lenient)} lenient, "
             f"{count(row.episodes, 'episode')}{beside}",
         ]
     runs = list(zip(figures.labels, figures.summaries, strict=True))
@@ -59,7 +57,7 @@ def headline(figures: Summary | Comparison) -> list[str]:
         *figures.warnings,
         *(
             f"{each.label} against {figures.labels[0]}: {points(each.strict.mean)} points strict "
-            f"(95% {points_interval(each.strict.interval)}), p {chance(each.strict.p)}, {count(each.pairs, 'pair')}"
+            f"(95% {between(each.strict.interval, points)}), p {chance(each.strict.p)}, {count(each.pairs, 'pair')}"
             for each in figures.against
         ),
     ]
@@ -74,10 +72,7 @@ def _lacking(results: Results, whose: str = "") -> list[str]:
 
 
 def _write(out: Path, name: str, figures: dict[str, Any], title: str, blocks: Sequence[Block]) -> list[Path]:
-    written = []
-    data = json.dumps(figures, indent=1) + "\n"
-    for ending, content in (("json", data), ("md", markdown(blocks)), ("html", page(title, blocks))):
-        path = out / f"{name}.{ending}"
-        path.write_text(content, encoding="utf-8")
-        written.append(path)
-    return written
+    pages = write(out, name, title, blocks)
+    data = out / f"{name}.json"
+    data.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return [data, *pages]

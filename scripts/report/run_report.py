@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from selfsurf.scripts.report import formats
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
 from selfsurf.scripts.report.document import (
-    Banner,
     Block,
     Cell,
     Column,
-    Grid,
-    Heading,
-    Html,
-    Notes,
-    Words,
+    banner,
     figure_columns,
+    grid,
+    heading,
+    notes,
+    paragraph,
 )
 from selfsurf.scripts.report.failures import failures
-from selfsurf.scripts.report.formats import amount, count, duration, share, share_interval
+from selfsurf.scripts.report.formats import amount, count, duration, mean, mean_interval, reward
 from selfsurf.scripts.report.page import about, card, legend, missing
 from selfsurf.scripts.report.reading import Line as Episode
 from selfsurf.scripts.report.reading import Results
@@ -44,49 +42,49 @@ def run_report(summary: Summary, folder: Path) -> list[Block]:
     """The report; `folder` is where its page will be, which its links start from."""
     results, row = summary.results, summary.overall
     name, tasks = Column("Task", lambda row: row.name, number=False), Column("Tasks", lambda row: str(row.tasks))
+    failed = grid(
+        [_task, _seed, Column("Outcome", lambda line: line.outcome, number=False),
+         Column("Steps", lambda line: str(line.steps)),
+         Column("Reason", lambda line: line.reason or line.outcome_detail, number=False)],
+        summary.failures, most=MOST_FAILURES,
+    )  # fmt: skip
     blocks: list[Block] = [
-        Heading(f"{results.run.agent.name} on {results.run.suite}", "Benchmark report"),
+        heading(f"{results.run.agent.name} on {results.run.suite}", "Benchmark report"),
         *missing(results),
-        *([Banner("The last line of results.jsonl was cut off when the run was killed, and is left out.")]
+        *([banner("The last line of results.jsonl was cut off when the run was killed, and is left out.")]
           if results.cut else []),
-        Words(
-            f"Strict success {share(row.strict)} (95% {share_interval(row.strict)}; {row.solved:,} of "
-            f"{count(row.episodes, 'episode')}), lenient {share(row.lenient)} ({share_interval(row.lenient)}), "
-            f"time-scaled reward {formats.mean(row.time_reward)} ({formats.mean_interval(row.time_reward)}). "
+        paragraph(
+            f"Strict success {mean(row.strict)} (95% {mean_interval(row.strict)}; {row.solved:,} of "
+            f"{count(row.episodes, 'episode')}), lenient {mean(row.lenient)} ({mean_interval(row.lenient)}), "
+            f"time-scaled reward {mean(row.time_reward, reward)} ({mean_interval(row.time_reward, reward)}). "
             f"{row.env_errors:,} ended as env_error, beside the score."
             + (f" {amount(results.per_minute)} episodes a minute." if results.per_minute else "")
             + (f" Cost {amount(row.cost)}." if row.cost is not None else "")
         ),
-        Html(f'<div class="charts">{"".join(_charts(summary))}</div>'),
-        Heading("Outcomes"),
-        Grid([Column("Ended as", lambda each: _outcome(each[0]), number=False),
+        Block(f'<div class="charts">{"".join(_charts(summary))}</div>'),
+        heading("Outcomes"),
+        grid([Column("Ended as", lambda each: _outcome(each[0]), number=False),
               Column("Episodes", lambda each: f"{each[1]:,}")],
              [(name, row.outcomes[name]) for name in OUTCOMES if name in row.outcomes]),
-        Heading("By split and group"),
-        Grid([Column("Tasks of", name.cell, number=False), tasks, *figure_columns()], summary.parts),
-        Heading("By task"),
-        Grid(
+        heading("By split and group"),
+        grid([Column("Tasks of", name.cell, number=False), tasks, *figure_columns()], summary.parts),
+        heading("By task"),
+        grid(
             [name, Column("Split", lambda row: row.split, number=False), _seeds(results), *figure_columns(),
              Column("Groups", lambda row: ", ".join(row.groups), number=False, only_html=True)],
             summary.tasks, id="tasks",
         ),
-        Heading(f"Failures ({len(summary.failures):,})"),
-        Html(failures(results, summary.failures, folder)) if summary.failures else Words("None."),
-        Grid(
-            [_task, _seed, Column("Outcome", lambda line: line.outcome, number=False),
-             Column("Steps", lambda line: str(line.steps)),
-             Column("Reason", lambda line: line.reason or line.outcome_detail, number=False)],
-            summary.failures, only_markdown=True, most=MOST_FAILURES,
-        ),
+        heading(f"Failures ({len(summary.failures):,})"),
+        Block(failures(results, summary.failures, folder), failed.markdown) if summary.failures else paragraph("None."),
     ]  # fmt: skip
     if results.env_errors:
         details = Column("What happened", lambda line: line.outcome_detail, number=False)
         attempts = Column("Attempts", lambda line: str(line.attempts))
         blocks += [
-            Heading(f"env_error ({len(results.env_errors):,}, beside the score)"),
-            Grid([_task, _seed, attempts, details], results.env_errors),
+            heading(f"env_error ({len(results.env_errors):,}, beside the score)"),
+            grid([_task, _seed, attempts, details], results.env_errors),
         ]
-    return [*blocks, Heading("How it was run"), about(results.run), Heading("How to read it"), Notes(METHOD)]
+    return [*blocks, heading("How it was run"), about(results.run), heading("How to read it"), notes(METHOD)]
 
 
 _task = Column("Task", lambda line: line.task, number=False)
@@ -121,36 +119,23 @@ def _charts(summary: Summary) -> list[str]:
     if len(bars) > 1:
         charts.append(card("Strict success by split and group", forest(bars)))
     if summary.step_curve:
-        points = summary.step_curve
+        curve, time = summary.step_curve, summary.time_curve[:: max(1, len(summary.time_curve) // 300)]
         lines = [
-            Line("lenient", "lenient", [(each.steps, each.lenient) for each in points]),
-            Line(
-                "strict", "accent", [(each.steps, each.strict) for each in points], [each.interval for each in points]
-            ),
+            Line("lenient", "lenient", [(each.steps, each.lenient, None) for each in curve]),
+            Line("strict", "accent", [(each.steps, each.strict, each.interval) for each in curve]),
         ]
-        colours = (("strict", "accent"), ("lenient", "lenient"))
-        charts.append(
-            card(
-                "Solved within so many steps",
-                legend(*colours, remark="shaded: 95%"),
-                curves(lines, "steps", lambda x: f"{x:g}"),
-            )
-        )
-        few = summary.time_curve[:: max(1, len(summary.time_curve) // 300)]
+        keys = (("strict", "accent"), ("lenient", "lenient"))
+        steps = curves(lines, "steps", lambda x: f"{x:g}")
+        charts.append(card("Solved within so many steps", legend(*keys, remark="shaded: 95%"), steps))
         lines = [
-            Line("lenient", "lenient", [(each.seconds, each.lenient) for each in few]),
-            Line("strict", "accent", [(each.seconds, each.strict) for each in few]),
+            Line("lenient", "lenient", [(each.seconds, each.lenient, None) for each in time]),
+            Line("strict", "accent", [(each.seconds, each.strict, None) for each in time]),
         ]
-        charts.append(
-            card(
-                "Success so far, in the order of finishing",
-                legend(*colours),
-                curves(lines, "episode time, added up", duration),
-            )
-        )
-    return charts  # fmt: skip
+        drawn = curves(lines, "episode time, added up", duration)
+        charts.append(card("Success so far, in the order of finishing", legend(*keys), drawn))
+    return charts
 
 
 def _noted(value: Mean) -> str:
     interval = value.interval
-    return share(value) + (f" ({100 * interval.low:.0f} to {100 * interval.high:.0f}%)" if interval else "")
+    return mean(value) + (f" ({100 * interval.low:.0f} to {100 * interval.high:.0f}%)" if interval else "")

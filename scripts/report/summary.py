@@ -7,7 +7,7 @@ as `env_error` are in no mean and no median; they are counted beside.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ FORMAT = 1
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome if outcome is not Outcome.RUNNING)
 """Every way an episode can have ended, in the order in which they are shown."""
+
+SPREADS = ("steps", "seconds", "agent_seconds", "env_seconds", "prompt_tokens", "completion_tokens")
+"""What has a median and a 90th percentile."""
 
 _POINTS = 60
 """Most points of the curve against the step limit."""
@@ -121,20 +124,22 @@ class Summary:
         """Every episode that was asked for is there."""
         return not self.results.missing
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """What was run and what it came to, as data."""
+        run, name = self.results.run.model_dump(mode="json"), self.results.folder.resolve().name
+        return {"folder": name, "run": run, "overall": asdict(self.overall)}
+
     def as_json(self) -> dict[str, Any]:
         """The content of `report.json`."""
         results = self.results
         return {
             "format": FORMAT,
-            "folder": results.folder.resolve().name,
+            **self.head,
             "complete": self.complete,
             "last_line_cut": results.cut,
-            "run": results.run.model_dump(mode="json"),
             "episodes_per_minute": results.per_minute,
-            "overall": asdict(self.overall),
-            "splits": [asdict(row) for row in self.splits],
-            "groups": [asdict(row) for row in self.groups],
-            "tasks": [asdict(row) for row in self.tasks],
+            **{name: [asdict(row) for row in getattr(self, name)] for name in ("splits", "groups", "tasks")},
             "missing": [{"task": task, "seed": seed} for task, seed in results.missing],
             "env_errors": [line.model_dump(mode="json") for line in results.env_errors],
             "failures": [line.model_dump(mode="json") for line in self.failures],
@@ -156,9 +161,7 @@ def summarise(results: Results) -> Summary:
         splits=tuple(_row(name, results, [task for task in tasks if task.split == name]) for name in splits),
         groups=tuple(_row(name, results, [task for task in tasks if name in task.groups]) for name in groups),
         tasks=tuple(_row(task.id, results, [task], task.split, task.groups) for task in tasks),
-        failures=tuple(
-            sorted((line for line in results.counted if not line.strict), key=lambda line: (line.task, line.seed))
-        ),
+        failures=tuple(sorted((line for line in results.counted if not line.strict), key=lambda line: line.pair)),
         step_curve=_step_curve(results),
         time_curve=_time_curve(results.counted),
     )
@@ -178,11 +181,8 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
     drawn = draw_tasks_and_episodes(task_numbers(lines)) if len(tasks) > 1 and lines else None
     cost = [line.cost for line in lines if line.cost is not None]
 
-    def mean(value: Callable[[Line], float | None], low: float = 0) -> Mean | None:
-        return _mean(lines, value, low, drawn)
-
-    def spread(value: Callable[[Line], float | None]) -> Spread | None:
-        return _spread(lines, value)
+    def mean(what: str, low: float = 0) -> Mean | None:
+        return _mean(lines, what, low, drawn)
 
     return Row(
         name=name,
@@ -194,38 +194,28 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
         env_errors=len(there) - len(lines),
         missing=sum(task in ids for task, _ in results.missing),
         solved=sum(line.strict for line in lines),
-        strict=mean(lambda line: line.strict),
-        lenient=mean(lambda line: line.lenient),
-        reward=mean(lambda line: line.reward),
-        time_reward=mean(lambda line: line.time_reward, -1),
-        steps=spread(lambda line: line.steps),
-        seconds=spread(lambda line: line.seconds),
-        agent_seconds=spread(lambda line: line.agent_seconds),
-        env_seconds=spread(lambda line: line.env_seconds),
-        prompt_tokens=spread(lambda line: line.prompt_tokens),
-        completion_tokens=spread(lambda line: line.completion_tokens),
+        strict=mean("strict"),
+        lenient=mean("lenient"),
+        reward=mean("reward"),
+        time_reward=mean("time_reward", -1),
         cost=sum(cost) if cost else None,
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
+        **{name: _spread(lines, name) for name in SPREADS},
     )
 
 
-def _mean(
-    lines: Sequence[Line], value: Callable[[Line], float | None], low: float, drawn: Floats | None
-) -> Mean | None:
-    having = [line for line in lines if value(line) is not None]
-    values = [float(value(line) or 0) for line in having]
+def _mean(lines: Sequence[Line], what: str, low: float, drawn: Floats | None) -> Mean | None:
+    having = [line for line in lines if getattr(line, what) is not None]
+    values = [float(getattr(line, what)) for line in having]
     if not values:
         return None
     same = drawn if len(having) == len(lines) else None
-    return Mean(
-        float(np.mean(values)),
-        len(values),
-        interval_over_tasks_and_episodes(values, task_numbers(having), low, 1, same),
-    )
+    interval = interval_over_tasks_and_episodes(values, task_numbers(having), low, 1, same)
+    return Mean(float(np.mean(values)), len(values), interval)
 
 
-def _spread(lines: Sequence[Line], value: Callable[[Line], float | None]) -> Spread | None:
-    values = [float(found) for line in lines if (found := value(line)) is not None]
+def _spread(lines: Sequence[Line], what: str) -> Spread | None:
+    values = [float(found) for line in lines if (found := getattr(line, what)) is not None]
     if not values:
         return None
     median, p90 = np.percentile(values, [50, 90])
@@ -244,11 +234,8 @@ def _step_curve(results: Results) -> tuple[StepPoint, ...]:
     for limit in np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist():
         strict = [float(line.strict and line.steps <= limit) for line in lines]
         lenient = float(np.mean([line.lenient and line.steps <= limit for line in lines]))
-        points.append(
-            StepPoint(
-                limit, float(np.mean(strict)), lenient, interval_over_tasks_and_episodes(strict, numbers, 0, 1, drawn)
-            )
-        )
+        interval = interval_over_tasks_and_episodes(strict, numbers, 0, 1, drawn)
+        points.append(StepPoint(limit, float(np.mean(strict)), lenient, interval))
     return tuple(points)
 
 

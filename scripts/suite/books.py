@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from selfsurf.browser_env.record.episode import write_atomically
@@ -68,9 +67,7 @@ class Books:
     def __enter__(self) -> Books:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lines.close()
         self._lock.close()
         with contextlib.suppress(OSError):

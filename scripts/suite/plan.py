@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """What every worker of a run knows."""
+    """What is run, and how; every worker knows it."""
 
     folder: str
     """Where the run is written; absolute."""
@@ -28,6 +28,8 @@ class Plan:
     """As `Suite.about`."""
     agent: str
     """Name of the agent: a backend, `random`, `oracle`, `module:Class` or `file.py:Class`."""
+    seeds: tuple[int, ...]
+    """Of every task."""
     agent_options: dict[str, Any] = field(default_factory=dict)
     max_steps: int | None = None
     """None: every task's own limit."""
@@ -37,6 +39,14 @@ class Plan:
     screenshots: bool = False
     """Have a screenshot in every observation. Without it, only an episode that ends unsolved has one, of its end."""
     headless: bool = True
+    processes: int = 1
+    """How many workers."""
+    slots: int = 1
+    """Episodes at the same time in each."""
+    retries: int = 2
+    """Times that an episode is run again when the infrastructure failed it."""
+    deadline: float | None = None
+    """Seconds after which nothing new is begun and what is under way is dropped; None for none."""
 
 
 def record_of(result: Result) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import queue
 import signal
 import threading
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any
 
 from selfsurf.scripts.machine.processes import kill_tree
 from selfsurf.scripts.suite.plan import Plan
@@ -19,54 +19,33 @@ GONE = "gone"
 """What a pool says of a worker that has died: `("gone", text)`."""
 
 
-class Pool(Protocol):
-    """Workers, by number."""
-
-    def start(self, number: int) -> None:
-        """Start a worker, or another in its place."""
-
-    def send(self, number: int, message: Message) -> None:
-        """Send a message. One to a worker that has died is lost, which `receive` tells."""
-
-    def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """Return what the workers have said, waiting up to `timeout` seconds for something."""
-
-    def kill(self, number: int) -> None:
-        """End a worker and everything it has started, at once. Nothing more is heard of it."""
-
-    def close(self) -> None:
-        """Let the workers end, and kill those that do not."""
-
-
 class LocalPool:
     """Workers as processes of this machine.
 
     Args:
         plan: the run.
-        slots: episodes at the same time, in each worker.
     """
 
-    def __init__(self, plan: Plan, slots: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._slots = slots
         self._spawn = multiprocessing.get_context("spawn")
         self._workers: dict[int, tuple[Any, Connection]] = {}
 
     def start(self, number: int) -> None:
-        """As `Pool.start`."""
+        """Start a worker, or another in its place."""
         ours, theirs = self._spawn.Pipe()
-        process = self._spawn.Process(target=_work, args=(self._plan, self._slots, theirs), daemon=False)
+        process = self._spawn.Process(target=_work, args=(self._plan, theirs), daemon=False)
         process.start()
         theirs.close()
         self._workers[number] = process, ours
 
     def send(self, number: int, message: Message) -> None:
-        """As `Pool.send`."""
+        """Send a message. One to a worker that has died is lost, which `receive` tells."""
         with contextlib.suppress(OSError):
             self._workers[number][1].send(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `Pool.receive`."""
+        """Return what the workers have said, waiting up to `timeout` seconds for something."""
         by_connection = {connection: number for number, (_, connection) in self._workers.items()}
         said: list[tuple[int, Message]] = []
         for connection in wait(list(by_connection), timeout):
@@ -84,7 +63,7 @@ class LocalPool:
         return said
 
     def kill(self, number: int) -> None:
-        """As `Pool.kill`."""
+        """End a worker and everything it has started, at once. Nothing more comes from it."""
         if number in self._workers:
             process, connection = self._workers.pop(number)
             kill_tree(process.pid)
@@ -92,7 +71,7 @@ class LocalPool:
             connection.close()
 
     def close(self) -> None:
-        """As `Pool.close`."""
+        """Let the workers end, and kill those that do not."""
         for number in self._workers:
             self.send(number, ("stop",))
         for number, (process, _) in list(self._workers.items()):
@@ -100,7 +79,7 @@ class LocalPool:
             self.kill(number)
 
 
-def _work(plan: Plan, slots: int, connection: Connection) -> None:
+def _work(plan: Plan, connection: Connection) -> None:
     """Be a worker process. It ends when the run's process ends, however that did."""
     os.dup2(2, 1)  # what an agent prints is none of the run's output
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -122,6 +101,6 @@ def _work(plan: Plan, slots: int, connection: Connection) -> None:
     lock = threading.Lock()
     threading.Thread(target=listen, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
-    Worker(plan, slots, send, inbox).serve()
+    Worker(plan, send, inbox).serve()
     connection.close()
     os._exit(0)  # a timer or a library's thread keeps nothing alive

@@ -23,39 +23,36 @@ class RayPool:
     """Workers as actors: on the cluster of `RAY_ADDRESS`, or on one that is started here.
 
     What a worker writes comes back with its records, so the machines need no common disk. A user's own tasks and
-    agents must be importable on all of them.
+    agents must be importable on all of them. Each takes a processor of the cluster, or less where it has fewer.
 
     Args:
         plan: the run.
-        slots: episodes at the same time, in each worker.
-        processes: how many workers there will be. Each takes a processor of the cluster, or less where it has fewer.
     """
 
-    def __init__(self, plan: Plan, slots: int, processes: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         import ray
 
         self._ray = ray
         if not ray.is_initialized():
             ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, logging_level="ERROR")
-        share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / processes)
+        share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / plan.processes)
         self._actor = ray.remote(num_cpus=share, max_concurrency=3)(_Remote)
         self._plan = plan
-        self._slots = slots
         self._workers: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
 
     def start(self, number: int) -> None:
-        """As `Pool.start`."""
-        self._workers[number] = self._actor.remote(self._plan, self._slots)
+        """As `LocalPool.start`."""
+        self._workers[number] = self._actor.remote(self._plan)
         self._ask(number)
 
     def send(self, number: int, message: Message) -> None:
-        """As `Pool.send`."""
+        """As `LocalPool.send`."""
         if number in self._workers:
             self._workers[number].tell.remote(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `Pool.receive`."""
+        """As `LocalPool.receive`."""
         said: list[tuple[int, Message]] = []
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=timeout)
         for reference in ready:
@@ -71,14 +68,14 @@ class RayPool:
         return said
 
     def kill(self, number: int) -> None:
-        """As `Pool.kill`."""
+        """As `LocalPool.kill`."""
         worker = self._workers.pop(number, None)
         if worker is not None:
             self._asked = {reference: other for reference, other in self._asked.items() if other != number}
             self._ray.kill(worker)
 
     def close(self) -> None:
-        """As `Pool.close`."""
+        """As `LocalPool.close`."""
         endings = [worker.close.remote() for worker in self._workers.values()]
         self._ray.wait(endings, num_returns=len(endings), timeout=20) if endings else None
         for number in list(self._workers):
@@ -102,11 +99,11 @@ class RayPool:
 class _Remote:
     """A worker in an actor, writing into a folder of its own."""
 
-    def __init__(self, plan: Plan, slots: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-"))
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        worker = Worker(replace(plan, folder=str(self._folder)), slots, self._pack, self._inbox)
+        worker = Worker(replace(plan, folder=str(self._folder)), self._pack, self._inbox)
         self._thread = threading.Thread(target=worker.serve, daemon=True)
         self._thread.start()
 

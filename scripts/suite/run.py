@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.play import Ask, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
 from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan, record_of
-from selfsurf.scripts.suite.pool import GONE, Pool
+from selfsurf.scripts.suite.pool import GONE, LocalPool
+
+if TYPE_CHECKING:
+    from selfsurf.scripts.suite.ray_pool import RayPool
 
 STARTS = 3
 """Times that a worker may die before it is ready."""
@@ -50,35 +53,23 @@ class Run:
 
     Args:
         plan: what to run.
-        seeds: of every task.
         books: the records.
         pool: the workers.
-        processes: how many workers.
-        slots: episodes at the same time in each.
-        retries: times that an episode is run again when the infrastructure failed it.
-        deadline: seconds after which nothing new is begun and what is under way is dropped; None for none.
         told: called with every record that is new.
     """
 
     def __init__(
         self,
         plan: Plan,
-        seeds: tuple[int, ...],
         books: Books,
-        pool: Pool,
-        *,
-        processes: int = 1,
-        slots: int = 1,
-        retries: int = 2,
-        deadline: float | None = None,
+        pool: LocalPool | RayPool,
         told: Callable[[dict[str, Any]], None] = lambda record: None,
     ) -> None:
-        self._plan, self._books, self._pool = plan, books, pool
-        self._slots, self._retries, self._deadline, self._told = slots, retries, deadline, told
-        asked = [Job(str(task["id"]), seed) for task in plan.tasks for seed in seeds]
+        self._plan, self._books, self._pool, self._told = plan, books, pool, told
+        asked = [Job(str(task["id"]), seed) for task in plan.tasks for seed in plan.seeds]
         jobs = [job for job in asked if (job.env_id, job.seed) not in books.records]
-        self._ledger = Ledger(jobs, reruns=retries)
-        self._workers = {number: _State() for number in range(min(processes, max(1, len(jobs))))}
+        self._ledger = Ledger(jobs, reruns=plan.retries)
+        self._workers = {number: _State() for number in range(min(plan.processes, max(1, len(jobs))))}
         self._raised: int | None = 0
         self.began: float | None = None
         """When the first worker was ready (`time.monotonic`)."""
@@ -89,7 +80,7 @@ class Run:
         Raises:
             RunError: the agent can't be made, raises in every episode, or workers die before they begin.
         """
-        end = None if self._deadline is None else time.monotonic() + self._deadline
+        end = None if self._plan.deadline is None else time.monotonic() + self._plan.deadline
         if self._ledger.done:
             return True
         try:
@@ -135,7 +126,7 @@ class Run:
     def _feed(self, number: int) -> None:
         """Keep a worker supplied: what it plays, and as much again, so that none of its slots stands idle."""
         state = self._workers[number]
-        while state.ready and len(state.held) < 2 * self._slots:
+        while state.ready and len(state.held) < 2 * self._plan.slots:
             first = self._ledger.first
             if first is None or any(one.alone for one in state.held.values()) or (first.alone and state.held):
                 return
@@ -201,7 +192,7 @@ class Run:
                 self._ledger.put_back(ask)
                 continue
             result = replace(failed(ask.job, why), attempt=ask.attempt)
-            if state.acting and ask.attempt >= self._retries:
+            if state.acting and ask.attempt >= self._plan.retries:
                 result.end(Outcome.FAILED, trainable=False, detail=f"{why} each time that the agent was asked")
                 result.agent_raised = True
             self._ended(ask, result)

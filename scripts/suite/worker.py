@@ -35,16 +35,12 @@ class Worker(Watch):
 
     Args:
         plan: the run.
-        slots: most episodes at the same time.
         send: takes a `Message` to the run.
         inbox: gives the messages to this worker.
     """
 
-    def __init__(
-        self, plan: Plan, slots: int, send: Callable[[Message], None], inbox: queue.SimpleQueue[Message]
-    ) -> None:
+    def __init__(self, plan: Plan, send: Callable[[Message], None], inbox: queue.SimpleQueue[Message]) -> None:
         self._plan = plan
-        self._slots = slots
         self._send = send
         self._inbox = inbox
         self._waiting: deque[Ask] = deque()
@@ -62,13 +58,13 @@ class Worker(Watch):
             self._send(("broken", f"The agent can't be made: {type(error).__name__}: {error}"))
             return
         environments = Environments(
-            self._task_of, self._slots, max_episode_steps=plan.max_steps, headless=plan.headless,
+            self._task_of, plan.slots, max_episode_steps=plan.max_steps, headless=plan.headless,
             screenshot=plan.screenshots or agent.sees_images,
         )  # fmt: skip
         manner = Manner(
             episode_timeout=plan.episode_timeout, slow_agent=Outcome.TIMEOUT, agent_errors="fail", keep_steps=False
         )
-        player = Player(agent, environments, self._slots, manner, record=self._record, watch=self, at_end=self._picture)
+        player = Player(agent, environments, plan.slots, manner, record=self._record, watch=self, at_end=self._picture)
         self._send(("ready",))
         try:
             while self._receive(block=player.idle and not self._waiting):
@@ -152,7 +148,5 @@ class Worker(Watch):
 def _names(ids: list[str]) -> dict[str, str]:
     """Return a name for files for each task."""
     names = [re.sub(r"[^\w.-]", "_", one) for one in ids]
-    return {
-        one: name if names.count(name) == 1 else f"{name}_{number}"
-        for number, (one, name) in enumerate(zip(ids, names, strict=True))
-    }
+    unique = [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]
+    return dict(zip(ids, unique, strict=True))

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import typer
+from pydantic import Field
 
+from selfsurf.scripts.terminal.arguments import Adapter, Agent, Model, Set, read_set
+from selfsurf.scripts.terminal.command import Arguments
 from selfsurf.scripts.terminal.console import quiet_libraries
 
 
-def read_options(given: list[str], model: str, adapter: str) -> dict[str, Any]:
-    """Return the agent's options: values are JSON, and what is no JSON is text.
+class AgentArguments(Arguments):
+    """The arguments of a command that has one agent act."""
+
+    agent: Agent
+    model: Model = ""
+    """Short name, hub id or folder of the model; the backend's own if not given."""
+    adapter: Adapter = ""
+    set_: Set = Field(default_factory=list)
+    """Another option of the agent, name=value; the value is JSON, or text if it is none. Repeatable."""
+
+
+def read_options(given: Iterable[str], model: str, adapter: str) -> dict[str, Any]:
+    """Return the agent's options, as plain values.
 
     Raises:
         typer.BadParameter: one is not `name=value`.
     """
-    options: dict[str, Any] = {"model": model} if model else {}
-    if adapter:
-        options["adapter"] = adapter
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"--set {item}: give name=value.")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
+    named = {"model": model, "adapter": adapter}
+    return {name: value for name, value in named.items() if value} | read_set(given)
 
 
 def checked_options(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -39,17 +44,23 @@ def checked_options(backend: str, options: dict[str, Any], seed: int) -> dict[st
     from selfsurf import agents
     from selfsurf.agents.adapters.identity import check_folder
     from selfsurf.agents.adapters.prompt import read_prompt
+    from selfsurf.browser_env.classes import load_class
 
     if backend == "oracle":
         if options:
             raise typer.BadParameter("The agent oracle has no options.")
         return {}
+    errors: tuple[type[Exception], ...] = (*refusals(), TypeError)
     try:
+        kind = load_class(backend) if ":" in backend else None
+        if kind and not hasattr(kind, "complete"):  # an agent, no policy that `agents.make` puts an LLMAgent around
+            inspect.signature(kind).bind(**options)
+            return options
         agents.check_options(backend, options)
         if backend in ("transformers", "mlx", "tensorrt"):
             check_folder(options.get("adapter"))
         read_prompt(options.get("adapter"))
-    except refusals() as error:
+    except errors as error:
         raise typer.BadParameter(str(error)) from None
     if backend == "random":
         return {"seed": seed, **options}

@@ -15,6 +15,8 @@ import typer
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+    from selfsurf.browser_env import Task
+
 Agent: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -79,6 +81,17 @@ def check_tasks(tasks: Iterable[str]) -> None:
             envs_registry.task_of(task)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
+
+
+def chosen_task(name: str, url: str, goal: str) -> Task:
+    """Return the task of this id, or without one the open-ended task of a start page and a goal."""
+    from selfsurf.browser_env import Task
+    from selfsurf.envs_registry import task_of
+
+    if not name:
+        return Task(start_url=url, goal=goal)
+    check_tasks([name])
+    return task_of(name)
 
 
 def check_learnable(tasks: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
     class Settings(Arguments):
         steps: int = Field(default=28, ge=1)
         \"\"\"Optimizer steps.\"\"\"
-        as_json: Json = False
 
     @command
     def main(settings: Settings) -> int: ...
@@ -28,14 +27,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typer.models import ParameterInfo
 
+from selfsurf.scripts.terminal.arguments import Json
+
 A = TypeVar("A", bound="Arguments")
 T = TypeVar("T")
 
 
 class Arguments(BaseModel):
-    """The arguments of a command, each with its help text below it."""
+    """The arguments of a command, each with its help text below it. Every command can print JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    as_json: Json = False
 
 
 def command(function: Callable[[A], T]) -> Callable[..., T]:
@@ -57,7 +60,8 @@ def command(function: Callable[[A], T]) -> Callable[..., T]:
             raise typer.BadParameter("; ".join(map(_refusal, error.errors()))) from None
         return function(arguments)
 
-    parameters = [_parameter(name, field) for name, field in settings.model_fields.items()]
+    own_first = sorted(settings.model_fields.items(), key=lambda item: item[0] in Arguments.model_fields)
+    parameters = [_parameter(name, field) for name, field in own_first]
     del run.__wrapped__  # type: ignore[attr-defined]  # else its signature is taken for this one's
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -48,6 +48,18 @@ def progress(title: str, total: int) -> Iterator[Update]:
             bar.update(task, completed=done, note=note)
 
         yield update
+
+
+@contextmanager
+def training_progress(title: str, steps: int) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
+    """As `progress`, called with the step and what it logs."""
+    with progress(title, steps) as update:
+
+        def learned(step: int, logs: Mapping[str, float]) -> None:
+            rate = logs.get("evaluation/success")
+            update(step, note=f"loss {logs['loss']:.3f}" + ("" if rate is None else f", held-out success {rate:.2f}"))
+
+        yield learned
 
 
 @contextmanager

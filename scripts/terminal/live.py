@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,6 +16,8 @@ from selfsurf.browser_env.observation import Observation
 
 OUTLINE_LINES = 12
 """Of the page's outline, in the panel."""
+
+STYLES = {"action": "cyan", "error": "red", "guard": "yellow", "cost": "dim"}
 
 REFRESH = 4
 """Times a second that the panel is drawn anew, for its clock."""
@@ -67,48 +67,34 @@ class State:
         self.sampled_tokens += usage.completion_tokens if usage else len(completion.token_ids)
 
 
-class View(Protocol):
-    """Shows a `State`. A context manager for as long as the work lasts."""
+def view(state: State, console: Console, *, silent: bool) -> View:
+    """Return the view that suits: none, a panel on a terminal, else lines."""
+    if silent:
+        return View(state)
+    return Screen(state, console) if console.is_terminal else Lines(state, console)
 
-    def __enter__(self) -> View: ...
 
-    def __exit__(self, *_: Any) -> None: ...
+class View:
+    """Shows a `State`: this one nothing. A context manager for as long as the work lasts."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def stage(self, text: str) -> None:
         """Something else is being done now."""
+        self.state.stage = text
 
     def stepped(self) -> None:
         """A step has been taken."""
 
 
-def view(state: State, console: Console, *, silent: bool) -> View:
-    """Return the view that suits: none, a panel on a terminal, else lines."""
-    if silent:
-        return Silent(state)
-    return Screen(state, console) if console.is_terminal else Lines(state, console)
-
-
-class Silent:
-    """Shows nothing."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def stage(self, text: str) -> None:
-        """Keep what is being done now."""
-        self.state.stage = text
-
-    def stepped(self) -> None:
-        """Nothing to show."""
-
-
-class Lines(Silent):
+class Lines(View):
     """A line for every thing that happens."""
 
     def __init__(self, state: State, console: Console) -> None:
@@ -133,20 +119,18 @@ class Lines(Silent):
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-class Screen(Silent):
+class Screen(View):
     """A panel that stays where it is."""
 
     def __init__(self, state: State, console: Console) -> None:
         super().__init__(state)
         self._live = Live(get_renderable=lambda: panel(state), console=console, refresh_per_second=REFRESH)
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> View:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def stage(self, text: str) -> None:
@@ -164,17 +148,11 @@ def panel(state: State) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    rows = [
-        ("goal", state.goal, ""),
-        ("page", _page(state), ""),
-        ("action", state.action, "cyan"),
-        ("error", state.error, "red"),
-        ("guard", state.guard, "yellow"),
-        ("cost", _cost(state), "dim"),
-    ]
-    for label, text, style in rows:
+    texts = {"goal": state.goal, "page": _page(state), "action": state.action, "error": state.error,
+             "guard": state.guard, "cost": _cost(state)}  # fmt: skip
+    for label, text in texts.items():
         if text:
-            table.add_row(label, Text(text, style=style))
+            table.add_row(label, Text(text, style=STYLES.get(label, "")))
     parts: list[RenderableType] = [table]
     lines = state.outline.splitlines()
     if lines:

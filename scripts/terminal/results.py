@@ -55,6 +55,12 @@ def written(*paths: Path) -> None:
         typer.echo(f"Written: {path}", err=True)
 
 
+def print_errors(figures: dict[str, Any]) -> None:
+    """Say what was not measured, and why."""
+    for name, error in figures["errors"].items():
+        print(f"Not measured: {name}: {error}")
+
+
 def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", *, texts: Sequence[str] = (), width: int = 0
 ) -> None:

@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 from typer.testing import CliRunner
 
 from selfsurf.scripts import bench, cli
-from selfsurf.scripts.terminal.arguments import Adapter, Agent, Json, Model, Set, read_counts, read_seeds, read_set
+from selfsurf.scripts.terminal.arguments import Adapter, Agent, Model, Set, read_counts, read_seeds, read_set
 from selfsurf.scripts.terminal.command import Arguments, command
 
 ALIASES = {"--model": "--model-id", "--adapter": "--adapter-path"}
-COMMANDS = [("demo",), *(("bench", name) for name in bench.COMMANDS)]
+COMMANDS = [("demo",), ("run",), ("train",), ("record",), *(("bench", name) for name in bench.COMMANDS)]
 
 
 class Settings(Arguments):
@@ -31,7 +31,6 @@ class Settings(Arguments):
     rounds: int = Field(default=3, ge=1, le=9)
     peers: Annotated[bool, typer.Option("--peers")] = False
     share: float = Field(default=0.0, lt=1)
-    as_json: Json = False
 
     @model_validator(mode="after")
     def _fitting(self) -> "Settings":
@@ -94,6 +93,22 @@ def test_every_command_that_has_an_option_accepts_its_alias(names):
     for name, alias in ALIASES.items():
         assert (name in options) == (alias in options)
     assert "--agent" not in options or "--backend" in options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", "--task", "MiniWoB/click-test-v0", "--backend", "nobody"), "Unknown agent 'nobody'"),
+        (("run", "--task", "MiniWoB/click-test-v0", "--model-id", "/no/model"), "no model folder at /no/model"),
+        (("run", "--task", "MiniWoB/click-test-v0", "--adapter-path", "/no/adapter"), "no LoRA adapter at /no/adapter"),
+        (("bench", "run", "miniwob", "--backend", "nobody"), "Unknown agent 'nobody'"),
+        (("train", "MiniWoB/click-test-v0", "--model-id", "/no/model", "--out", "{folder}"), "/no/model"),
+    ],
+)
+def test_an_alias_is_the_option_itself(arguments, says, tmp_path):
+    result = CliRunner().invoke(cli.app, [one.format(folder=tmp_path) for one in arguments])
+    assert result.exit_code in (1, 2), result.output
+    assert says in " ".join(result.output.replace("│", " ").split())
 
 
 def test_seeds_are_a_number_or_a_list():

@@ -116,6 +116,17 @@ def test_bench_vector_writes_figures_and_a_curve(tmp_path):
     assert (tmp_path / "vector.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_bench_throughput_times_whole_episodes():
+    result = CliRunner().invoke(
+        app, ["bench", "throughput", "--rounds", "1", "--seeds", "1", "--workers", "2", "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["errors"] == {}
+    assert len(figures["per_minute"]) == 2  # two at a time, and alone
+    assert all(rate > 0 for rate in figures["per_minute"].values())
+
+
 def test_bench_vector_wants_numbers():
     result = CliRunner().invoke(app, ["bench", "vector", "--envs", "1,few"])
     assert result.exit_code == 2

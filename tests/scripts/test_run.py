@@ -419,5 +419,5 @@ def test_the_panel_shows_what_happens() -> None:
     ):  # fmt: skip
         assert part in shown.getvalue()
     assert "B12" not in shown.getvalue()
-    assert isinstance(live.view(state, console, silent=True), live.Silent)
+    assert type(live.view(state, console, silent=True)) is live.View
     assert isinstance(live.view(state, Console(file=shown), silent=False), live.Lines)
