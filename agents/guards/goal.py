@@ -46,16 +46,11 @@ class Answer(Guard):
     """A model that finishes without a word, although the goal asks a question, is asked for the answer.
 
     Nothing is invented: the step is spent waiting 0 ms, and the next prompt says what is missing.
-
-    Args:
-        limit: most times an episode; after that, or after a message to the user, finishing passes.
     """
 
     name = "answer"
-
-    def __init__(self, limit: int = 2) -> None:
-        self.limit = limit
-        super().__init__()
+    limit = 2
+    """Most times an episode; after that, or after a message to the user, finishing passes."""
 
     def reset(self) -> None:
         """See `Guard.reset`."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.reply.compact import compact, expand
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
 
@@ -26,11 +24,9 @@ class Example:
     """In any form, the compact one included: `{"click":4}`."""
 
     @classmethod
-    def of(
-        cls, obs: Observation, action: Action | dict[str, Any] | str, *, kinds: Sequence[str] = DEFAULT_KINDS
-    ) -> Example:
+    def of(cls, obs: Observation, action: Action | dict[str, Any] | str) -> Example:
         """Make an example of an observation, its whole page included: choose a short one."""
-        page = "\n".join(line.text for line in page_lines(obs, kinds, obs["goal"]))
+        page = "\n".join(line.text for line in page_lines(obs, goal=obs["goal"]))
         return cls(obs["goal"], page, action)
 
     def turns(self) -> tuple[Message, Message]:

@@ -24,10 +24,7 @@ _LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more string
 
 
 def action_schema(
-    elements: Sequence[Element],
-    kinds: Sequence[str] = DEFAULT_KINDS,
-    *,
-    max_text: int = MAX_TEXT,
+    elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *, max_text: int = MAX_TEXT
 ) -> Schema:
     """Build the JSON schema of one action in compact JSON.
 
@@ -110,12 +107,7 @@ def _value(value: Value, text: Schema) -> Schema:
 
 
 def _object(properties: dict[str, Schema]) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _enumerations(branch: Schema) -> Iterator[Schema]:
