@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from selfsurf.agents.policy import Conversation
+from selfsurf.agents.policy import Conversation, Message
 
 _IMAGE_TOKENS = ("image_token", "video_token", "boi_token", "eoi_token", "fake_image_token", "global_image_tag")
 
@@ -85,8 +84,22 @@ class Prompts:
     def _text(self, messages: Conversation) -> str:
         if self._processor is None and any(message.images for message in messages):
             raise ValueError(f"{self._name} reads text only, but a message carries images.")
-        turns = text_turns(messages) if self._processor is None else _image_turns(messages, self._reserved)
-        return chat_text(self._tokenizer, turns, chat_template=self._template)
+        turns = [{"role": message.role, "content": self._content(message)} for message in messages]
+        return str(
+            self._tokenizer.apply_chat_template(
+                turns, add_generation_prompt=True, tokenize=False, chat_template=self._template,
+                enable_thinking=False,  # ignored by templates without it
+            )
+        )  # fmt: skip
+
+    def _content(self, message: Message) -> Any:
+        """A message as the chat template takes it: for a processor images, then the text with its tokens broken up."""
+        if self._processor is None:
+            return message.text
+        text = message.text
+        for token in self._reserved:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+        return [*[{"type": "image"}] * len(message.images), {"type": "text", "text": text}]
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
         """What the processor makes of a prompt's text and images."""
@@ -106,24 +119,6 @@ def token_ids(tokenizer: Any, text: str) -> list[int]:
     return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)] if text else []
 
 
-def chat_text(tokenizer: Any, turns: Sequence[dict[str, Any]], **options: Any) -> str:
-    """Return turns as the chat template writes them, the assistant's turn opened."""
-    return str(
-        tokenizer.apply_chat_template(
-            turns,
-            add_generation_prompt=True,
-            tokenize=False,
-            enable_thinking=False,  # ignored by templates without it
-            **options,
-        )
-    )
-
-
-def text_turns(messages: Conversation) -> list[dict[str, Any]]:
-    """Return messages without their images, as a chat template takes them."""
-    return [{"role": message.role, "content": message.text} for message in messages]
-
-
 def eos_token_ids(*given: Any) -> frozenset[int]:
     """Return every token that ends the assistant's turn.
 
@@ -138,18 +133,6 @@ def eos_token_ids(*given: Any) -> frozenset[int]:
     if not ids:
         raise ValueError("Neither the tokenizer nor the model says which token ends a reply.")
     return ids
-
-
-def _image_turns(messages: Conversation, reserved: Sequence[str]) -> list[dict[str, Any]]:
-    """Messages as a processor's chat template takes them: images, then the text with `reserved` broken up."""
-    turns = []
-    for message in messages:
-        text = message.text
-        for token in reserved:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
-        content: list[dict[str, str]] = [{"type": "image"}] * len(message.images)
-        turns.append({"role": message.role, "content": [*content, {"type": "text", "text": text}]})
-    return turns
 
 
 def _reserved_tokens(processor: Any) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,6 @@ from selfsurf.agents.policies.mlx.adapters import Adapters
 from selfsurf.agents.policies.mlx.decoding import Logits, TextDecoder, VisionDecoder
 from selfsurf.agents.policies.mlx.loading import Dtype, fix_text_config, is_vision, load_text, load_vision, read_config
 from selfsurf.agents.policy import PolicyError
-from selfsurf.agents.reply.constraint import Matcher
 
 
 class _Prompts(Prompts):
@@ -34,14 +34,12 @@ class _Prompts(Prompts):
         return dict(self._processor(images=images, text=[text], add_special_tokens=False))
 
 
+@dataclass(eq=False)
 class _Row(Reply):
     """One reply while it is sampled; see `Reply`."""
 
-    def __init__(
-        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, Any] | None = None
-    ) -> None:
-        super().__init__(prompt, matcher, seed, extras)
-        self._random = np.random.default_rng(seed % 2**63)
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed % 2**63)
 
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
         """Draw a token and append it with its log-probability."""

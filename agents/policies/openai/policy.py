@@ -27,12 +27,12 @@ from selfsurf.agents.policies.openai.usage import (
     prices_of,
     text_tokens,
 )
-from selfsurf.agents.policies.request import check_sampling, followed, row_seeds
+from selfsurf.agents.policies.request import CheckedPolicy, Request
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
 from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
 
 
-class OpenAIPolicy:
+class OpenAIPolicy(CheckedPolicy):
     """A language model behind an OpenAI-compatible server.
 
     The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
@@ -135,37 +135,23 @@ class OpenAIPolicy:
         """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
         self._closing()
 
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
+    def _complete(
+        self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
-        """Sample one reply for each conversation. See `Policy.complete`.
-
-        If a row fails, the others still finish before that is reported.
+        """Ask for all replies; if one fails, the others still finish before that is reported.
 
         Raises:
             PolicyError: replies failed for good; the message says which rows and why.
             ValueError: the request is invalid, found here or by the server.
         """
-        rows = len(conversations)
-        larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
-        check_sampling(temperature, max_new_tokens)
-        seeds = [None] * rows if seed is None else row_seeds(seed, rows)
-        free = [not (grammar or schema) for grammar, schema in zip(larks, forms, strict=True)]
+        free = [not (one.grammar or one.schema) for one in requests]
         started = [self._given(prefill) if own else "" for own in free]
         bodies = [
-            self._message_fields(messages, start)
-            | self._guide_fields(grammar, schema)
+            self._message_fields(one.messages, start)
+            | self._guide_fields(one.grammar, one.schema)
             | self._sampling_fields(temperature, max_new_tokens)
-            | ({} if own is None else {"seed": own % 2**31})  # some servers read 32 bits
-            for messages, start, grammar, schema, own in zip(conversations, started, larks, forms, seeds, strict=True)
+            | ({} if one.seed is None else {"seed": one.seed % 2**31})  # some servers read 32 bits
+            for one, start in zip(requests, started, strict=True)
         ]
         results = self._background.run(self._all(bodies))
         _report(results)
@@ -175,7 +161,7 @@ class OpenAIPolicy:
                 prompt_token_ids=reply.prompt_token_ids,
                 token_ids=reply.token_ids,
                 logprobs=reply.logprobs if self._processed or (free[row] and temperature in (0, 1)) else [],
-                grammar=larks[row],
+                grammar=requests[row].grammar,
                 finish_reason=reply.finish_reason,
                 prefill_token_ids=self._prefill_ids(started[row], reply.prompt_token_ids),
                 usage=usage,

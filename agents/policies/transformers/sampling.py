@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from selfsurf.agents.policies.local.prefixes import Known, Layers, PrefixCache
 from selfsurf.agents.policies.local.reply import Reply
 from selfsurf.agents.policies.transformers import images
-from selfsurf.agents.reply.constraint import Matcher
 
 if TYPE_CHECKING:
     import torch
@@ -30,20 +30,19 @@ MAX_DRAFT = 4
 """Most tokens of a reply that are guessed ahead."""
 
 
+@dataclass(eq=False)
 class Row(Reply):
     """One reply while it is sampled, and what its next token needs; see `Reply`."""
 
-    def __init__(
-        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor] | None = None
-    ) -> None:
+    ahead: int = 0
+    """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
+    than tokens."""
+
+    def __post_init__(self) -> None:
         import torch
 
-        super().__init__(prompt, matcher, seed, extras)
-        self._known = np.asarray(prompt, dtype=np.int64)
-        self.ahead = 0
-        """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
-        than tokens."""
-        self.random = torch.Generator().manual_seed(seed % 2**63)
+        self._known = np.asarray(self.prompt, dtype=np.int64)
+        self.random = torch.Generator().manual_seed(self.seed % 2**63)
 
     def draft(self, longest: int) -> list[int]:
         """Guess the next tokens: what the grammar requires, or what followed the last two tokens in the prompt."""
