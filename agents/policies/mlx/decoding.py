@@ -76,11 +76,11 @@ class TextDecoder:
         output = self._model(mx.array([[token] for token in token_ids]), cache=self._batch)
         return list(_numpy(output[:, -1]))
 
-    def logits(self, ids: Sequence[int]) -> Logits:
+    def logits(self, prompt: Prompt) -> Logits:
         """Return the logits (T, V) after each of T tokens."""
         import mlx.core as mx
 
-        return _numpy(self._model(mx.array([list(ids)])))[0]
+        return _numpy(self._model(mx.array([prompt.ids])))[0]
 
     def _known(self, ids: list[int]) -> tuple[list[Any], int]:
         """Return a cache that begins like `ids`, and how many of them it holds."""
@@ -160,9 +160,9 @@ class VisionDecoder:
 
         return [_numpy(self._language(mx.array([list(token_ids)]), cache=self._cache).logits[0, -1])]
 
-    def logits(self, ids: Sequence[int]) -> Logits:
-        """Return the logits (T, V) after each of T tokens of text."""
-        tokens, embeddings, rest = self._embed(Prompt(list(ids)))
+    def logits(self, prompt: Prompt) -> Logits:
+        """Return the logits (T, V) after each of T tokens."""
+        tokens, embeddings, rest = self._embed(prompt)
         return _numpy(self._language(tokens, inputs_embeds=embeddings, **rest).logits[0])
 
     def _embed(self, prompt: Prompt) -> tuple[Any, Any, dict[str, Any]]:

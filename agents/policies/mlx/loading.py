@@ -40,7 +40,7 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
         agents.models.ModelError: the folder holds no model, or one that mlx-lm can't load.
     """
     folder = Path(folder).expanduser()
-    config = fix_text_config(read_config(folder))
+    config = model_config(folder)
     with _limits_kept():
         from mlx_lm.utils import load_model
         from transformers import AutoTokenizer
@@ -115,6 +115,11 @@ def read_config(folder: Path) -> Config:
     if not isinstance(config, dict):
         raise ModelError(f"{folder / 'config.json'} is not a JSON object.")
     return config
+
+
+def model_config(folder: Path) -> Config:
+    """Return a model folder's configuration as `fix_text_config` mends it; errors are those of `read_config`."""
+    return fix_text_config(read_config(folder))
 
 
 def fix_text_config(config: Mapping[str, Any]) -> Config:

@@ -6,6 +6,7 @@ Like `agents.policies.transformers.policy`, it has its own sampling loop, under 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfsurf.agents import models
-from selfsurf.agents.adapters.identity import check_folder
+from selfsurf.agents.adapters.convert import peft_to_mlx
+from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, check_folder, read_config
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 from selfsurf.agents.options import Natural
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompt, Prompts, eos_token_ids
 from selfsurf.agents.policies.local.reply import Reply
-from selfsurf.agents.policies.mlx.adapters import Adapters
 from selfsurf.agents.policies.mlx.decoding import Logits, TextDecoder, VisionDecoder
-from selfsurf.agents.policies.mlx.loading import Dtype, fix_text_config, is_vision, load_text, load_vision, read_config
+from selfsurf.agents.policies.mlx.loading import Dtype, is_vision, load_text, load_vision, model_config
 from selfsurf.agents.policy import PolicyError
 
 
@@ -103,13 +105,14 @@ class MLXPolicy(LocalPolicy):
         else:
             self._model, tokenizer = load_text(folder, dtype=precision)
             self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
-        self._config = fix_text_config(read_config(folder))
+        self._config = model_config(folder)
         super().__init__(
             _Prompts(str(model), tokenizer, processor), tokenizer, _eos_token_ids(folder, self._config, tokenizer),
             name=str(model), sees_images=sees, seed=seed,
         )  # fmt: skip
         self.parameter_count: int | None = _count(self._model)
-        self._adapters = Adapters(self._model, folder, sees)
+        self._folder = folder
+        self._plain: dict[str, Any] = dict(self._model.named_modules())
         if adapter is not None:
             self.set_adapter(adapter)
 
@@ -133,12 +136,37 @@ class MLXPolicy(LocalPolicy):
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
         self._decoder.forget()
-        self._adapters.remove()
+        self._remove_adapter()
         self.adapter = None
-        if path is not None:
-            folder = Path(path).expanduser()
-            self._adapters.put(folder)
-            self.adapter = folder
+        if path is None:
+            return
+        folder = Path(path).expanduser()
+        if read_config(folder).get("fine_tune_type") == "full":
+            raise AdapterError(f"{folder} replaces the model's own weights: load it as a model, not as an adapter.")
+        if (folder / MLX_WEIGHTS).is_file():
+            check_base(folder, self._folder)
+            self._put(folder)
+        elif (folder / PEFT_WEIGHTS).is_file():
+            with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
+                self._put(peft_to_mlx(folder, temporary, base=self._folder))
+        else:
+            raise FileNotFoundError(f"There are no adapter weights at {folder} ({MLX_WEIGHTS} or {PEFT_WEIGHTS}).")
+        self.adapter = folder
+
+    def _put(self, adapter: Path) -> None:
+        try:
+            load_mlx_adapter(self._model, adapter, vision=self.sees_images)
+        except Exception:
+            self._remove_adapter()
+            raise
+
+    def _remove_adapter(self) -> None:
+        from mlx.utils import tree_unflatten
+
+        now = dict(self._model.named_modules())
+        replaced = [(name, module) for name, module in self._plain.items() if now.get(name) is not module]
+        if replaced:
+            self._model.update_modules(tree_unflatten(replaced))
 
     def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
         try:
@@ -150,7 +178,7 @@ class MLXPolicy(LocalPolicy):
 
     def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
-        return self._decoder.logits(ids)
+        return self._decoder.logits(Prompt(list(ids)))
 
     def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
         logits, cached = self._decoder.start([Prompt(row.prompt, row.extras) for row in rows])
