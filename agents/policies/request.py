@@ -99,3 +99,17 @@ def check_length(prompt: int, new: int, limit: int | None) -> None:
     """Raise ValueError if prompt and reply together exceed the context."""
     if limit is not None and prompt + new > limit:
         raise ValueError(f"{prompt} prompt tokens and {new} new ones exceed the context of {limit}.")
+
+
+def pil_image(image: Any) -> Any:
+    """Return an image as PIL's.
+
+    Raises:
+        ValueError: it is not a uint8 array (height, width, 3), or empty.
+    """
+    from PIL import Image
+
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
+    return Image.fromarray(array)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from selfsurf.agents.policies.request import pil_image
 from selfsurf.agents.policy import Conversation, Message
 
 _IMAGE_TOKENS = ("image_token", "video_token", "boi_token", "eoi_token", "fake_image_token", "global_image_tag")
@@ -55,7 +56,7 @@ class Prompts:
                 the processor refuses.
         """
         text = self._text(messages)
-        images = [_picture(image) for message in messages for image in message.images]
+        images = [pil_image(image) for message in messages for image in message.images]
         if not images:
             return Prompt(self.encode_text(text))
         inputs = self._inputs(text, images)
@@ -107,7 +108,7 @@ class Prompts:
 
     def _expansion(self, image: Any) -> str:
         """What the processor writes in the place of an image, which depends on the image's size alone."""
-        shown = _picture(image)
+        shown = pil_image(image)
         if shown.size not in self._expanded:
             ids = np.asarray(self._inputs(self._processor.image_token, [shown])["input_ids"])[0]
             self._expanded[shown.size] = self._tokenizer.decode(ids.tolist(), skip_special_tokens=False)
@@ -140,13 +141,3 @@ def _reserved_tokens(processor: Any) -> list[str]:
     owners = (processor, processor.tokenizer)
     found = {getattr(owner, name, None) for owner in owners for name in _IMAGE_TOKENS}
     return sorted(str(token) for token in found if token)
-
-
-def _picture(image: Any) -> Any:
-    """The image as PIL's."""
-    from PIL import Image
-
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
-    return Image.fromarray(array)

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from selfsurf.agents.policies.openai.requests import ReplyError
+from selfsurf.agents.policies.request import pil_image
 from selfsurf.agents.policy import FinishReason, Message, PolicyError
 from selfsurf.agents.reply.schema import Schema
 
@@ -56,11 +54,8 @@ def data_uri(image: Any) -> str:
     Raises:
         ValueError: it is not a uint8 array (height, width, 3).
     """
-    pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {pixels.dtype} {pixels.shape}.")
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
+    pil_image(image).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 

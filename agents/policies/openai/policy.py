@@ -256,12 +256,12 @@ class OpenAIPolicy(CheckedPolicy):
                     seconds=time.monotonic() - start,
                     attempts=attempts,
                 )
-            self.totals = self.totals.with_reply(usage)
+            self.totals.add(usage)
             return reply, usage
 
     async def _ask(self, body: dict[str, Any]) -> chat.Reply:
         """Make one attempt."""
-        self.totals = self.totals.with_request()
+        self.totals.requests += 1
         answer = await self._client.chat.completions.with_raw_response.create(
             model=self.adapter or self.name,
             messages=body["messages"],
