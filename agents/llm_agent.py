@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator
@@ -170,18 +170,9 @@ class LLMAgent:
         told = [None] * len(observations) if privileged is None else list(privileged)
         if not len(slots) == len(told) == len(observations) or len(set(slots)) != len(slots):
             raise ValueError("slots and privileged must match observations one to one, without repeated slots.")
-        for slot in slots:
-            if slot not in self._slots:
-                self.reset(slot=slot)
-        observations = [
-            self._outlines.setdefault(slot, Outlines()).whole(obs)
-            for obs, slot in zip(observations, slots, strict=True)
-        ]
-        prompts = [
-            self._prompt(obs, self._slots[slot], hint)
-            for obs, slot, hint in zip(observations, slots, told, strict=True)
-        ]
-        guides = [self._guide(obs, ids) for obs, (_, ids) in zip(observations, prompts, strict=True)]
+        seen = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+        prompts = [self._prompt(obs, memory, hint) for (obs, memory), hint in zip(seen, told, strict=True)]
+        guides = [self._guide(obs, ids) for (obs, _), (_, ids) in zip(seen, prompts, strict=True)]
         by_schema = self.policy.guidance == "schema"
         completions = self.policy.complete(
             [messages for messages, _ in prompts],
@@ -196,10 +187,8 @@ class LLMAgent:
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
             raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
         return [
-            self._decide(obs, self._slots[slot], messages, ids, completion, hint)
-            for obs, slot, (messages, ids), completion, hint in zip(
-                observations, slots, prompts, completions, told, strict=True
-            )
+            self._decide(*turn, *prompt, completion, hint)
+            for turn, prompt, completion, hint in zip(seen, prompts, completions, told, strict=True)
         ]
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
@@ -207,10 +196,7 @@ class LLMAgent:
 
         Nothing is asked of the model: the decision's completion has no tokens.
         """
-        if slot not in self._slots:
-            self.reset(slot=slot)
-        obs = self._outlines.setdefault(slot, Outlines()).whole(obs)
-        memory = self._slots[slot]
+        obs, memory = self._seen(obs, slot)
         memory.error, memory.advice = "", ""
         memory.history.append(describe(action, obs))
         ids = frozenset(element["id"] for element in obs["elements"])
@@ -219,6 +205,12 @@ class LLMAgent:
     def guard_counts(self, slot: int = 0) -> dict[str, int]:
         """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
+
+    def _seen(self, obs: Observation, slot: int) -> tuple[Observation, _Slot]:
+        """The whole observation, and what is remembered of its episode."""
+        if slot not in self._slots:
+            self.reset(slot=slot)
+        return self._outlines.setdefault(slot, Outlines()).whole(obs), self._slots[slot]
 
     def _prompt(
         self, obs: Observation, slot: _Slot, hint: Privileged | None
@@ -260,18 +252,17 @@ class LLMAgent:
         hint: Privileged | None,
     ) -> Decision:
         parsed = _read(completion.text, messages, obs, slot.guards)
-        decision = Decision(
-            completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
-        )
+        action: Act = completion.text
+        slot.error, slot.advice, note = parsed.error, "", ""
         if parsed.action is None:
-            slot.error, slot.advice = parsed.error, ""
             slot.history.append("an unreadable reply")
-            return replace(decision, guard_counts=guarding.counts(slot.guards))
-        verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
-        slot.error, slot.advice = "", verdict.feedback
-        slot.history.append(describe(verdict.action, obs))
-        return replace(
-            decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)
+        else:
+            verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
+            action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
+            slot.history.append(describe(verdict.action, obs))
+        counts = guarding.counts(slot.guards)
+        return Decision(
+            action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, privileged=hint
         )
 
     def _picture(self, obs: Observation) -> Picture | None:
