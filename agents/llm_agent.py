@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import AfterValidator
 
@@ -50,6 +50,7 @@ class _Slot:
     guards: list[guarding.Guard] = field(default_factory=list)
 
 
+@dataclass(eq=False, repr=False)
 class LLMAgent:
     """An agent around a `Policy`.
 
@@ -74,64 +75,58 @@ class LLMAgent:
         ValueError: the options don't go together, or the policy can't do what they ask.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        constrained: bool | None = None,
-        temperature: Amount = 0.0,
-        max_new_tokens: Count = 64,
-        max_prompt_tokens: Count | Literal["auto"] | None = "auto",
-        prefill: str = '{"',
-        actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS,
-        guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True,
-        examples: Sequence[Example] = (),
-        vision: Vision = "auto",
-        max_image_side: Count | None = MAX_IMAGE_SIDE,
-        text_page: bool = True,
-        seed: int | None = None,
-    ) -> None:
+    policy: Policy
+    _: KW_ONLY
+    constrained: bool | None = None
+    temperature: Amount = 0.0
+    max_new_tokens: Count = 64
+    max_prompt_tokens: Count | Literal["auto"] | None = "auto"
+    prefill: str = '{"'
+    actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS
+    guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
+    examples: Sequence[Example] = ()
+    vision: Vision = "auto"
+    max_image_side: Count | None = MAX_IMAGE_SIDE
+    text_page: bool = True
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        policy, vision = self.policy, self.vision
         lacking = [name for name in _POLICY_HAS if not hasattr(policy, name)]
         if lacking:
             raise TypeError(
                 f"{type(policy).__name__} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
             )
-        if max_new_tokens < 1 or temperature < 0:
+        if self.max_new_tokens < 1 or self.temperature < 0:
             raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
-        self.policy = policy
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
-        self.constrained = policy.guidance != "none" and small if constrained is None else constrained
+        if self.constrained is None:
+            self.constrained = policy.guidance != "none" and small
         if self.constrained and policy.guidance == "none":
             raise ValueError(f"{policy.name} can't be constrained; pass constrained=False.")
-        self.temperature = temperature
-        self.max_new_tokens = max_new_tokens
-        wanted = policy.prompt_budget if max_prompt_tokens == "auto" else max_prompt_tokens
-        limits = [wanted, policy.context_length and policy.context_length - max_new_tokens]
+        wanted = policy.prompt_budget if self.max_prompt_tokens == "auto" else self.max_prompt_tokens
+        limits = [wanted, policy.context_length and policy.context_length - self.max_new_tokens]
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
-        self.prefill = prefill
-        self.actions = check_kinds(actions)
-        self.guards = guarding.guard_names(guards)
-        self.examples = tuple(examples)
-        self.vision = vision
-        self.max_image_side = max_image_side
-        self.text_page = text_page
+        self.actions = check_kinds(self.actions)
+        self.guards = guarding.guard_names(self.guards)
         self._slots: dict[int, _Slot] = {}
         self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
-        self._seed = seed
-        if self.constrained and prefill and not '{"'.startswith(prefill):
-            raise ValueError(f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {prefill!r}.')
+        if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
+            raise ValueError(
+                f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {self.prefill!r}.'
+            )
         if vision not in get_args(Vision):
             raise ValueError(f"vision is one of {', '.join(get_args(Vision))}, not {vision!r}.")
         if vision in ("screenshot", "marks") and not policy.sees_images:
             raise ValueError(f'{policy.name} sees no images; pass vision="none".')
-        if not text_page and (vision in ("none", "screenshot") or not policy.sees_images):
+        if not self.text_page and (vision in ("none", "screenshot") or not policy.sees_images):
             raise ValueError("Without text_page, the elements' ids must be seen: a policy that sees, and marks.")
-        if max_image_side is not None and max_image_side < 1:
+        if self.max_image_side is not None and self.max_image_side < 1:
             raise ValueError("max_image_side is at least 1 pixel, or None.")
 
     def reseed(self, seed: int | None) -> None:
         """Restart the agent's random stream: the same seed and observations give the same actions again."""
-        self._seed = seed
+        self.seed = seed
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
         """Begin a new episode in `slot`. An empty goal means `obs["goal"]`."""
@@ -227,7 +222,7 @@ class LLMAgent:
             examples=self.examples,
             picture=shown,
             text_page=self.text_page or shown is None,
-            max_tokens=self.max_prompt_tokens,
+            max_tokens=cast("int | None", self.max_prompt_tokens),
             count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
             count_text=self.policy.count_tokens,
         )
@@ -275,10 +270,10 @@ class LLMAgent:
 
     def next_seed(self) -> int | None:
         """The next seed of the agent's random stream; None leaves it to the policy."""
-        if self._seed is None:
+        if self.seed is None:
             return None
-        self._seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
-        return self._seed
+        self.seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
+        return self.seed
 
 
 def _read(text: str, messages: Conversation, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.models import installed
 
 if TYPE_CHECKING:
     from selfsurf.agents.agent import Decision
@@ -45,10 +46,4 @@ def versions() -> dict[str, str]:
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+    return {"python": platform.python_version(), **{name: installed(name) or "absent" for name in PACKAGES}}
