@@ -24,13 +24,8 @@ def policy_record(decision: Decision) -> dict[str, Any]:
     completion = decision.completion
     record = {
         "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
-        "text": completion.text,
-        "prompt_token_ids": completion.prompt_token_ids,
-        "prefill_token_ids": completion.prefill_token_ids,
-        "token_ids": completion.token_ids,
+        **{name: value for name, value in vars(completion).items() if name != "usage"},
         "logprobs": [round(value, 6) for value in completion.logprobs],
-        "grammar": completion.grammar,
-        "finish_reason": completion.finish_reason,
         "error": decision.error,
         "guard": decision.guard_note,
         "guards": decision.guard_counts,

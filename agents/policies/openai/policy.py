@@ -8,6 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ from selfsurf.agents.policies.openai.usage import (
     text_tokens,
 )
 from selfsurf.agents.policies.request import CheckedPolicy, Request
-from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
+from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
 from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
 
 
@@ -153,20 +154,17 @@ class OpenAIPolicy(CheckedPolicy):
             | ({} if one.seed is None else {"seed": one.seed % 2**31})  # some servers read 32 bits
             for one, start in zip(requests, started, strict=True)
         ]
-        results = self._background.run(self._all(bodies))
-        _report(results)
+        replies = self._background.run(self._all(bodies))
+        _report(replies)
         return [
-            Completion(
-                text=started[row] + reply.text,
-                prompt_token_ids=reply.prompt_token_ids,
-                token_ids=reply.token_ids,
-                logprobs=reply.logprobs if self._processed or (free[row] and temperature in (0, 1)) else [],
-                grammar=requests[row].grammar,
-                finish_reason=reply.finish_reason,
-                prefill_token_ids=self._prefill_ids(started[row], reply.prompt_token_ids),
-                usage=usage,
+            replace(
+                reply,
+                text=start + reply.text,
+                logprobs=reply.logprobs if self._processed or (own and temperature in (0, 1)) else [],
+                grammar=one.grammar,
+                prefill_token_ids=self._prefill_ids(start, reply.prompt_token_ids),
             )
-            for row, (reply, usage) in enumerate(results)
+            for one, own, start, reply in zip(requests, free, started, replies, strict=True)
         ]
 
     def count_tokens(self, text: str) -> int:
@@ -241,25 +239,19 @@ class OpenAIPolicy(CheckedPolicy):
     async def _all(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         return await asyncio.gather(*(self._one(body) for body in bodies), return_exceptions=True)
 
-    async def _one(self, body: dict[str, Any]) -> tuple[chat.Reply, Usage | None]:
+    async def _one(self, body: dict[str, Any]) -> Completion:
         async with self._slots:
             start = time.monotonic()
             reply, attempts = await persist(lambda: self._ask(body), self._limits, self._explain)
-            usage = None
-            if reply.prompt_tokens is not None:
-                counts = (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
-                usage = Usage(
-                    prompt_tokens=reply.prompt_tokens,
-                    completion_tokens=reply.completion_tokens,
-                    cached_tokens=reply.cached_tokens,
-                    cost=None if self.prices is None else self.prices.cost(*counts),
-                    seconds=time.monotonic() - start,
-                    attempts=attempts,
-                )
+            usage = reply.usage
+            if usage is not None:
+                counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+                cost = None if self.prices is None else self.prices.cost(*counts)
+                usage = replace(usage, cost=cost, seconds=time.monotonic() - start, attempts=attempts)
             self.totals.add(usage)
-            return reply, usage
+            return replace(reply, usage=usage)
 
-    async def _ask(self, body: dict[str, Any]) -> chat.Reply:
+    async def _ask(self, body: dict[str, Any]) -> Completion:
         """Make one attempt."""
         self.totals.requests += 1
         answer = await self._client.chat.completions.with_raw_response.create(
