@@ -31,10 +31,7 @@ SMALL = 3_000_000_000
 Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
 """What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
 
-_POLICY_HAS = (
-    "name", "guidance", "sees_images", "prompt_budget", "parameter_count", "context_length", "complete", "count_tokens",
-    "count_prompt_tokens",
-)  # fmt: skip
+_POLICY_HAS = (*Policy.__annotations__, *(name for name in vars(Policy) if not name.startswith("_")))
 
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""

@@ -53,6 +53,11 @@ def read_config(adapter: Path) -> dict[str, Any]:
     return read_json(adapter / CONFIG)
 
 
+def rank(config: Mapping[str, Any]) -> int:
+    """Return the highest rank of a PEFT adapter's matrices, by its configuration."""
+    return max([int(config.get("r", 8)), *map(int, (config.get("rank_pattern") or {}).values())])
+
+
 def check_folder(adapter: str | Path | None) -> None:
     """Make sure that there is a whole adapter in that folder, before its base model is loaded; None is no adapter.
 

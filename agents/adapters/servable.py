@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from selfsurf.agents.adapters import tensors
+from selfsurf.agents.adapters import identity, tensors
 from selfsurf.agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
 
 Server: TypeAlias = Literal["vllm", "tensorrt"]
@@ -63,8 +63,7 @@ def _refused(config: dict[str, Any]) -> list[str]:
 
 
 def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
-    rank = max([config.get("r", 8), *(config.get("rank_pattern") or {}).values()])
-    found = []
+    rank, found = identity.rank(config), []
     if config.get("rank_pattern") and server == "vllm":
         found.append("rank_pattern is not read: modules would have the wrong scale")  # it divides by r everywhere
     if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ class Example:
     page: str
     """As a prompt shows a page: `link "Eget" {"click":4}`."""
     action: Action | dict[str, Any] | str
-    """In any form, the compact one included: `{"click":4}`."""
+    """In any form that the environment accepts, or as the dict of the compact one: `{"click": 4}`."""
 
     @classmethod
     def of(cls, obs: Observation, action: Action | dict[str, Any] | str) -> Example:
@@ -36,15 +35,5 @@ class Example:
             browser_env.errors.ActionError: the action is malformed.
         """
         asked = Message("user", f"Goal: {self.goal}\n\nPage:\n{self.page}")
-        return asked, Message("assistant", compact(_full(self.action)))
-
-
-def _full(action: Action | dict[str, Any] | str) -> Action | dict[str, Any] | str:
-    """Spell a compact action out; others are left as they are."""
-    data: Any = action
-    if isinstance(data, str):
-        try:
-            data = json.loads(data)
-        except ValueError:
-            return action
-    return (expand(data) or action) if isinstance(data, dict) else action
+        action = self.action
+        return asked, Message("assistant", compact((isinstance(action, dict) and expand(action)) or action))

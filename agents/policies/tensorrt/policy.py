@@ -19,6 +19,7 @@ import numpy as np
 
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_base, read_config
+from selfsurf.agents.adapters.identity import rank as rank_of
 from selfsurf.agents.options import Count, Natural
 from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
 from selfsurf.agents.policies.request import CheckedPolicy, Request, check_length
@@ -98,7 +99,7 @@ class TensorRTPolicy(CheckedPolicy):
         self.adapter: Path | None = None
         self._lora: Any = None
         self._lora_count = 0
-        self.lora_rank = max(lora_rank or 0, 0 if adapter is None else _rank(Path(adapter).expanduser()))
+        self.lora_rank = max(lora_rank or 0, 0 if adapter is None else rank_of(read_config(Path(adapter).expanduser())))
         if adapter is not None and Path(self._source).is_dir():  # of a hub id, the engine may have to fetch it first
             check_base(adapter, self._source, name=self.name)
         if self.lora_rank:
@@ -137,7 +138,7 @@ class TensorRTPolicy(CheckedPolicy):
             self.adapter = self._lora = None
             return
         folder = Path(path).expanduser()
-        rank = _rank(folder)
+        rank = rank_of(read_config(folder))
         check_base(folder, self._source, name=self.name)
         if rank > self.lora_rank:
             raise ValueError(
@@ -327,16 +328,6 @@ def lora_config_class() -> Any:
         except (ImportError, AttributeError):
             continue
     raise ImportError(f"TensorRT-LLM has no LoraConfig in {', '.join(LORA_CONFIG_MODULES)}.")
-
-
-def _rank(folder: Path) -> int:
-    """Return the rank of the adapter in a folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    about = read_config(folder)
-    return max([int(about["r"]), *(int(rank) for rank in (about.get("rank_pattern") or {}).values())])
 
 
 def _eos_token_ids(source: str, tokenizer: Any) -> frozenset[int]:

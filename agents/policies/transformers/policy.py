@@ -143,13 +143,8 @@ class TransformersPolicy(LoraPolicy):
             if self._prefixes is not None:
                 self._prefixes.for_weights(self._weights())
             pad = self.tokenizer.pad_token_id
-            sampler = Sampler(
-                self.model,
-                self.eos_token_ids,
-                min(self.eos_token_ids) if pad is None else pad,
-                last_only=self._last_only,
-                prefixes=self._prefixes,
-            )
+            pad = min(self.eos_token_ids) if pad is None else pad
+            sampler = Sampler(self.model, self.eos_token_ids, pad, self._last_only, self._prefixes)
             sampler.run(replies, temperature, max_new_tokens)
 
     def forget(self) -> None:

@@ -197,6 +197,7 @@ class _Reader:
         """The name of the next pair, its colon read too; None if the text ends in the name of a reason."""
         found = _KEY.match(self.text, self.position)
         if found:
+            name, whole = next(group for group in found.groups() if group is not None), found[3] is None
             self._step(found.end() - self.position)
             if not self._ended():
                 colon = _COLON.match(self.text, self.position)
@@ -204,8 +205,7 @@ class _Reader:
                     raise _Unreadable
                 self._step(colon.end() - self.position)
                 if not self._ended():
-                    return next(group for group in found.groups() if group is not None)
-            name, whole = next(group for group in found.groups() if group is not None), found[3] is None
+                    return name
         else:
             half = _CUT_KEY.match(self.text, self.position)
             if not half:
