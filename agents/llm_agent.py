@@ -91,9 +91,8 @@ class LLMAgent:
         policy, vision = self.policy, self.vision
         lacking = [name for name in _POLICY_HAS if not hasattr(policy, name)]
         if lacking:
-            raise TypeError(
-                f"{type(policy).__name__} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
-            )
+            what = type(policy).__name__
+            raise TypeError(f"{what} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy).")
         if self.max_new_tokens < 1 or self.temperature < 0:
             raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
@@ -109,9 +108,7 @@ class LLMAgent:
         self._slots: dict[int, _Slot] = {}
         self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
-            raise ValueError(
-                f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {self.prefill!r}.'
-            )
+            raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
         if vision not in get_args(Vision):
             raise ValueError(f"vision is one of {', '.join(get_args(Vision))}, not {vision!r}.")
         if vision in ("screenshot", "marks") and not policy.sees_images:
@@ -253,9 +250,7 @@ class LLMAgent:
             action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
             slot.history.append(describe(verdict.action, obs))
         counts = guarding.counts(slot.guards)
-        return Decision(
-            action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, privileged=hint
-        )
+        return Decision(action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, hint)
 
     def _picture(self, obs: Observation) -> Picture | None:
         vision = self.vision

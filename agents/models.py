@@ -100,9 +100,7 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
         raise NoSuchModel(f"There is no model folder at {path}.")
     if len(parts) == 1:
         hub = next(iter(KNOWN.values())).hub
-        raise NoSuchModel(
-            f"Unknown model {name!r}: give one of {', '.join(KNOWN)}, a folder, or a hub id such as {hub}."
-        )
+        raise NoSuchModel(f"Unknown model {name!r}: give {', '.join(KNOWN)}, a folder, or a hub id such as {hub}.")
     return name
 
 

@@ -109,9 +109,7 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     ranks = _ranks(folder, found, base, known)
     rank, scale = int(settings["rank"]), float(settings["scale"])
     if set(ranks.values()) != {rank}:
-        raise AdapterError(
-            f"The adapter at {folder} says rank {rank}; its matrices have {sorted(set(ranks.values()))}."
-        )
+        raise AdapterError(f"The adapter at {folder} says rank {rank}, its matrices {sorted(set(ranks.values()))}.")
     converted = {
         f"base_model.model.{module}.lora_{side.upper()}.weight": matrix
         for module, pair in found.items()
@@ -126,9 +124,7 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         **_PLAIN_LORA,
     }
     if _rank_and_scale(folder, peft, ranks) != (rank, scale):
-        raise AdapterError(
-            f"The adapter at {folder} has another rank or scale than the PEFT settings kept in {CONFIG}."
-        )
+        raise AdapterError(f"The adapter at {folder} differs in rank or scale from the PEFT settings kept in {CONFIG}.")
     about = read_about(folder) or identity(str(base), base)
     _write(out, PEFT_WEIGHTS, converted, peft, {"format": "pt"}, about)
     return out

@@ -13,10 +13,9 @@ FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)")
 _TYPING = re.compile(r"\b(enter|type|fill|write|input|search for|named|called)\b", re.IGNORECASE)
 _ASKED = re.compile(
-    r"\?(?:\s|$)"
+    r"(?i)\?(?:\s|$)"
     r"|^\W*(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|old|far|often|big|tall|high))\b"
     r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b",
-    re.IGNORECASE,
 )
 
 
@@ -37,9 +36,8 @@ class EmptyText(Guard):
         texts = [next(group for group in found if group) for found in _QUOTED.findall(goal)]
         if len(texts) != 1:
             return Verdict(action, "The text is empty, but the goal asks to type something.")
-        return Verdict(
-            action.model_copy(update={"text": texts[0]}), f"The text was empty; typed {texts[0]!r} from the goal."
-        )
+        typed = action.model_copy(update={"text": texts[0]})
+        return Verdict(typed, f"The text was empty; typed {texts[0]!r} from the goal.")
 
 
 class Answer(Guard):

@@ -17,9 +17,8 @@ from selfsurf.browser_env.actions import Action, Finish, Infeasible, Press, Scro
 from selfsurf.browser_env.observation import Element, Observation
 
 _CLOCK = re.compile(
-    r"\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
+    r"(?i)\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
     r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b",
-    re.IGNORECASE,
 )
 
 

@@ -42,7 +42,7 @@ def picture(obs: Observation, *, marked: bool, max_side: int | None = MAX_IMAGE_
     """
     if "screenshot" not in obs:
         raise ValueError(
-            'The observation has no screenshot: make the environment with screenshot=True, or vision="none".'
+            'The observation has no screenshot: pass screenshot=True to the environment, or vision="none".'
         )
     image, scale = _scaled(obs["screenshot"], max_side)
     if not marked:

@@ -35,9 +35,8 @@ def action_schema(
         max_text: most characters of a text.
     """
     text: Schema = {"type": "string", "maxLength": max_text}
-    return {
-        "anyOf": [_object({key: _value(value, text) for key, value in form.items()}) for form in forms(kinds, elements)]
-    }
+    branches = ({key: _value(value, text) for key, value in form.items()} for form in forms(kinds, elements))
+    return {"anyOf": [_object(branch) for branch in branches]}
 
 
 def any_action() -> Schema:

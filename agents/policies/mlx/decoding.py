@@ -142,10 +142,8 @@ class VisionDecoder:
         start, end = 0, ids.shape[1]
         while start < end - 1 and not self._whole:
             count = min(CHUNK, end - 1 - start)
-            part = slice(start, start + count)
-            self._language(
-                ids[:, part], inputs_embeds=embeddings[:, part], cache=self._cache, n_to_process=count, **rest
-            )
+            at = slice(start, start + count)
+            self._language(ids[:, at], inputs_embeds=embeddings[:, at], cache=self._cache, n_to_process=count, **rest)
             mx.eval([layer.state for layer in self._cache])
             start += count
         output = self._language(ids[:, start:], inputs_embeds=embeddings[:, start:], cache=self._cache, **rest)

@@ -124,9 +124,8 @@ def _text(message: Mapping[str, Any]) -> str:
         return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
     content = message.get("content")
     if isinstance(content, list):  # parts; reasoning has another type
-        content = "".join(
-            str(part.get("text", "")) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
-        )
+        parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == "text")
+        content = "".join(str(part.get("text", "")) for part in parts)
     # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, and has no action.
     return without_reasoning(content or message.get("refusal") or "")
 

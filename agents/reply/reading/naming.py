@@ -64,9 +64,7 @@ _PASSED_OVER = REASONS | {
 }  # fmt: skip
 """Fields that mention actions without choosing them, or that hold a text."""
 
-_PREFIX = re.compile(
-    r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
-)
+_PREFIX = re.compile(r"(?i)^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+")
 _NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
 _LETTERS = re.compile(r"[^a-z]")
 _BY_LETTERS = {
