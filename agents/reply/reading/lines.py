@@ -61,8 +61,8 @@ _DONE = re.compile(
 )
 _NOT_YET = re.compile(
     r"(?i)\b(?:not|never|cannot|until|unless|if|when|once|whether|verify|check|ensure|sure|before|after|so that|"
-    r"assum\w+|should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|hardly|nearly)\b"
-    r"|n['’]t\b|[\"“]",
+    r"assum\w+|should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|"
+    r"hardly|nearly)\b|n['’]t\b|[\"“]",
 )
 
 
