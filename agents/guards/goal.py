@@ -15,7 +15,7 @@ _TYPING = re.compile(r"\b(enter|type|fill|write|input|search for|named|called)\b
 _ASKED = re.compile(
     r"(?i)\?(?:\s|$)"
     r"|^\W*(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|old|far|often|big|tall|high))\b"
-    r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b",
+    r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b"
 )
 
 

@@ -18,7 +18,7 @@ from selfsurf.browser_env.observation import Element, Observation
 
 _CLOCK = re.compile(
     r"(?i)\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
-    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b",
+    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b"
 )
 
 

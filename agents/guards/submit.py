@@ -10,7 +10,7 @@ from selfsurf.browser_env.observation import Element, Observation
 
 _SUBMIT = re.compile(
     r"(?i)^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"
-    r"|log ?in|log on|sign ?in|sign ?up)\b",
+    r"|log ?in|log on|sign ?in|sign ?up)\b"
 )
 _NOT = re.compile(r"\b(?:not|don't|don’t|never|without|before)\b", re.IGNORECASE)
 

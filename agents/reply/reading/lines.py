@@ -33,7 +33,7 @@ _LINE_START = re.compile(
     r"(?:(?:\d{1,2}[.)]|step \d{1,2}[.:)])[ \t*`]*+)?"
     r"(?:(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){0,3}"
     r"(?:action|answer|output|response|command|decision|result)[ \t*_]*[:：=][ \t*_]*+)?"
-    r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+",
+    r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+"
 )
 _KEYWORD = re.compile(rf"(?:{_ANY})(?![\w'’])", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[*`\"'”]*[ \t]*[:=;]?[ \t*]*")
@@ -49,7 +49,7 @@ _INPUT_LINE = re.compile(r"\s*\n[ \t*]*action[ _]input[ \t*]*:[ \t*]*([^\n{]+)",
 
 _BEFORE = re.compile(
     rf"(?i)(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?"
-    r"\s*(?:```(?:json)?\s*)?\Z",
+    r"\s*(?:```(?:json)?\s*)?\Z"
 )
 
 _DONE = re.compile(
@@ -57,22 +57,22 @@ _DONE = re.compile(
     r"(?:now |already |successfully |fully ){0,2}(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|^[ \t*#]*(?:goal|task|objective|mission) (?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|\b(?:i|we)(?: have|['’]ve) (?:now |already |successfully )?(?:completed|finished|achieved|accomplished|reached) "
-    r"(?:the|this|your) (?:goal|task|objective)\b",
+    r"(?:the|this|your) (?:goal|task|objective)\b"
 )
 _NOT_YET = re.compile(
     r"(?i)\b(?:not|never|cannot|until|unless|if|when|once|whether|verify|check|ensure|sure|before|after|so that|"
     r"assum\w+|should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|"
-    r"hardly|nearly)\b|n['’]t\b|[\"“]",
+    r"hardly|nearly)\b|n['’]t\b|[\"“]"
 )
 
 
 _ALONE = re.compile(
     r"(?i)[\s*#`]*(?:(?:i am|i['’]m|i have|i['’]ve|we are|it is|it['’]s|that is|that['’]s|all) )?(?:all |now )?"
-    r"(?:done|finished)[\s.!*`]*",
+    r"(?:done|finished)[\s.!*`]*"
 )
 _ANSWER = re.compile(
     r"(?i)[\s*#`]*(?:so,? |therefore,? |thus,? )?(?:the |my )?(?:final |correct )?answer[* ]*(?: is\b|:)[* :]*"
-    r"([^\n]{1,200}?)[\s.!*`]*",
+    r"([^\n]{1,200}?)[\s.!*`]*"
 )
 _FACT = re.compile(r"[\"“](?P<text>[^\"“”]+)[\"”]|[-+]?[$€£¥#]?\d\S*(?: \S+){0,3}|(?-i:[A-Z])\S*(?: \S+){0,4}|\w+")
 _NO_FACT = re.compile(
