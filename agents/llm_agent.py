@@ -37,6 +37,10 @@ _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
 
 
+_Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
+"""What the model is given, and the elements whose ids are in it."""
+
+
 @dataclass
 class _Slot:
     goal: str = ""
@@ -176,7 +180,7 @@ class LLMAgent:
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
             raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
         return [
-            self._decide(*turn, *prompt, completion, hint)
+            self._decide(*turn, prompt, completion, hint)
             for turn, prompt, completion, hint in zip(seen, prompts, completions, told, strict=True)
         ]
 
@@ -201,9 +205,7 @@ class LLMAgent:
             self.reset(slot=slot)
         return self._outlines.setdefault(slot, Outlines()).whole(obs), self._slots[slot]
 
-    def _prompt(
-        self, obs: Observation, slot: _Slot, hint: Privileged | None
-    ) -> tuple[tuple[Message, ...], frozenset[int]]:
+    def _prompt(self, obs: Observation, slot: _Slot, hint: Privileged | None) -> _Shown:
         shown = self._picture(obs)
         prompt = build(
             obs,
@@ -232,14 +234,9 @@ class LLMAgent:
         return write(seen, self.actions, max_text=longest)
 
     def _decide(
-        self,
-        obs: Observation,
-        slot: _Slot,
-        messages: tuple[Message, ...],
-        visible_ids: frozenset[int],
-        completion: Completion,
-        hint: Privileged | None,
+        self, obs: Observation, slot: _Slot, shown: _Shown, completion: Completion, hint: Privileged | None
     ) -> Decision:
+        messages, visible_ids = shown
         parsed = _read(completion.text, messages, obs, slot.guards)
         action: Act = completion.text
         slot.error, slot.advice, note = parsed.error, "", ""

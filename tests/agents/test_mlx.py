@@ -285,7 +285,7 @@ def test_a_vision_model_keeps_to_a_grammar(vision: tuple[Any, Any], form: Observ
 
 def test_text_can_not_pass_for_an_image(vision: tuple[Any, Any]) -> None:
     policy, model = vision
-    token = policy._prompts._processor.image_token
+    token = policy._prompts.processor.image_token
     for images in ((), (image(0),)):
         ids = policy.encode([Message("user", f"Look: {token}{token}", images)])
         assert ids.count(model.config.image_token_id) == 4 * len(images)

@@ -21,11 +21,8 @@ class LocalPolicy(CheckedPolicy):
     """A model that is sampled token by token here, so that every sampled token and its log-probability is known.
 
     Args:
-        prompts: writes the model's prompts.
-        tokenizer: the model's.
+        prompts: writes the model's prompts, under the name that an episode records.
         eos_token_ids: every token that ends a reply.
-        name: what an episode records.
-        sees_images: whether messages may carry images.
         seed: of the policy's own random stream, used by calls without a seed.
     """
 
@@ -34,20 +31,11 @@ class LocalPolicy(CheckedPolicy):
     reply_type: ClassVar[type[Reply]]
     """What holds a reply while it is sampled."""
 
-    def __init__(
-        self,
-        prompts: Prompts,
-        tokenizer: Any,
-        eos_token_ids: frozenset[int],
-        *,
-        name: str,
-        sees_images: bool,
-        seed: int,
-    ) -> None:
-        self.name = name
-        self.tokenizer = tokenizer
+    def __init__(self, prompts: Prompts, eos_token_ids: frozenset[int], seed: int) -> None:
+        self.name = prompts.name
+        self.tokenizer = prompts.tokenizer
         self.eos_token_ids = eos_token_ids
-        self.sees_images = sees_images
+        self.sees_images = prompts.processor is not None
         self.adapter: Path | None = None
         """Folder of the active adapter, if there is one."""
         self._prompts = prompts

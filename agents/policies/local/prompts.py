@@ -39,9 +39,9 @@ class Prompts:
     """
 
     def __init__(self, name: str, tokenizer: Any, processor: Any = None) -> None:
-        self._name = name
-        self._tokenizer = tokenizer
-        self._processor = processor
+        self.name = name
+        self.tokenizer = tokenizer
+        self.processor = processor
         self._template = getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)
         if not self._template:
             raise ValueError(f"The tokenizer of {name} has no chat template; choose an instruction-tuned model.")
@@ -70,24 +70,24 @@ class Prompts:
 
     def encode_text(self, text: str) -> list[int]:
         """Return the token ids of `text` alone; see `token_ids`."""
-        return token_ids(self._tokenizer, text)
+        return token_ids(self.tokenizer, text)
 
     def count(self, messages: Conversation, prefill: str = "") -> int:
         """Number of tokens of prompt and prefill; images of a size seen before are not processed again."""
         text = self._text(messages)
         images = [image for message in messages for image in message.images]
         if images:
-            pieces = text.split(self._processor.image_token)
+            pieces = text.split(self.processor.image_token)
             expanded = [piece + self._expansion(image) for piece, image in zip(pieces[:-1], images, strict=True)]
             text = "".join([*expanded, pieces[-1]])
         return len(self.encode_text(text)) + len(self.encode_text(prefill))
 
     def _text(self, messages: Conversation) -> str:
-        if self._processor is None and any(message.images for message in messages):
-            raise ValueError(f"{self._name} reads text only, but a message carries images.")
+        if self.processor is None and any(message.images for message in messages):
+            raise ValueError(f"{self.name} reads text only, but a message carries images.")
         turns = [{"role": message.role, "content": self._content(message)} for message in messages]
         return str(
-            self._tokenizer.apply_chat_template(
+            self.tokenizer.apply_chat_template(
                 turns, add_generation_prompt=True, tokenize=False, chat_template=self._template,
                 enable_thinking=False,  # ignored by templates without it
             )
@@ -95,7 +95,7 @@ class Prompts:
 
     def _content(self, message: Message) -> Any:
         """A message as the chat template takes it: for a processor images, then the text with its tokens broken up."""
-        if self._processor is None:
+        if self.processor is None:
             return message.text
         text = message.text
         for token in self._reserved:
@@ -104,14 +104,14 @@ class Prompts:
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
         """What the processor makes of a prompt's text and images."""
-        return dict(self._processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
+        return dict(self.processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
 
     def _expansion(self, image: Any) -> str:
         """What the processor writes in the place of an image, which depends on the image's size alone."""
         shown = pil_image(image)
         if shown.size not in self._expanded:
-            ids = np.asarray(self._inputs(self._processor.image_token, [shown])["input_ids"])[0]
-            self._expanded[shown.size] = self._tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+            ids = np.asarray(self._inputs(self.processor.image_token, [shown])["input_ids"])[0]
+            self._expanded[shown.size] = self.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
         return self._expanded[shown.size]
 
 

@@ -33,7 +33,7 @@ class _Prompts(Prompts):
     """Prompts by mlx-vlm's processors, which take the images of one prompt as a flat list."""
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
-        return dict(self._processor(images=images, text=[text], add_special_tokens=False))
+        return dict(self.processor(images=images, text=[text], add_special_tokens=False))
 
 
 @dataclass(eq=False)
@@ -106,10 +106,8 @@ class MLXPolicy(LocalPolicy):
             self._model, tokenizer = load_text(folder, dtype=precision)
             self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
         self._config = model_config(folder)
-        super().__init__(
-            _Prompts(str(model), tokenizer, processor), tokenizer, _eos_token_ids(folder, self._config, tokenizer),
-            name=str(model), sees_images=sees, seed=seed,
-        )  # fmt: skip
+        endings = _eos_token_ids(folder, self._config, tokenizer)
+        super().__init__(_Prompts(str(model), tokenizer, processor), endings, seed)
         self.parameter_count: int | None = _count(self._model)
         self._folder = folder
         self._plain: dict[str, Any] = dict(self._model.named_modules())

@@ -116,10 +116,7 @@ class TransformersPolicy(LoraPolicy):
             name = str(model)
         base = held.get_base_model() if hasattr(held, "get_base_model") else held
         endings = getattr(getattr(base, "generation_config", None), "eos_token_id", None)
-        super().__init__(
-            Prompts(name, tokenizer, processor), tokenizer, eos_token_ids(tokenizer.eos_token_id, endings),
-            name=name, sees_images=processor is not None, seed=seed,
-        )  # fmt: skip
+        super().__init__(Prompts(name, tokenizer, processor), eos_token_ids(tokenizer.eos_token_id, endings), seed)
         self.processor = processor
         """Of a vision-language model; None for a text model."""
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
