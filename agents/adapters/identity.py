@@ -83,7 +83,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
-        raise AdapterError(f"{path} is damaged: {error}.") from None
+        raise AdapterError(f"{path} is damaged, not valid JSON: {error}.") from None
     if not isinstance(data, dict):
         raise AdapterError(f"{path} is damaged: it holds no JSON object.")
     return data

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from selfsurf.agents.adapters.identity import read_json
 from selfsurf.agents.models import ModelError
 
 Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
@@ -106,15 +107,9 @@ def read_config(folder: Path) -> Config:
     Raises:
         agents.models.ModelError: there is none, or it is not a JSON object.
     """
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{folder} holds no model (no config.json).") from None
-    except ValueError as error:
-        raise ModelError(f"{folder / 'config.json'} is not valid JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{folder / 'config.json'} is not a JSON object.")
-    return config
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no model (no config.json).")
+    return read_json(folder / "config.json")
 
 
 def model_config(folder: Path) -> Config:

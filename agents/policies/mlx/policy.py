@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from selfsurf.agents import models
 from selfsurf.agents.adapters.convert import peft_to_mlx
@@ -173,10 +171,6 @@ class MLXPolicy(LocalPolicy):
         except RuntimeError as error:
             self._decoder.forget()
             raise PolicyError(f"MLX could not run {self.name}: {error}") from error
-
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
-        return self._decoder.logits(Prompt(list(ids)))
 
     def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
         logits, cached = self._decoder.start([Prompt(row.prompt, row.extras) for row in rows])

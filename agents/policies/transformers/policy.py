@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_folder
@@ -172,13 +169,3 @@ class TransformersPolicy(LoraPolicy):
             finally:
                 for module in training:
                     module.training = True
-
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens, from one forward pass."""
-        import torch
-
-        device = self.model.get_input_embeddings().weight.device
-        with self.reading():
-            output = self.model(input_ids=torch.tensor([list(ids)], device=device))
-        found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
-        return found
