@@ -192,26 +192,20 @@ class Sampler:
         last = positions[..., -1].reshape(-1, len(rows)).amax(0).tolist()
         for row, position in zip(rows, last, strict=True):
             row.ahead = position + 1 - len(row.prompt)
-        return cache, attention, self._forward(ids, attention, positions, cache, extras)
+        return cache, attention, self._forward(ids, attention, positions, cache, **extras)
 
     def _forward(
-        self,
-        ids: torch.Tensor,
-        attention: torch.Tensor,
-        positions: torch.Tensor,
-        cache: Any,
-        extras: dict[str, torch.Tensor] | None = None,
-        keep: int = 1,
+        self, ids: torch.Tensor, attention: torch.Tensor, places: torch.Tensor, cache: Any, keep: int = 1, **extras: Any
     ) -> torch.Tensor:
         """Return the logits (B, keep, V) of the last tokens."""
         output = self.model(
             input_ids=ids,
             attention_mask=attention,
-            position_ids=positions,
+            position_ids=places,
             past_key_values=cache,
             use_cache=True,
             **({"logits_to_keep": keep} if self.last_only else {}),
-            **(extras or {}),
+            **extras,
         )
         return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
 
