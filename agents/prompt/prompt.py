@@ -352,12 +352,8 @@ def _words(seen: Sequence[Element], kinds: Sequence[str]) -> str:
 
 
 def _forms(seen: Sequence[Element], kinds: Sequence[str]) -> str:
-    fields = [element["id"] for element in seen if is_editable(element)]
-    selects = [element["id"] for element in seen if element["tag"] == "select"]
-    ids = {
-        "id": seen[0]["id"] if seen else 1,
-        "field": fields[0] if fields else 1,
-        "select": selects[0] if selects else 1,
-    }
+    selects = (element for element in seen if element["tag"] == "select")
+    known = {"id": iter(seen), "field": filter(is_editable, seen), "select": selects}
+    ids = {name: next((element["id"] for element in elements), 1) for name, elements in known.items()}
     forms = [INSTRUCTIONS[kind][1].format(**ids) for kind in offered(kinds, seen)]
     return "Reply with one action as JSON: " + ", ".join(forms) + "."

@@ -42,14 +42,11 @@ def action_schema(
 def any_action() -> Schema:
     """Build the JSON schema of an action on any element: it describes the format to an unconstrained model."""
     number, text = {"type": "integer"}, {"type": "string"}
-    branches: list[dict[str, Schema]] = []
-    for kind in KINDS:
-        if kind in ("click", "hover"):
-            branches.append({kind: number})
-        elif kind in ("fill", "type", "select"):
-            branches.append({kind: number, "option" if kind == "select" else "text": text})
-        else:
-            branches.append({kind: _value(WITHOUT_ELEMENT[kind], text)})
+    second = {"fill": {"text": text}, "type": {"text": text}, "select": {"option": text}}
+    branches = [
+        {kind: _value(WITHOUT_ELEMENT[kind], text) if kind in WITHOUT_ELEMENT else number, **second.get(kind, {})}
+        for kind in KINDS
+    ]
     return {"anyOf": [_object(branch) for branch in branches]}
 
 

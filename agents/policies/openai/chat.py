@@ -44,19 +44,12 @@ def data_uri(image: Any) -> str:
 
 def tool_fields(parameters: Schema, *, strict: bool) -> dict[str, Any]:
     """The fields of a request that make the reply a call of one tool."""
-    function: dict[str, Any] = {
-        "name": TOOL,
-        "description": "Carry out one action on the page.",
-        "parameters": parameters,
-    }
-    fields: dict[str, Any] = {
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": {"type": "function", "function": {"name": TOOL}},
-    }
-    if strict:
-        function["strict"] = True
-        fields["parallel_tool_calls"] = False  # strict mode holds for single calls only
-    return fields
+    function = {"name": TOOL, "description": "Carry out one action on the page.", "parameters": parameters}
+    choice = {"type": "function", "function": {"name": TOOL}}
+    if not strict:
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    tool = {"type": "function", "function": {**function, "strict": True}}
+    return {"tools": [tool], "tool_choice": choice, "parallel_tool_calls": False}  # it holds for single calls only
 
 
 def read(data: Any) -> Completion:
