@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -57,14 +56,13 @@ class Environments:
         envs = [env for _, env in self._idle]
         self._idle.clear()
         if envs:
-            runtime().run(_close_all(envs))
+            runtime().run(_close(*envs))
 
 
-async def _close(env: AsyncBrowserEnv) -> None:
-    with contextlib.suppress(Exception):  # what can't be closed is of no further use either
+async def _close(*envs: AsyncBrowserEnv) -> None:
+    async def close(env: AsyncBrowserEnv) -> None:
         async with asyncio.timeout(CLOSING):
             await env.close()
 
-
-async def _close_all(envs: list[AsyncBrowserEnv]) -> None:
-    await asyncio.gather(*map(_close, envs))
+    # What can't be closed is of no further use either.
+    await asyncio.gather(*map(close, envs), return_exceptions=True)

@@ -34,11 +34,7 @@ def policy_record(decision: Decision) -> dict[str, Any]:
     return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: installed(name) or "absent" for name in PACKAGES}}

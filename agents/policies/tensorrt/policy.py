@@ -78,7 +78,7 @@ class TensorRTPolicy(CheckedPolicy):
         seed: Natural = 0,
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
-            raise ValueError(f"guided_decoding_backend= takes llguidance or xgrammar, not {guided_decoding_backend!r}.")
+            raise ValueError(f"guided_decoding_backend: llguidance, xgrammar or None, not {guided_decoding_backend!r}.")
         from tensorrt_llm import LLM
         from transformers import AutoConfig, AutoTokenizer
 

@@ -155,15 +155,15 @@ def _sloppy(text: str, start: int) -> tuple[Found | None, int]:
     return Found(start, reader.position, data, strict=False, cut=reader.cut), 0
 
 
+@dataclass(eq=False)
 class _Reader:
     """Reads one sloppy object by recursive descent; every character once."""
 
-    def __init__(self, text: str, start: int) -> None:
-        self.text = text
-        self.position = start
-        self.furthest = start
-        self.cut = False
-        self.dropped = False
+    text: str
+    position: int
+    furthest: int = 0
+    cut: bool = False
+    dropped: bool = False
 
     def object(self, depth: int) -> dict[str, Any]:
         """Read the object that begins here."""
