@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,7 +107,7 @@ class MLXPolicy(LocalPolicy):
         self._config = model_config(folder)
         endings = _eos_token_ids(folder, self._config, tokenizer)
         super().__init__(_Prompts(str(model), tokenizer, processor), endings, seed)
-        self.parameter_count: int | None = _count(self._model)
+        self.parameter_count: int | None = int(import_module("mlx_lm.utils").get_total_parameters(self._model))
         self._folder = folder
         self._plain: dict[str, Any] = dict(self._model.named_modules())
         if adapter is not None:
@@ -201,12 +202,6 @@ def _folder(model: str | Path) -> Path:
         return Path(snapshot_download(source, allow_patterns=patterns))
     except (OSError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError) as error:
         raise models.ModelError(f"{source} can't be fetched from the hub: {error}") from error
-
-
-def _count(model: Any) -> int:
-    from mlx_lm.utils import get_total_parameters
-
-    return int(get_total_parameters(model))
 
 
 def _eos_token_ids(folder: Path, config: dict[str, Any], tokenizer: Any) -> frozenset[int]:

@@ -208,11 +208,8 @@ class OpenAIPolicy(CheckedPolicy):
         written = [chat.written(message) for message in messages]
         if not started:
             return {"messages": written}
-        return {
-            "messages": [*written, {"role": "assistant", "content": started}],
-            "continue_final_message": True,
-            "add_generation_prompt": False,
-        }
+        continued = {"continue_final_message": True, "add_generation_prompt": False}
+        return {"messages": [*written, {"role": "assistant", "content": started}], **continued}
 
     def _guide_fields(self, grammar: str | None, schema: Schema | None) -> dict[str, Any]:
         if self.tools:
