@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -56,13 +57,14 @@ class Environments:
         envs = [env for _, env in self._idle]
         self._idle.clear()
         if envs:
-            runtime().run(_close(*envs))
+            runtime().run(_close_all(envs))
 
 
-async def _close(*envs: AsyncBrowserEnv) -> None:
-    async def close(env: AsyncBrowserEnv) -> None:
+async def _close(env: AsyncBrowserEnv) -> None:
+    with contextlib.suppress(Exception):  # what can't be closed is of no further use either
         async with asyncio.timeout(CLOSING):
             await env.close()
 
-    # What can't be closed is of no further use either.
-    await asyncio.gather(*map(close, envs), return_exceptions=True)
+
+async def _close_all(envs: list[AsyncBrowserEnv]) -> None:
+    await asyncio.gather(*map(_close, envs))
