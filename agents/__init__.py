@@ -7,36 +7,22 @@ action = agent.act(obs)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from selfsurf.agents.agent import Act, Agent, Decision, Privileged
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
+from selfsurf.agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
 from selfsurf.bare import alias
 from selfsurf.browser_env.classes import load_class
 
-if TYPE_CHECKING:
-    from selfsurf.agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
-
 __all__ = [
-    "BACKENDS",
-    "Act",
-    "Agent",
-    "Backend",
-    "Completion",
-    "Decision",
-    "Message",
-    "Policy",
-    "PolicyError",
-    "Privileged",
-    "check_options",
-    "make",
-    "names",
-    "policy_class",
-]
+    "BACKENDS", "Act", "Agent", "Backend", "Completion", "Decision", "Message", "Policy", "PolicyError", "Privileged",
+    "check_options", "make", "names", "policy_class",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,24 +122,6 @@ def names() -> tuple[str, ...]:
     return (*BACKENDS, *_SIMPLE)
 
 
-def _scripted(actions: Sequence[Any]) -> ScriptedAgent:
-    from selfsurf.agents.scripted import ScriptedAgent
-
-    return ScriptedAgent(actions)
-
-
-def _random(seed: int = 0) -> RandomAgent:
-    from selfsurf.agents.scripted import RandomAgent
-
-    return RandomAgent(seed)
-
-
-def _oracle(privileged: Callable[[int], Privileged | None] = lambda slot: None) -> OracleAgent:
-    from selfsurf.agents.scripted import OracleAgent
-
-    return OracleAgent(privileged)
-
-
-_SIMPLE: dict[str, Callable[..., Agent]] = {"scripted": _scripted, "random": _random, "oracle": _oracle}
+_SIMPLE: dict[str, Callable[..., Agent]] = {"scripted": ScriptedAgent, "random": RandomAgent, "oracle": OracleAgent}
 
 alias(__name__)

@@ -50,7 +50,11 @@ class Decision:
 
 
 class Agent(Protocol):
-    """Chooses actions. A slot is one of several episodes that run at the same time."""
+    """Chooses actions. A slot is one of several episodes that run at the same time.
+
+    An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also says how its actions came about, which is what
+    logs and training are made of.
+    """
 
     def reset(self, goal: str, slot: int = 0) -> None:
         """Begin a new episode in `slot`, forgetting the last one. An empty goal means `obs["goal"]`."""
@@ -60,24 +64,3 @@ class Agent(Protocol):
 
     def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
         """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
-
-
-class DecidingAgent(Agent, Protocol):
-    """An agent that says how its actions came about, which is what logs and training are made of."""
-
-    def decide(
-        self,
-        observations: Sequence[Observation],
-        slots: Sequence[int] | None = None,
-        *,
-        privileged: Sequence[Privileged | None] | None = None,
-        seeds: Sequence[int] | None = None,
-    ) -> list[Decision]:
-        """Choose the next action of several episodes.
-
-        Args:
-            observations: one for each episode.
-            slots: the episodes that they belong to; 0, 1, 2, ... if None.
-            privileged: for each, what the task's oracle would do, where the agent is to be shown that.
-            seeds: for each, what a sampled reply is drawn from; None continues the agent's own random stream.
-        """

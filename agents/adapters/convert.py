@@ -64,18 +64,12 @@ def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         FileNotFoundError: there is no adapter.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
-    config = read_config(folder)
-    if "lora_parameters" in config:
-        raise AdapterError(f"The adapter at {folder} is in MLX's format already.")
-    check_base(folder, base)
-    base_folder = _folder(base)
+    config = _config(folder, base, "lora_parameters", "MLX")
+    base_folder, model_config = _base(base)
     _refuse_unsupported(folder, config)
     pairs = _pairs(folder / PEFT_WEIGHTS, _PEFT_KEY)
-    modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
-    check_modules(modules, bases.shapes(base_folder), f"The adapter at {folder} does not fit {base}", every=True)
-    ranks = {module: pair["a"].shape[0] for module, pair in pairs.items()}
+    ranks = _ranks(folder, pairs, base, bases.shapes(base_folder))
     rank, scale = _rank_and_scale(folder, config, ranks)
-    model_config = json.loads((base_folder / "config.json").read_text("utf8"))
     names = {module: to_mlx(module, model_config) for module in pairs}
     converted = {
         f"{names[module]}.lora_{side}": matrix.transposed()
@@ -100,30 +94,22 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     An adapter that carries no identity gets that of `base`. Arguments, result and errors are those of `peft_to_mlx`.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
-    config = read_config(folder)
-    if "peft_type" in config:
-        raise AdapterError(f"The adapter at {folder} is in PEFT's format already.")
-    check_base(folder, base)
-    base_folder = _folder(base)
+    config = _config(folder, base, "peft_type", "PEFT")
+    base_folder, model_config = _base(base)
     kind = config.get("fine_tune_type", "lora")
     if kind != "lora" or "lora_parameters" not in config:
         what = "kind unknown" if kind == "lora" else f"fine_tune_type {kind}"
         raise AdapterError(f"The adapter at {folder} ({what}) is no plain LoRA of mlx-lm or mlx-vlm.")
     settings = config["lora_parameters"]
-    model_config = json.loads((base_folder / "config.json").read_text("utf8"))
     found = {
         from_mlx(module, model_config): {side: matrix.transposed() for side, matrix in pair.items()}
         for module, pair in _pairs(folder / MLX_WEIGHTS, _MLX_KEY).items()
     }
-    modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in found.items()}
     known = bases.shapes(base_folder)
-    check_modules(modules, known, f"The adapter at {folder} does not fit {base}", every=True)
+    ranks = _ranks(folder, found, base, known)
     rank, scale = int(settings["rank"]), float(settings["scale"])
-    ranks = {module: pair["a"].shape[0] for module, pair in found.items()}
     if set(ranks.values()) != {rank}:
-        raise AdapterError(
-            f"The adapter at {folder} says rank {rank}; its matrices have {sorted(set(ranks.values()))}."
-        )
+        raise AdapterError(f"The adapter at {folder} says rank {rank}, its matrices {sorted(set(ranks.values()))}.")
     converted = {
         f"base_model.model.{module}.lora_{side.upper()}.weight": matrix
         for module, pair in found.items()
@@ -134,13 +120,11 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         "r": rank,
         "lora_alpha": _plain(scale * rank),
         "lora_dropout": settings.get("dropout", 0.0),
-        "target_modules": _targets(modules, known),
+        "target_modules": _targets(found, known),
         **_PLAIN_LORA,
     }
     if _rank_and_scale(folder, peft, ranks) != (rank, scale):
-        raise AdapterError(
-            f"The adapter at {folder} has another rank or scale than the PEFT settings kept in {CONFIG}."
-        )
+        raise AdapterError(f"The adapter at {folder} differs in rank or scale from the PEFT settings kept in {CONFIG}.")
     about = read_about(folder) or identity(str(base), base)
     _write(out, PEFT_WEIGHTS, converted, peft, {"format": "pt"}, about)
     return out
@@ -153,11 +137,30 @@ def _empty(out: str | Path) -> Path:
     return out
 
 
-def _folder(base: str | Path) -> Path:
+def _config(folder: Path, base: str | Path, other: str, name: str) -> dict[str, Any]:
+    """Return an adapter's configuration, if it belongs to the base and is not in the other format already."""
+    config = read_config(folder)
+    if other in config:
+        raise AdapterError(f"The adapter at {folder} is in {name}'s format already.")
+    check_base(folder, base)
+    return config
+
+
+def _base(base: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Return the base model's folder and configuration."""
     found = bases.local_folder(base)
     if found is None or not bases.weight_files(found):
         raise AdapterError(f"The base model {base} is not on this machine with safetensors files: give its folder.")
-    return found
+    return found, json.loads((found / "config.json").read_text("utf8"))
+
+
+def _ranks(
+    folder: Path, pairs: Mapping[str, dict[str, Tensor]], base: str | Path, known: Mapping[str, tuple[int, ...]]
+) -> dict[str, int]:
+    """Return the rank of each module's matrices, which fit the base model."""
+    modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
+    check_modules(modules, known, f"The adapter at {folder} does not fit {base}", every=True)
+    return {module: pair["a"].shape[0] for module, pair in pairs.items()}
 
 
 def _write(

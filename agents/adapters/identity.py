@@ -53,6 +53,11 @@ def read_config(adapter: Path) -> dict[str, Any]:
     return read_json(adapter / CONFIG)
 
 
+def rank(config: Mapping[str, Any]) -> int:
+    """Return the highest rank of a PEFT adapter's matrices, by its configuration."""
+    return max([int(config.get("r", 8)), *map(int, (config.get("rank_pattern") or {}).values())])
+
+
 def check_folder(adapter: str | Path | None) -> None:
     """Make sure that there is a whole adapter in that folder, before its base model is loaded; None is no adapter.
 
@@ -78,7 +83,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
-        raise AdapterError(f"{path} is damaged: {error}.") from None
+        raise AdapterError(f"{path} is damaged, not valid JSON: {error}.") from None
     if not isinstance(data, dict):
         raise AdapterError(f"{path} is damaged: it holds no JSON object.")
     return data

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from selfsurf.agents.adapters import tensors
+from selfsurf.agents.adapters import identity, tensors
 from selfsurf.agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
 
 Server: TypeAlias = Literal["vllm", "tensorrt"]
@@ -51,23 +51,19 @@ def check_servable(folder: str | Path, server: Server, *, max_rank: int | None =
 
 
 def _refused(config: dict[str, Any]) -> list[str]:
-    found = []
-    if config["peft_type"] != "LORA":
-        found.append(f"only LORA is served, not {config['peft_type']}")
-    if config.get("modules_to_save"):
-        found.append(f"modules_to_save is not served: {config['modules_to_save']}")
-    if config.get("use_dora"):
-        found.append("DoRA is not served")
-    if config.get("bias", "none") != "none" or config.get("lora_bias"):
-        found.append("biases are not served")
-    if config.get("alpha_pattern"):
-        found.append("alpha_pattern is not read: modules would have the wrong scale")
-    return found
+    whole, bias = config.get("modules_to_save"), config.get("bias", "none") != "none" or config.get("lora_bias")
+    reasons = {
+        f"only LORA is served, not {config['peft_type']}": config["peft_type"] != "LORA",
+        f"modules_to_save is not served: {whole}": whole,
+        "DoRA is not served": config.get("use_dora"),
+        "biases are not served": bias,
+        "alpha_pattern is not read: modules would have the wrong scale": config.get("alpha_pattern"),
+    }
+    return [reason for reason, holds in reasons.items() if holds]
 
 
 def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
-    rank = max([config.get("r", 8), *(config.get("rank_pattern") or {}).values()])
-    found = []
+    rank, found = identity.rank(config), []
     if config.get("rank_pattern") and server == "vllm":
         found.append("rank_pattern is not read: modules would have the wrong scale")  # it divides by r everywhere
     if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):

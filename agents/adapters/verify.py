@@ -15,7 +15,9 @@ from selfsurf.agents import models
 from selfsurf.agents.adapters.base import local_folder
 from selfsurf.agents.adapters.identity import AdapterError, check_base
 from selfsurf.agents.adapters.mlx import load_mlx_adapter
+from selfsurf.agents.policies.local.prompts import Prompt as DecoderPrompt
 from selfsurf.agents.policies.mlx import loading
+from selfsurf.agents.policies.mlx.decoding import TextDecoder, VisionDecoder
 
 TOLERANCE = 1e-3
 """The largest difference of a logit, both models in float32. Kernels differ; 1e-4 is seen for a model of 135M."""
@@ -66,10 +68,11 @@ def verify_mlx(
     vision = loading.is_vision(folder)
     load = loading.load_vision if vision else loading.load_text
     model, reader = load(folder, dtype="float32")
+    decoder = VisionDecoder(model) if vision else TextDecoder(model)
     inputs = [_inputs(reader, prompt, vision=vision) for prompt in prompts]
-    plain = [_mlx_logits(model, item, vision=vision) for item in inputs]
+    plain = [decoder.logits(_prompt(item)) for item in inputs]
     modules = load_mlx_adapter(model, mlx, vision=vision)
-    adapted = [_mlx_logits(model, item, vision=vision) for item in inputs]
+    adapted = [decoder.logits(_prompt(item)) for item in inputs]
     reference, reference_adapted = _torch_logits(folder, Path(peft).expanduser(), inputs, vision=vision)
     found = Verification(
         modules=modules,
@@ -102,17 +105,11 @@ def _inputs(reader: Any, prompt: Prompt, *, vision: bool) -> _Inputs:
     return {key: np.array(value) for key, value in made.items() if key != "attention_mask"}
 
 
-def _mlx_logits(model: Any, inputs: _Inputs, *, vision: bool) -> NDArray[np.float32]:
+def _prompt(inputs: _Inputs) -> DecoderPrompt:
+    """The same as MLX takes it."""
     core = import_module("mlx.core")
-    given = {key: core.array(value) for key, value in inputs.items()}
-    ids = given.pop("input_ids")
-    if not vision:
-        return np.array(model(ids)[0].astype(core.float32))
-    prepared = model.get_input_embeddings(ids, given.pop("pixel_values", None), **given)
-    places = {key: getattr(prepared, key, None) for key in ("position_ids", "rope_deltas")}
-    places = {key: value for key, value in places.items() if value is not None}
-    output = model.language_model(ids, inputs_embeds=prepared.inputs_embeds, **places)
-    return np.array(output.logits[0].astype(core.float32))
+    extras = {key: core.array(value) for key, value in inputs.items() if key != "input_ids"}
+    return DecoderPrompt(inputs["input_ids"][0].tolist(), extras)
 
 
 def _torch_logits(folder: Path, adapter: Path, inputs: Sequence[_Inputs], *, vision: bool) -> tuple[_Logits, _Logits]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,10 +30,8 @@ class Guard(ABC):
     """Its name in options and episodes."""
 
     def __init__(self) -> None:
-        self.overridden = 0
-        """Actions that it replaced."""
-        self.noticed = 0
-        """Actions that it noted and let pass."""
+        self.counts: Counter[str] = Counter()
+        """Actions that it replaced, `overridden`, and that it noted and let pass, `noticed`; without zeros."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
@@ -48,8 +47,8 @@ def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) 
     notes, feedback = [], []
     for guard in guards:
         verdict = guard.check(action, obs, goal)
-        guard.overridden += verdict.action != action
-        guard.noticed += verdict.action == action and bool(verdict.note)
+        if verdict.action != action or verdict.note:
+            guard.counts["noticed" if verdict.action == action else "overridden"] += 1
         action = verdict.action
         notes.append(verdict.note)
         feedback.append(verdict.feedback)
@@ -58,8 +57,4 @@ def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) 
 
 def counts(guards: Sequence[Guard]) -> dict[str, int]:
     """Return what the guards did so far: `{"submit.overridden": 1, "vanished.noticed": 2}`, without zeros."""
-    found = {}
-    for guard in guards:
-        found[f"{guard.name}.overridden"] = guard.overridden
-        found[f"{guard.name}.noticed"] = guard.noticed
-    return {name: number for name, number in found.items() if number}
+    return {f"{guard.name}.{what}": number for guard in guards for what, number in guard.counts.items()}

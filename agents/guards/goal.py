@@ -13,10 +13,9 @@ FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)")
 _TYPING = re.compile(r"\b(enter|type|fill|write|input|search for|named|called)\b", re.IGNORECASE)
 _ASKED = re.compile(
-    r"\?(?:\s|$)"
+    r"(?i)\?(?:\s|$)"
     r"|^\W*(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|old|far|often|big|tall|high))\b"
-    r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b",
-    re.IGNORECASE,
+    r"|\b(?:tell me|let me know|report back|give me the (?:name|number|price|date|answer))\b"
 )
 
 
@@ -37,25 +36,19 @@ class EmptyText(Guard):
         texts = [next(group for group in found if group) for found in _QUOTED.findall(goal)]
         if len(texts) != 1:
             return Verdict(action, "The text is empty, but the goal asks to type something.")
-        return Verdict(
-            action.model_copy(update={"text": texts[0]}), f"The text was empty; typed {texts[0]!r} from the goal."
-        )
+        typed = action.model_copy(update={"text": texts[0]})
+        return Verdict(typed, f"The text was empty; typed {texts[0]!r} from the goal.")
 
 
 class Answer(Guard):
     """A model that finishes without a word, although the goal asks a question, is asked for the answer.
 
     Nothing is invented: the step is spent waiting 0 ms, and the next prompt says what is missing.
-
-    Args:
-        limit: most times an episode; after that, or after a message to the user, finishing passes.
     """
 
     name = "answer"
-
-    def __init__(self, limit: int = 2) -> None:
-        self.limit = limit
-        super().__init__()
+    limit = 2
+    """Most times an episode; after that, or after a message to the user, finishing passes."""
 
     def reset(self) -> None:
         """See `Guard.reset`."""

@@ -17,9 +17,8 @@ from selfsurf.browser_env.actions import Action, Finish, Infeasible, Press, Scro
 from selfsurf.browser_env.observation import Element, Observation
 
 _CLOCK = re.compile(
-    r"\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
-    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b",
-    re.IGNORECASE,
+    r"(?i)\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
+    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b"
 )
 
 
@@ -27,16 +26,11 @@ class Repetition(Guard):
     """The same action for the third time on a page that it didn't change is replaced by an escape.
 
     Once every escape was tried as often, the action passes, and all may be tried again.
-
-    Args:
-        limit: how often an action may be tried on an unchanged page.
     """
 
     name = "repetition"
-
-    def __init__(self, limit: int = 2) -> None:
-        self.limit = limit
-        super().__init__()
+    limit = 2
+    """How often an action may be tried on an unchanged page."""
 
     def reset(self) -> None:
         """See `Guard.reset`."""
@@ -67,18 +61,13 @@ class Loop(Guard):
 
     That lasts until the page changes or the model does something else. Once every escape was tried, the model's action
     passes, and all may be tried again. A single repeated action is `Repetition`'s.
-
-    Args:
-        longest: most actions of a circle.
-        rounds: how often a circle may be completed.
     """
 
     name = "loop"
-
-    def __init__(self, longest: int = 4, rounds: int = 2) -> None:
-        self.longest = longest
-        self.rounds = rounds
-        super().__init__()
+    longest = 4
+    """Most actions of a circle."""
+    rounds = 2
+    """How often a circle may be completed."""
 
     def reset(self) -> None:
         """See `Guard.reset`."""

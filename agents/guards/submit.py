@@ -9,9 +9,8 @@ from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Press, Typ
 from selfsurf.browser_env.observation import Element, Observation
 
 _SUBMIT = re.compile(
-    r"^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"
-    r"|log ?in|log on|sign ?in|sign ?up)\b",
-    re.IGNORECASE,
+    r"(?i)^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"
+    r"|log ?in|log on|sign ?in|sign ?up)\b"
 )
 _NOT = re.compile(r"\b(?:not|don't|don’t|never|without|before)\b", re.IGNORECASE)
 
@@ -41,10 +40,8 @@ class Submit(Guard):
             button = self._button(obs)
             self._typed = None
             if button is not None:
-                instead = Click(id=button["id"])
-                return Verdict(
-                    instead, f'What was typed is not submitted yet: pressed {button["role"]} "{button["name"]}".'
-                )
+                note = f'What was typed is not submitted yet: pressed {button["role"]} "{button["name"]}".'
+                return Verdict(Click(id=button["id"]), note)
         return Verdict(action)
 
     def _button(self, obs: Observation) -> Element | None:

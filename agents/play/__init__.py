@@ -11,19 +11,6 @@ from selfsurf.agents.play.ledger import Books, BooksError, Ledger
 from selfsurf.agents.play.player import Manner, Player, Times, Watch
 
 __all__ = [
-    "AgentRaised",
-    "Ask",
-    "Books",
-    "BooksError",
-    "Decider",
-    "Environments",
-    "Job",
-    "Ledger",
-    "Manner",
-    "Player",
-    "Result",
-    "Step",
-    "Times",
-    "Watch",
-    "make_decider",
-]
+    "AgentRaised", "Ask", "Books", "BooksError", "Decider", "Environments", "Job", "Ledger", "Manner", "Player",
+    "Result", "Step", "Times", "Watch", "make_decider",
+]  # fmt: skip

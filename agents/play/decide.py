@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 from selfsurf import agents
 from selfsurf.agents.agent import Act, Decision, Privileged, Stop
@@ -13,6 +13,8 @@ from selfsurf.agents.play.job import Job
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observation import Observation
+
+_NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)."
 
 
 class AgentRaised(Exception):
@@ -35,9 +37,7 @@ class Decider:
         self._make = make
         self._own: dict[int, Any] = {}
         if make is None and not any(hasattr(agent, name) for name in ("decide", "act_batch", "act")):
-            raise ValueError(
-                f"{type(agent).__name__} is no agent: it has neither act(obs) nor act_batch(observations)."
-            )
+            raise ValueError(_NO_AGENT.format(type(agent).__name__))
 
     @property
     def needs_privileged(self) -> bool:
@@ -159,9 +159,7 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
     """
     if name == "random":
         seed = options.get("seed", 0)
-        return Decider(
-            make=lambda job: agents.make("random", seed=zlib.crc32(f"{seed} {job.env_id} {job.seed}".encode()))
-        )
+        return Decider(make=lambda job: agents.make("random", seed=crc32(f"{seed} {job.env_id} {job.seed}".encode())))
     if name in ("oracle", "scripted") or name in agents.BACKENDS:
         return Decider(agents.make(name, **agents.check_options(name, options)))
     kind = load_class(name)
@@ -172,4 +170,4 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
         return Decider(make=lambda job: kind(**options))
     if hasattr(kind, "complete"):
         return Decider(agents.make(name, **agents.check_options(name, options)))
-    raise ValueError(f"{name} is no agent: it has neither act(obs) nor act_batch(observations).")
+    raise ValueError(_NO_AGENT.format(name))

@@ -50,9 +50,7 @@ class Books:
             BooksError: they don't balance.
         """
         if self.asked != self.finished + self.masked:
-            raise BooksError(
-                f"{self.asked} episodes were asked for, but {self.finished} finished and {self.masked} were masked."
-            )
+            raise BooksError(f"{self.asked} episodes were asked for; {self.finished} finished, {self.masked} masked.")
         return self
 
 

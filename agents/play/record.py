@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.models import installed
 
 if TYPE_CHECKING:
     from selfsurf.agents.agent import Decision
@@ -23,13 +24,8 @@ def policy_record(decision: Decision) -> dict[str, Any]:
     completion = decision.completion
     record = {
         "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
-        "text": completion.text,
-        "prompt_token_ids": completion.prompt_token_ids,
-        "prefill_token_ids": completion.prefill_token_ids,
-        "token_ids": completion.token_ids,
+        **{name: value for name, value in vars(completion).items() if name != "usage"},
         "logprobs": [round(value, 6) for value in completion.logprobs],
-        "grammar": completion.grammar,
-        "finish_reason": completion.finish_reason,
         "error": decision.error,
         "guard": decision.guard_note,
         "guards": decision.guard_counts,
@@ -38,17 +34,7 @@ def policy_record(decision: Decision) -> dict[str, Any]:
     return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+    return {"python": platform.python_version(), **{name: installed(name) or "absent" for name in PACKAGES}}

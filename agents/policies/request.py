@@ -1,11 +1,74 @@
-"""Checks of the arguments of `Policy.complete`, the same for every backend."""
+"""What is asked of a policy, checked and parted by conversation, the same for every backend."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from selfsurf.agents.policy import Guidance
+import numpy as np
+
+from selfsurf.agents.policy import Completion, Conversation, Guidance
+
+
+@dataclass(frozen=True)
+class Request:
+    """One conversation to complete."""
+
+    messages: Conversation
+    grammar: str | None
+    schema: dict[str, Any] | None
+    seed: Any
+    """A whole number; None where none was given and the policy has no random stream of its own."""
+
+
+class CheckedPolicy(ABC):
+    """A policy whose `complete` checks its arguments first; `_complete` samples."""
+
+    name: str
+    guidance: Guidance
+    _random: np.random.Generator | None = None
+    """The policy's own random stream, used by calls without a seed."""
+
+    def complete(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        grammars: Sequence[str | None] | None = None,
+        schemas: Sequence[dict[str, Any] | None] | None = None,
+        prefill: str = "",
+        temperature: float = 0.0,
+        max_new_tokens: int = 64,
+        seed: int | Sequence[int] | None = None,
+    ) -> list[Completion]:
+        """Sample one reply for each conversation. See `Policy.complete`.
+
+        Raises:
+            PolicyError: the model could not answer.
+            ValueError: there is not one grammar, schema or seed for each conversation, the policy follows no such
+                guide, nothing can be sampled with these settings, or what `_complete` finds wrong.
+        """
+        count = len(conversations)
+        larks, forms = one_each("grammar", grammars, count), one_each("schema", schemas, count)
+        for kind, given in (("grammar", larks), ("schema", forms)):
+            if any(given) and self.guidance != kind:
+                raise ValueError(f"{self.name} is guided by {self.guidance}, but a {kind} was given.")
+        if temperature < 0 or max_new_tokens < 1:
+            raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
+        if not count:
+            return []
+        if seed is None and self._random is not None:
+            seed = int(self._random.integers(2**62))
+        seeds = [None] * count if seed is None else row_seeds(seed, count)
+        requests = [Request(*parts) for parts in zip(conversations, larks, forms, seeds, strict=True)]
+        return self._complete(requests, prefill, temperature, max_new_tokens)
+
+    @abstractmethod
+    def _complete(
+        self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
+    ) -> list[Completion]:
+        """Sample one reply for each request; there is at least one."""
 
 
 def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:
@@ -21,28 +84,6 @@ def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:
     return list(given)
 
 
-def followed(
-    subject: str, guidance: Guidance, grammars: Sequence[Any] | None, schemas: Sequence[Any] | None, count: int
-) -> tuple[list[Any], list[Any]]:
-    """Return grammars and schemas, one for each conversation.
-
-    Args:
-        subject: the beginning of the error message about a wrong kind: `llama is guided by`.
-        guidance: the kind that the policy follows.
-        grammars: as `Policy.complete` takes them.
-        schemas: the same.
-        count: of conversations.
-
-    Raises:
-        ValueError: their number is not that of the conversations, or they are not of the policy's kind.
-    """
-    guides = one_each("grammar", grammars, count), one_each("schema", schemas, count)
-    for kind, given in zip(("grammar", "schema"), guides, strict=True):
-        if any(given) and guidance != kind:
-            raise ValueError(f"{subject} {guidance}, but a {kind} was given.")
-    return guides
-
-
 def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
     """Return a seed for each of `count` rows: those given, or the given one and its successors.
 
@@ -54,13 +95,21 @@ def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
     return [seed + row for row in range(count)]
 
 
-def check_sampling(temperature: float, max_new_tokens: int) -> None:
-    """Raise ValueError for settings that nothing can be sampled with."""
-    if temperature < 0 or max_new_tokens < 1:
-        raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
-
-
 def check_length(prompt: int, new: int, limit: int | None) -> None:
     """Raise ValueError if prompt and reply together exceed the context."""
     if limit is not None and prompt + new > limit:
         raise ValueError(f"{prompt} prompt tokens and {new} new ones exceed the context of {limit}.")
+
+
+def pil_image(image: Any) -> Any:
+    """Return an image as PIL's.
+
+    Raises:
+        ValueError: it is not a uint8 array (height, width, 3), or empty.
+    """
+    from PIL import Image
+
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
+    return Image.fromarray(array)

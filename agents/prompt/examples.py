@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.reply.compact import compact, expand
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Observation
 
@@ -23,14 +20,12 @@ class Example:
     page: str
     """As a prompt shows a page: `link "Eget" {"click":4}`."""
     action: Action | dict[str, Any] | str
-    """In any form, the compact one included: `{"click":4}`."""
+    """In any form that the environment accepts, or as the dict of the compact one: `{"click": 4}`."""
 
     @classmethod
-    def of(
-        cls, obs: Observation, action: Action | dict[str, Any] | str, *, kinds: Sequence[str] = DEFAULT_KINDS
-    ) -> Example:
+    def of(cls, obs: Observation, action: Action | dict[str, Any] | str) -> Example:
         """Make an example of an observation, its whole page included: choose a short one."""
-        page = "\n".join(line.text for line in page_lines(obs, kinds, obs["goal"]))
+        page = "\n".join(line.text for line in page_lines(obs, goal=obs["goal"]))
         return cls(obs["goal"], page, action)
 
     def turns(self) -> tuple[Message, Message]:
@@ -40,15 +35,5 @@ class Example:
             browser_env.errors.ActionError: the action is malformed.
         """
         asked = Message("user", f"Goal: {self.goal}\n\nPage:\n{self.page}")
-        return asked, Message("assistant", compact(_full(self.action)))
-
-
-def _full(action: Action | dict[str, Any] | str) -> Action | dict[str, Any] | str:
-    """Spell a compact action out; others are left as they are."""
-    data: Any = action
-    if isinstance(data, str):
-        try:
-            data = json.loads(data)
-        except ValueError:
-            return action
-    return (expand(data) or action) if isinstance(data, dict) else action
+        action = self.action
+        return asked, Message("assistant", compact((isinstance(action, dict) and expand(action)) or action))

@@ -49,49 +49,30 @@ DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
 
 _DONE = "Done so far: "
 
-WORDS: dict[str, str] = {
-    "click": "click an element by its id",
-    "fill": "fill a field by its id with a text",
-    "type": "type a text into a field by its id",
-    "select": "select an option of a list by its id",
-    "hover": "point at an element by its id",
-    "press": "press a key",
-    "scroll": "scroll down or up",
-    "navigate": "navigate to a URL",
-    "back": "go back",
-    "forward": "go forward",
-    "new_tab": "open a new tab",
-    "close_tab": "close the tab",
-    "wait": "wait",
-    "message": "send the user a message",
-    "ask_user": "ask the user",
-    "finish": "finish when the goal is reached",
-    "infeasible": "say that the goal is infeasible",
+INSTRUCTIONS: dict[str, tuple[str, str]] = {
+    "click": ("click an element by its id", '{{"click":{id}}} to click'),
+    "fill": ("fill a field by its id with a text", '{{"fill":{field},"text":"abc"}} to enter text'),
+    "type": ("type a text into a field by its id", '{{"type":{field},"text":"abc"}} to type text'),
+    "select": ("select an option of a list by its id", '{{"select":{select},"option":"abc"}} to choose an option'),
+    "hover": ("point at an element by its id", '{{"hover":{id}}} to point at'),
+    "press": ("press a key", '{{"press":"Enter"}} to press a key'),
+    "scroll": ("scroll down or up", '{{"scroll":"down"}} to scroll'),
+    "navigate": ("navigate to a URL", '{{"navigate":"https://example.org"}} to open a page'),
+    "back": ("go back", '{{"back":true}} to go back'),
+    "forward": ("go forward", '{{"forward":true}} to go forward'),
+    "new_tab": ("open a new tab", '{{"new_tab":"https://example.org"}} to open a tab'),
+    "close_tab": ("close the tab", '{{"close_tab":true}} to close the tab'),
+    "wait": ("wait", '{{"wait":1000}} to wait'),
+    "message": ("send the user a message", '{{"message":"abc"}} to tell the user something'),
+    "ask_user": ("ask the user", '{{"ask_user":"abc"}} to ask the user'),
+    "finish": ("finish when the goal is reached", '{{"finish":"abc"}} when the goal is reached'),
+    "infeasible": ("say that the goal is infeasible", '{{"infeasible":"abc"}} if it can\'t be reached'),
 }
-"""What an action does, by kind: for replies under a grammar, whose format needs no explanation. A small model follows a
-demonstration far better after these words than after examples, which it copies."""
+"""What an action does, and how it is written, by kind.
 
-FORMATS: dict[str, str] = {
-    "click": '{{"click":{id}}} to click',
-    "fill": '{{"fill":{field},"text":"abc"}} to enter text',
-    "type": '{{"type":{field},"text":"abc"}} to type text',
-    "select": '{{"select":{select},"option":"abc"}} to choose an option',
-    "hover": '{{"hover":{id}}} to point at',
-    "press": '{{"press":"Enter"}} to press a key',
-    "scroll": '{{"scroll":"down"}} to scroll',
-    "navigate": '{{"navigate":"https://example.org"}} to open a page',
-    "back": '{{"back":true}} to go back',
-    "forward": '{{"forward":true}} to go forward',
-    "new_tab": '{{"new_tab":"https://example.org"}} to open a tab',
-    "close_tab": '{{"close_tab":true}} to close the tab',
-    "wait": '{{"wait":1000}} to wait',
-    "message": '{{"message":"abc"}} to tell the user something',
-    "ask_user": '{{"ask_user":"abc"}} to ask the user',
-    "finish": '{{"finish":"abc"}} when the goal is reached',
-    "infeasible": '{{"infeasible":"abc"}} if it can\'t be reached',
-}
-"""How an action is written, by kind: for free replies. Filled with real ids of the page, since a placeholder would be
-copied."""
+The first is for replies under a grammar, whose format needs no explanation: a small model follows a demonstration far
+better after these words than after examples, which it copies. The second is for free replies; it is filled with real
+ids of the page, since a placeholder would be copied."""
 
 
 class PromptTooLong(ValueError):
@@ -366,16 +347,13 @@ def _asides(goal: str, history: Sequence[str], error: str, advice: str, obs: Obs
 
 
 def _words(seen: Sequence[Element], kinds: Sequence[str]) -> str:
-    return f"You can {', '.join(WORDS[kind] for kind in offered(kinds, seen))}. Reply with the next action as JSON."
+    words = ", ".join(INSTRUCTIONS[kind][0] for kind in offered(kinds, seen))
+    return f"You can {words}. Reply with the next action as JSON."
 
 
 def _forms(seen: Sequence[Element], kinds: Sequence[str]) -> str:
-    fields = [element["id"] for element in seen if is_editable(element)]
-    selects = [element["id"] for element in seen if element["tag"] == "select"]
-    ids = {
-        "id": seen[0]["id"] if seen else 1,
-        "field": fields[0] if fields else 1,
-        "select": selects[0] if selects else 1,
-    }
-    forms = [FORMATS[kind].format(**ids) for kind in offered(kinds, seen)]
+    selects = (element for element in seen if element["tag"] == "select")
+    known = {"id": iter(seen), "field": filter(is_editable, seen), "select": selects}
+    ids = {name: next((element["id"] for element in elements), 1) for name, elements in known.items()}
+    forms = [INSTRUCTIONS[kind][1].format(**ids) for kind in offered(kinds, seen)]
     return "Reply with one action as JSON: " + ", ".join(forms) + "."

@@ -41,9 +41,7 @@ def picture(obs: Observation, *, marked: bool, max_side: int | None = MAX_IMAGE_
         ValueError: there is no screenshot.
     """
     if "screenshot" not in obs:
-        raise ValueError(
-            'The observation has no screenshot: make the environment with screenshot=True, or vision="none".'
-        )
+        raise ValueError('There is no screenshot: make the environment with screenshot=True, or pass vision="none".')
     image, scale = _scaled(obs["screenshot"], max_side)
     if not marked:
         return Picture(image)

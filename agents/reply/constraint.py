@@ -26,12 +26,7 @@ MAX_TEXT = 200
 _ID_TERMINALS = {"click": "ID", "hover": "ID", "fill": "FIELD", "type": "FIELD"}
 
 
-def grammar(
-    elements: Sequence[Element],
-    kinds: Sequence[str] = DEFAULT_KINDS,
-    *,
-    max_text: int = MAX_TEXT,
-) -> str:
+def grammar(elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *, max_text: int = MAX_TEXT) -> str:
     """Build the Lark grammar of one action in compact JSON.
 
     Args:

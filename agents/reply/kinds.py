@@ -58,16 +58,10 @@ def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...]:
     """The kinds that are possible on a page with these elements; `wait` if there is no other."""
-    possible = []
-    for kind in kinds:
-        if kind in ("click", "hover") and not elements:
-            continue
-        if kind in ("fill", "type") and not any(is_editable(element) for element in elements):
-            continue
-        if kind == "select" and not any(element["tag"] == "select" for element in elements):
-            continue
-        possible.append(kind)
-    return tuple(possible) or ("wait",)
+    fields = any(map(is_editable, elements))
+    selects = any(element["tag"] == "select" for element in elements)
+    need = {"click": bool(elements), "hover": bool(elements), "fill": fields, "type": fields, "select": selects}
+    return tuple(kind for kind in kinds if need.get(kind, True)) or ("wait",)
 
 
 def forms(kinds: Sequence[str], elements: Sequence[Element]) -> list[dict[str, Value]]:

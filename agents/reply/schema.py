@@ -24,10 +24,7 @@ _LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more string
 
 
 def action_schema(
-    elements: Sequence[Element],
-    kinds: Sequence[str] = DEFAULT_KINDS,
-    *,
-    max_text: int = MAX_TEXT,
+    elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *, max_text: int = MAX_TEXT
 ) -> Schema:
     """Build the JSON schema of one action in compact JSON.
 
@@ -38,22 +35,18 @@ def action_schema(
         max_text: most characters of a text.
     """
     text: Schema = {"type": "string", "maxLength": max_text}
-    return {
-        "anyOf": [_object({key: _value(value, text) for key, value in form.items()}) for form in forms(kinds, elements)]
-    }
+    branches = ({key: _value(value, text) for key, value in form.items()} for form in forms(kinds, elements))
+    return {"anyOf": [_object(branch) for branch in branches]}
 
 
 def any_action() -> Schema:
     """Build the JSON schema of an action on any element: it describes the format to an unconstrained model."""
     number, text = {"type": "integer"}, {"type": "string"}
-    branches: list[dict[str, Schema]] = []
-    for kind in KINDS:
-        if kind in ("click", "hover"):
-            branches.append({kind: number})
-        elif kind in ("fill", "type", "select"):
-            branches.append({kind: number, "option" if kind == "select" else "text": text})
-        else:
-            branches.append({kind: _value(WITHOUT_ELEMENT[kind], text)})
+    second = {"fill": {"text": text}, "type": {"text": text}, "select": {"option": text}}
+    branches = [
+        {kind: _value(WITHOUT_ELEMENT[kind], text) if kind in WITHOUT_ELEMENT else number, **second.get(kind, {})}
+        for kind in KINDS
+    ]
     return {"anyOf": [_object(branch) for branch in branches]}
 
 
@@ -110,12 +103,7 @@ def _value(value: Value, text: Schema) -> Schema:
 
 
 def _object(properties: dict[str, Schema]) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _enumerations(branch: Schema) -> Iterator[Schema]:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.agents.policies.local.prompts import Prompt
+from selfsurf.agents.policies.mlx.policy import MLXPolicy
 from selfsurf.agents.policy import Completion, Conversation, Message
 
 _QUESTIONS = (
@@ -32,15 +34,27 @@ class Parity:
 
 
 class Comparable(Protocol):
-    """What can be compared: a `Policy` that also gives its logits."""
+    """What can be compared: a policy in this process, or `PlainTorch`."""
 
     def complete(
         self, conversations: Sequence[Conversation], *, prefill: str = "", max_new_tokens: int = 64
     ) -> list[Completion]:
         """Reply greedily; see `Policy.complete`."""
 
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens."""
+
+def logits_of(policy: Any, ids: Sequence[int]) -> NDArray[np.float32]:
+    """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
+    if isinstance(policy, MLXPolicy):
+        return policy._decoder.logits(Prompt(list(ids)))
+    if isinstance(policy, PlainTorch):
+        return policy.logits(ids)
+    import torch
+
+    device = policy.model.get_input_embeddings().weight.device
+    with policy.reading():
+        output = policy.model(input_ids=torch.tensor([list(ids)], device=device))
+    found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
+    return found
 
 
 def compare(
@@ -72,7 +86,7 @@ def compare(
         if right.prompt_token_ids != given.prompt_token_ids:
             raise ValueError("The policy and its reference do not write the same prompt; compare like with like.")
         ids = right.prompt_token_ids + right.token_ids
-        one, other = reference.logits(ids), policy.logits(ids)
+        one, other = logits_of(reference, ids), logits_of(policy, ids)
         width = min(one.shape[1], other.shape[1])  # some pad the vocabulary
         largest = max(largest, float(np.abs(one[:, :width] - other[:, :width]).max()))
     equal = sum(right.token_ids == given.token_ids for right, given in zip(expected, found, strict=True))

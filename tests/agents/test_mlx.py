@@ -19,7 +19,7 @@ from selfsurf.agents.policy import Completion, Conversation, Message, PolicyErro
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
-from tests.agents.parity import PlainTorch, compare, short_prompts
+from tests.agents.parity import PlainTorch, compare, logits_of, short_prompts
 from tests.models.adapters import save_random_adapter
 from tests.models.parity import save_gemma3, save_idefics3, save_llama, save_qwen2_5_vl
 
@@ -132,7 +132,7 @@ def test_the_policys_numbers_are_those_of_its_settings(mlx: Any, folder: Path) -
 def test_logprobs_are_those_of_the_distribution_drawn_from(mlx: Any, form: Observation, ruled: bool) -> None:
     rule = grammar(form["elements"], max_text=8) if ruled else None
     (found,) = mlx.complete(RAGGED[:1], grammars=[rule], prefill='{"', temperature=1.7, max_new_tokens=12, seed=5)
-    logits = mlx.logits(found.prompt_token_ids + found.token_ids)[len(found.prompt_token_ids) - 1 : -1]
+    logits = logits_of(mlx, found.prompt_token_ids + found.token_ids)[len(found.prompt_token_ids) - 1 : -1]
     scores = torch.from_numpy(logits)
     if rule is not None:
         allowed = token_masks(
@@ -271,7 +271,7 @@ def test_a_vision_models_logits_for_text_are_torchs(vision: tuple[Any, Any]) -> 
         ids = policy.encode(RAGGED[0])[:count]
         with torch.no_grad():
             expected = model(input_ids=torch.tensor([ids])).logits[0].numpy()
-        assert np.abs(policy.logits(ids) - expected).max() < 1e-4
+        assert np.abs(logits_of(policy, ids) - expected).max() < 1e-4
 
 
 def test_a_vision_model_keeps_to_a_grammar(vision: tuple[Any, Any], form: Observation) -> None:
@@ -285,7 +285,7 @@ def test_a_vision_model_keeps_to_a_grammar(vision: tuple[Any, Any], form: Observ
 
 def test_text_can_not_pass_for_an_image(vision: tuple[Any, Any]) -> None:
     policy, model = vision
-    token = policy._prompts._processor.image_token
+    token = policy._prompts.processor.image_token
     for images in ((), (image(0),)):
         ids = policy.encode([Message("user", f"Look: {token}{token}", images)])
         assert ids.count(model.config.image_token_id) == 4 * len(images)
@@ -355,11 +355,11 @@ def test_a_vision_model_takes_an_adapter(vision: tuple[Any, Any], tmp_path: Path
         before, wanted = (net(input_ids=torch.tensor([ids])).logits[0].numpy() for net in (model, adapted))
     try:
         policy.set_adapter(adapter)
-        assert np.abs(policy.logits(ids) - wanted).max() < 1e-4
-        assert np.abs(policy.logits(ids) - before).max() > 0.1
+        assert np.abs(logits_of(policy, ids) - wanted).max() < 1e-4
+        assert np.abs(logits_of(policy, ids) - before).max() > 0.1
     finally:
         policy.set_adapter(None)
-    assert np.abs(policy.logits(ids) - before).max() < 1e-4
+    assert np.abs(logits_of(policy, ids) - before).max() < 1e-4
 
 
 @pytest.mark.slow

@@ -322,9 +322,9 @@ def test_a_reply_that_a_grammar_ends_without_a_token(engine: Engine, make: Any, 
 @pytest.mark.parametrize(
     ("backend", "guides", "says"),
     [
-        ("llguidance", {"schemas": [SCHEMA]}, "constrained by grammar, but a schema"),
-        ("xgrammar", {"grammars": [GRAMMAR]}, "constrained by schema, but a grammar"),
-        (None, {"grammars": [GRAMMAR]}, "constrained by none, but a grammar"),
+        ("llguidance", {"schemas": [SCHEMA]}, "guided by grammar, but a schema"),
+        ("xgrammar", {"grammars": [GRAMMAR]}, "guided by schema, but a grammar"),
+        (None, {"grammars": [GRAMMAR]}, "guided by none, but a grammar"),
         ("llguidance", {"grammars": [GRAMMAR, GRAMMAR]}, "2 grammars were given for 1"),
     ],
 )

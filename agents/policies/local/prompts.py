@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from selfsurf.agents.policy import Conversation
+from selfsurf.agents.policies.request import pil_image
+from selfsurf.agents.policy import Conversation, Message
 
 _IMAGE_TOKENS = ("image_token", "video_token", "boi_token", "eoi_token", "fake_image_token", "global_image_tag")
 
@@ -39,9 +39,9 @@ class Prompts:
     """
 
     def __init__(self, name: str, tokenizer: Any, processor: Any = None) -> None:
-        self._name = name
-        self._tokenizer = tokenizer
-        self._processor = processor
+        self.name = name
+        self.tokenizer = tokenizer
+        self.processor = processor
         self._template = getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)
         if not self._template:
             raise ValueError(f"The tokenizer of {name} has no chat template; choose an instruction-tuned model.")
@@ -56,7 +56,7 @@ class Prompts:
                 the processor refuses.
         """
         text = self._text(messages)
-        images = [_picture(image) for message in messages for image in message.images]
+        images = [pil_image(image) for message in messages for image in message.images]
         if not images:
             return Prompt(self.encode_text(text))
         inputs = self._inputs(text, images)
@@ -70,58 +70,54 @@ class Prompts:
 
     def encode_text(self, text: str) -> list[int]:
         """Return the token ids of `text` alone; see `token_ids`."""
-        return token_ids(self._tokenizer, text)
+        return token_ids(self.tokenizer, text)
 
     def count(self, messages: Conversation, prefill: str = "") -> int:
         """Number of tokens of prompt and prefill; images of a size seen before are not processed again."""
         text = self._text(messages)
         images = [image for message in messages for image in message.images]
         if images:
-            pieces = text.split(self._processor.image_token)
+            pieces = text.split(self.processor.image_token)
             expanded = [piece + self._expansion(image) for piece, image in zip(pieces[:-1], images, strict=True)]
             text = "".join([*expanded, pieces[-1]])
         return len(self.encode_text(text)) + len(self.encode_text(prefill))
 
     def _text(self, messages: Conversation) -> str:
-        if self._processor is None and any(message.images for message in messages):
-            raise ValueError(f"{self._name} reads text only, but a message carries images.")
-        turns = text_turns(messages) if self._processor is None else _image_turns(messages, self._reserved)
-        return chat_text(self._tokenizer, turns, chat_template=self._template)
+        if self.processor is None and any(message.images for message in messages):
+            raise ValueError(f"{self.name} reads text only, but a message carries images.")
+        turns = [{"role": message.role, "content": self._content(message)} for message in messages]
+        return str(
+            self.tokenizer.apply_chat_template(
+                turns, add_generation_prompt=True, tokenize=False, chat_template=self._template,
+                enable_thinking=False,  # ignored by templates without it
+            )
+        )  # fmt: skip
+
+    def _content(self, message: Message) -> Any:
+        """A message as the chat template takes it: for a processor images, then the text with its tokens broken up."""
+        if self.processor is None:
+            return message.text
+        text = message.text
+        for token in self._reserved:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+        return [*[{"type": "image"}] * len(message.images), {"type": "text", "text": text}]
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
         """What the processor makes of a prompt's text and images."""
-        return dict(self._processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
+        return dict(self.processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
 
     def _expansion(self, image: Any) -> str:
         """What the processor writes in the place of an image, which depends on the image's size alone."""
-        shown = _picture(image)
+        shown = pil_image(image)
         if shown.size not in self._expanded:
-            ids = np.asarray(self._inputs(self._processor.image_token, [shown])["input_ids"])[0]
-            self._expanded[shown.size] = self._tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+            ids = np.asarray(self._inputs(self.processor.image_token, [shown])["input_ids"])[0]
+            self._expanded[shown.size] = self.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
         return self._expanded[shown.size]
 
 
 def token_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the token ids of a text; special tokens are recognised and none is added."""
     return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)] if text else []
-
-
-def chat_text(tokenizer: Any, turns: Sequence[dict[str, Any]], **options: Any) -> str:
-    """Return turns as the chat template writes them, the assistant's turn opened."""
-    return str(
-        tokenizer.apply_chat_template(
-            turns,
-            add_generation_prompt=True,
-            tokenize=False,
-            enable_thinking=False,  # ignored by templates without it
-            **options,
-        )
-    )
-
-
-def text_turns(messages: Conversation) -> list[dict[str, Any]]:
-    """Return messages without their images, as a chat template takes them."""
-    return [{"role": message.role, "content": message.text} for message in messages]
 
 
 def eos_token_ids(*given: Any) -> frozenset[int]:
@@ -140,30 +136,8 @@ def eos_token_ids(*given: Any) -> frozenset[int]:
     return ids
 
 
-def _image_turns(messages: Conversation, reserved: Sequence[str]) -> list[dict[str, Any]]:
-    """Messages as a processor's chat template takes them: images, then the text with `reserved` broken up."""
-    turns = []
-    for message in messages:
-        text = message.text
-        for token in reserved:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
-        content: list[dict[str, str]] = [{"type": "image"}] * len(message.images)
-        turns.append({"role": message.role, "content": [*content, {"type": "text", "text": text}]})
-    return turns
-
-
 def _reserved_tokens(processor: Any) -> list[str]:
     """The image tokens of a processor."""
     owners = (processor, processor.tokenizer)
     found = {getattr(owner, name, None) for owner in owners for name in _IMAGE_TOKENS}
     return sorted(str(token) for token in found if token)
-
-
-def _picture(image: Any) -> Any:
-    """The image as PIL's."""
-    from PIL import Image
-
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
-    return Image.fromarray(array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,28 +12,23 @@ from selfsurf.agents.policy import Completion, FinishReason, Usage
 from selfsurf.agents.reply.constraint import Matcher
 
 
+@dataclass(eq=False)
 class Reply:
-    """What has been sampled so far.
+    """What has been sampled so far."""
 
-    Args:
-        prompt: token ids, the prefill's included.
-        matcher: where the reply is in its grammar, if it has one.
-        seed: of its random stream.
-        extras: the model's other inputs that belong to the prompt, such as `pixel_values`.
-    """
-
-    def __init__(
-        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, Any] | None = None
-    ) -> None:
-        self.prompt = prompt
-        self.matcher = matcher
-        self.seed = seed
-        self.extras = extras or {}
-        self.reused = 0
-        """Tokens of the prompt whose keys and values were there already."""
-        self.token_ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.finish_reason: FinishReason | None = None
+    prompt: list[int]
+    """Token ids, the prefill's included."""
+    matcher: Matcher | None
+    """Where the reply is in its grammar, if it has one."""
+    seed: int
+    """Of its random stream."""
+    extras: dict[str, Any] = field(default_factory=dict)
+    """The model's other inputs that belong to the prompt, such as `pixel_values`."""
+    reused: int = 0
+    """Tokens of the prompt whose keys and values were there already."""
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
 
     def candidates(self, width: int) -> NDArray[np.int64] | None:
         """The tokens that may come next, cut to the width of the logits, or None if all may."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ class TextDecoder:
     """
 
     def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
+        self._mx = import_module("mlx.core")
         self._model = model
         self._prefixes = prefixes
         self._rows: list[list[Any]] = []
@@ -56,11 +58,9 @@ class TextDecoder:
 
     def choose(self, rows: Sequence[int]) -> None:
         """Continue with these rows of the batch only; the first call comes right after `start`."""
-        import mlx.core as mx
-
         if self._batch:
             for layer in self._batch:
-                layer.filter(mx.array(list(rows)))
+                layer.filter(self._mx.array(list(rows)))
             return
         chosen = [self._rows[row] for row in rows]
         self._rows = []
@@ -71,16 +71,12 @@ class TextDecoder:
 
     def step(self, token_ids: Sequence[int]) -> list[Logits]:
         """Add a token to each row and return the logits after it."""
-        import mlx.core as mx
-
-        output = self._model(mx.array([[token] for token in token_ids]), cache=self._batch)
+        output = self._model(self._mx.array([[token] for token in token_ids]), cache=self._batch)
         return list(_numpy(output[:, -1]))
 
-    def logits(self, ids: Sequence[int]) -> Logits:
+    def logits(self, prompt: Prompt) -> Logits:
         """Return the logits (T, V) after each of T tokens."""
-        import mlx.core as mx
-
-        return _numpy(self._model(mx.array([list(ids)])))[0]
+        return _numpy(self._model(self._mx.array([prompt.ids])))[0]
 
     def _known(self, ids: list[int]) -> tuple[list[Any], int]:
         """Return a cache that begins like `ids`, and how many of them it holds."""
@@ -94,23 +90,20 @@ class TextDecoder:
         return cache, length
 
     def _keep(self, ids: list[int], cache: list[Any]) -> None:
-        import mlx.core as mx
         from mlx_lm.models.cache import KVCache
 
         if self._prefixes is None or not all(type(layer) is KVCache for layer in cache):
             return
         layers = [layer.keys_and_values() for layer in cache]
-        mx.eval(layers)
+        self._mx.eval(layers)
         self._prefixes.add(ids, layers)
 
     def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
         """Fill the cache with a prompt and return the logits of its last token."""
-        import mlx.core as mx
-
         for start in range(known, len(ids) - 1, CHUNK):
-            self._model(mx.array([ids[start : min(start + CHUNK, len(ids) - 1)]]), cache=cache)
-            mx.eval([layer.state for layer in cache])
-        return _numpy(self._model(mx.array([ids[-1:]]), cache=cache)[0, -1])
+            self._model(self._mx.array([ids[start : min(start + CHUNK, len(ids) - 1)]]), cache=cache)
+            self._mx.eval([layer.state for layer in cache])
+        return _numpy(self._model(self._mx.array([ids[-1:]]), cache=cache)[0, -1])
 
 
 class VisionDecoder:
@@ -120,6 +113,7 @@ class VisionDecoder:
     """
 
     def __init__(self, model: Any) -> None:
+        self._mx = import_module("mlx.core")
         self._model = model
         self._language = model.language_model
         self._cache: list[Any] = []
@@ -133,7 +127,6 @@ class VisionDecoder:
 
     def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
         """Start one prompt; see `TextDecoder.start`."""
-        import mlx.core as mx
         from mlx_vlm.models.cache import make_prompt_cache
 
         (prompt,) = prompts
@@ -142,11 +135,9 @@ class VisionDecoder:
         start, end = 0, ids.shape[1]
         while start < end - 1 and not self._whole:
             count = min(CHUNK, end - 1 - start)
-            part = slice(start, start + count)
-            self._language(
-                ids[:, part], inputs_embeds=embeddings[:, part], cache=self._cache, n_to_process=count, **rest
-            )
-            mx.eval([layer.state for layer in self._cache])
+            at = slice(start, start + count)
+            self._language(ids[:, at], inputs_embeds=embeddings[:, at], cache=self._cache, n_to_process=count, **rest)
+            self._mx.eval([layer.state for layer in self._cache])
             start += count
         output = self._language(ids[:, start:], inputs_embeds=embeddings[:, start:], cache=self._cache, **rest)
         return [_numpy(output.logits[0, -1])], [0]
@@ -156,20 +147,16 @@ class VisionDecoder:
 
     def step(self, token_ids: Sequence[int]) -> list[Logits]:
         """Add a token and return the logits after it."""
-        import mlx.core as mx
+        return [_numpy(self._language(self._mx.array([list(token_ids)]), cache=self._cache).logits[0, -1])]
 
-        return [_numpy(self._language(mx.array([list(token_ids)]), cache=self._cache).logits[0, -1])]
-
-    def logits(self, ids: Sequence[int]) -> Logits:
-        """Return the logits (T, V) after each of T tokens of text."""
-        tokens, embeddings, rest = self._embed(Prompt(list(ids)))
+    def logits(self, prompt: Prompt) -> Logits:
+        """Return the logits (T, V) after each of T tokens."""
+        tokens, embeddings, rest = self._embed(prompt)
         return _numpy(self._language(tokens, inputs_embeds=embeddings, **rest).logits[0])
 
     def _embed(self, prompt: Prompt) -> tuple[Any, Any, dict[str, Any]]:
         """Return token ids (1, T), embeddings with the images in them (1, T, D), and what else the model needs."""
-        import mlx.core as mx
-
-        ids = mx.array([prompt.ids])
+        ids = self._mx.array([prompt.ids])
         inputs = {key: value for key, value in prompt.extras.items() if key != "pixel_values"}
         found = self._model.get_input_embeddings(ids, prompt.extras.get("pixel_values"), **inputs)
         rest = {key: value for key, value in found.to_dict().items() if value is not None and key != "inputs_embeds"}

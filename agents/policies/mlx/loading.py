@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from selfsurf.agents.adapters.identity import read_json
 from selfsurf.agents.models import ModelError
 
 Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
@@ -40,7 +41,7 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
         agents.models.ModelError: the folder holds no model, or one that mlx-lm can't load.
     """
     folder = Path(folder).expanduser()
-    config = fix_text_config(read_config(folder))
+    config = model_config(folder)
     with _limits_kept():
         from mlx_lm.utils import load_model
         from transformers import AutoTokenizer
@@ -106,15 +107,14 @@ def read_config(folder: Path) -> Config:
     Raises:
         agents.models.ModelError: there is none, or it is not a JSON object.
     """
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{folder} holds no model (no config.json).") from None
-    except ValueError as error:
-        raise ModelError(f"{folder / 'config.json'} is not valid JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{folder / 'config.json'} is not a JSON object.")
-    return config
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no model (no config.json).")
+    return read_json(folder / "config.json")
+
+
+def model_config(folder: Path) -> Config:
+    """Return a model folder's configuration as `fix_text_config` mends it; errors are those of `read_config`."""
+    return fix_text_config(read_config(folder))
 
 
 def fix_text_config(config: Mapping[str, Any]) -> Config:

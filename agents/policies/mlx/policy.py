@@ -6,42 +6,41 @@ Like `agents.policies.transformers.policy`, it has its own sampling loop, under 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tempfile
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from selfsurf.agents import models
-from selfsurf.agents.adapters.identity import check_folder
+from selfsurf.agents.adapters.convert import peft_to_mlx
+from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, check_folder, read_config
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
 from selfsurf.agents.options import Natural
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompt, Prompts, eos_token_ids
 from selfsurf.agents.policies.local.reply import Reply
-from selfsurf.agents.policies.mlx.adapters import Adapters
 from selfsurf.agents.policies.mlx.decoding import Logits, TextDecoder, VisionDecoder
-from selfsurf.agents.policies.mlx.loading import Dtype, fix_text_config, is_vision, load_text, load_vision, read_config
+from selfsurf.agents.policies.mlx.loading import Dtype, is_vision, load_text, load_vision, model_config
 from selfsurf.agents.policy import PolicyError
-from selfsurf.agents.reply.constraint import Matcher
 
 
 class _Prompts(Prompts):
     """Prompts by mlx-vlm's processors, which take the images of one prompt as a flat list."""
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
-        return dict(self._processor(images=images, text=[text], add_special_tokens=False))
+        return dict(self.processor(images=images, text=[text], add_special_tokens=False))
 
 
+@dataclass(eq=False)
 class _Row(Reply):
     """One reply while it is sampled; see `Reply`."""
 
-    def __init__(
-        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, Any] | None = None
-    ) -> None:
-        super().__init__(prompt, matcher, seed, extras)
-        self._random = np.random.default_rng(seed % 2**63)
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed % 2**63)
 
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
         """Draw a token and append it with its log-probability."""
@@ -105,13 +104,12 @@ class MLXPolicy(LocalPolicy):
         else:
             self._model, tokenizer = load_text(folder, dtype=precision)
             self._decoder = TextDecoder(self._model, PrefixCache(reuse * 2**20) if reuse > 0 else None)
-        self._config = fix_text_config(read_config(folder))
-        super().__init__(
-            _Prompts(str(model), tokenizer, processor), tokenizer, _eos_token_ids(folder, self._config, tokenizer),
-            name=str(model), sees_images=sees, seed=seed,
-        )  # fmt: skip
-        self.parameter_count: int | None = _count(self._model)
-        self._adapters = Adapters(self._model, folder, sees)
+        self._config = model_config(folder)
+        endings = _eos_token_ids(folder, self._config, tokenizer)
+        super().__init__(_Prompts(str(model), tokenizer, processor), endings, seed)
+        self.parameter_count: int | None = int(import_module("mlx_lm.utils").get_total_parameters(self._model))
+        self._folder = folder
+        self._plain: dict[str, Any] = dict(self._model.named_modules())
         if adapter is not None:
             self.set_adapter(adapter)
 
@@ -135,12 +133,37 @@ class MLXPolicy(LocalPolicy):
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
         self._decoder.forget()
-        self._adapters.remove()
+        self._remove_adapter()
         self.adapter = None
-        if path is not None:
-            folder = Path(path).expanduser()
-            self._adapters.put(folder)
-            self.adapter = folder
+        if path is None:
+            return
+        folder = Path(path).expanduser()
+        if read_config(folder).get("fine_tune_type") == "full":
+            raise AdapterError(f"{folder} replaces the model's own weights: load it as a model, not as an adapter.")
+        if (folder / MLX_WEIGHTS).is_file():
+            check_base(folder, self._folder)
+            self._put(folder)
+        elif (folder / PEFT_WEIGHTS).is_file():
+            with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
+                self._put(peft_to_mlx(folder, temporary, base=self._folder))
+        else:
+            raise FileNotFoundError(f"There are no adapter weights at {folder} ({MLX_WEIGHTS} or {PEFT_WEIGHTS}).")
+        self.adapter = folder
+
+    def _put(self, adapter: Path) -> None:
+        try:
+            load_mlx_adapter(self._model, adapter, vision=self.sees_images)
+        except Exception:
+            self._remove_adapter()
+            raise
+
+    def _remove_adapter(self) -> None:
+        from mlx.utils import tree_unflatten
+
+        now = dict(self._model.named_modules())
+        replaced = [(name, module) for name, module in self._plain.items() if now.get(name) is not module]
+        if replaced:
+            self._model.update_modules(tree_unflatten(replaced))
 
     def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
         try:
@@ -149,10 +172,6 @@ class MLXPolicy(LocalPolicy):
         except RuntimeError as error:
             self._decoder.forget()
             raise PolicyError(f"MLX could not run {self.name}: {error}") from error
-
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens of text, from one forward pass."""
-        return self._decoder.logits(ids)
 
     def _generate(self, rows: list[_Row], temperature: float, max_new_tokens: int) -> None:
         logits, cached = self._decoder.start([Prompt(row.prompt, row.extras) for row in rows])
@@ -183,12 +202,6 @@ def _folder(model: str | Path) -> Path:
         return Path(snapshot_download(source, allow_patterns=patterns))
     except (OSError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError) as error:
         raise models.ModelError(f"{source} can't be fetched from the hub: {error}") from error
-
-
-def _count(model: Any) -> int:
-    from mlx_lm.utils import get_total_parameters
-
-    return int(get_total_parameters(model))
 
 
 def _eos_token_ids(folder: Path, config: dict[str, Any], tokenizer: Any) -> frozenset[int]:

@@ -6,34 +6,15 @@ import base64
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from selfsurf.agents.policies.openai.requests import ReplyError
-from selfsurf.agents.policy import FinishReason, Message, PolicyError
+from selfsurf.agents.policies.request import pil_image
+from selfsurf.agents.policy import Completion, FinishReason, Message, PolicyError, Usage
 from selfsurf.agents.reply.schema import Schema
 
 TOOL = "act"
 """Name of the one tool that takes the action, where replies are tool calls."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A server's answer. Lists are empty and numbers None where it reports nothing."""
-
-    text: str
-    """Without the model's reasoning."""
-    finish_reason: FinishReason
-    prompt_token_ids: list[int]
-    token_ids: list[int]
-    """All that was sampled, reasoning included."""
-    logprobs: list[float]
-    prompt_tokens: int | None
-    cached_tokens: int
-    completion_tokens: int
 
 
 def written(message: Message) -> dict[str, Any]:
@@ -56,33 +37,26 @@ def data_uri(image: Any) -> str:
     Raises:
         ValueError: it is not a uint8 array (height, width, 3).
     """
-    pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {pixels.dtype} {pixels.shape}.")
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
+    pil_image(image).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def tool_fields(parameters: Schema, *, strict: bool) -> dict[str, Any]:
     """The fields of a request that make the reply a call of one tool."""
-    function: dict[str, Any] = {
-        "name": TOOL,
-        "description": "Carry out one action on the page.",
-        "parameters": parameters,
-    }
-    fields: dict[str, Any] = {
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": {"type": "function", "function": {"name": TOOL}},
-    }
-    if strict:
-        function["strict"] = True
-        fields["parallel_tool_calls"] = False  # strict mode holds for single calls only
-    return fields
+    function = {"name": TOOL, "description": "Carry out one action on the page.", "parameters": parameters}
+    choice = {"type": "function", "function": {"name": TOOL}}
+    if not strict:
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    tool = {"type": "function", "function": {**function, "strict": True}}
+    return {"tools": [tool], "tool_choice": choice, "parallel_tool_calls": False}  # it holds for single calls only
 
 
-def read(data: Any) -> Reply:
+def read(data: Any) -> Completion:
     """Read a server's answer.
+
+    Returns:
+        Its text without the model's reasoning, its tokens with that. Lists are empty where the server reports nothing.
 
     Raises:
         ReplyError: it is not a chat completion, or holds no choice.
@@ -105,20 +79,19 @@ def read(data: Any) -> Reply:
     if reason in ("abort", "error"):
         raise ReplyError(f"The server broke off the reply ({reason}).")
     token_ids, logprobs = _tokens(choice)
-    usage = data.get("usage")
-    if not isinstance(usage, Mapping) or not isinstance(usage.get("prompt_tokens"), int):
-        usage = {}
-    details = usage.get("prompt_tokens_details")
-    return Reply(
-        text=_text(message),
-        finish_reason="length" if reason in ("length", "max_tokens") else "eos",
-        prompt_token_ids=_integers(data.get("prompt_token_ids") or choice.get("prompt_token_ids")),
-        token_ids=token_ids,
-        logprobs=logprobs,
-        prompt_tokens=usage.get("prompt_tokens"),
-        cached_tokens=int((details.get("cached_tokens") if isinstance(details, Mapping) else 0) or 0),
-        completion_tokens=int(usage.get("completion_tokens") or 0),
-    )
+    prompt_ids = _integers(data.get("prompt_token_ids") or choice.get("prompt_token_ids"))
+    ended: FinishReason = "length" if reason in ("length", "max_tokens") else "eos"
+    usage = _usage(data.get("usage"))
+    return Completion(_text(message), prompt_ids, token_ids, logprobs, None, ended, usage=usage)
+
+
+def _usage(given: Any) -> Usage | None:
+    """What the reply used; None where the server doesn't report it."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("prompt_tokens"), int):
+        return None
+    details = given.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
+    return Usage(given["prompt_tokens"], int(given.get("completion_tokens") or 0), int(cached or 0))
 
 
 def without_reasoning(text: str) -> str:
@@ -144,9 +117,8 @@ def _text(message: Mapping[str, Any]) -> str:
         return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
     content = message.get("content")
     if isinstance(content, list):  # parts; reasoning has another type
-        content = "".join(
-            str(part.get("text", "")) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
-        )
+        parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == "text")
+        content = "".join(str(part.get("text", "")) for part in parts)
     # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, and has no action.
     return without_reasoning(content or message.get("refusal") or "")
 

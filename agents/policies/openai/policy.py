@@ -8,6 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -27,12 +28,12 @@ from selfsurf.agents.policies.openai.usage import (
     prices_of,
     text_tokens,
 )
-from selfsurf.agents.policies.request import check_sampling, followed, row_seeds
-from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError, Usage
+from selfsurf.agents.policies.request import CheckedPolicy, Request
+from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
 from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
 
 
-class OpenAIPolicy:
+class OpenAIPolicy(CheckedPolicy):
     """A language model behind an OpenAI-compatible server.
 
     The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
@@ -135,52 +136,35 @@ class OpenAIPolicy:
         """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
         self._closing()
 
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
+    def _complete(
+        self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
-        """Sample one reply for each conversation. See `Policy.complete`.
-
-        If a row fails, the others still finish before that is reported.
+        """Ask for all replies; if one fails, the others still finish before that is reported.
 
         Raises:
             PolicyError: replies failed for good; the message says which rows and why.
             ValueError: the request is invalid, found here or by the server.
         """
-        rows = len(conversations)
-        larks, forms = followed(f"{self.name} is guided by", self.guidance, grammars, schemas, rows)
-        check_sampling(temperature, max_new_tokens)
-        seeds = [None] * rows if seed is None else row_seeds(seed, rows)
-        free = [not (grammar or schema) for grammar, schema in zip(larks, forms, strict=True)]
+        free = [not (one.grammar or one.schema) for one in requests]
         started = [self._given(prefill) if own else "" for own in free]
         bodies = [
-            self._message_fields(messages, start)
-            | self._guide_fields(grammar, schema)
+            self._message_fields(one.messages, start)
+            | self._guide_fields(one.grammar, one.schema)
             | self._sampling_fields(temperature, max_new_tokens)
-            | ({} if own is None else {"seed": own % 2**31})  # some servers read 32 bits
-            for messages, start, grammar, schema, own in zip(conversations, started, larks, forms, seeds, strict=True)
+            | ({} if one.seed is None else {"seed": one.seed % 2**31})  # some servers read 32 bits
+            for one, start in zip(requests, started, strict=True)
         ]
-        results = self._background.run(self._all(bodies))
-        _report(results)
+        replies = self._background.run(self._all(bodies))
+        _report(replies)
         return [
-            Completion(
-                text=started[row] + reply.text,
-                prompt_token_ids=reply.prompt_token_ids,
-                token_ids=reply.token_ids,
-                logprobs=reply.logprobs if self._processed or (free[row] and temperature in (0, 1)) else [],
-                grammar=larks[row],
-                finish_reason=reply.finish_reason,
-                prefill_token_ids=self._prefill_ids(started[row], reply.prompt_token_ids),
-                usage=usage,
+            replace(
+                reply,
+                text=start + reply.text,
+                logprobs=reply.logprobs if self._processed or (own and temperature in (0, 1)) else [],
+                grammar=one.grammar,
+                prefill_token_ids=self._prefill_ids(start, reply.prompt_token_ids),
             )
-            for row, (reply, usage) in enumerate(results)
+            for one, own, start, reply in zip(requests, free, started, replies, strict=True)
         ]
 
     def count_tokens(self, text: str) -> int:
@@ -224,11 +208,8 @@ class OpenAIPolicy:
         written = [chat.written(message) for message in messages]
         if not started:
             return {"messages": written}
-        return {
-            "messages": [*written, {"role": "assistant", "content": started}],
-            "continue_final_message": True,
-            "add_generation_prompt": False,
-        }
+        continued = {"continue_final_message": True, "add_generation_prompt": False}
+        return {"messages": [*written, {"role": "assistant", "content": started}], **continued}
 
     def _guide_fields(self, grammar: str | None, schema: Schema | None) -> dict[str, Any]:
         if self.tools:
@@ -255,27 +236,21 @@ class OpenAIPolicy:
     async def _all(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         return await asyncio.gather(*(self._one(body) for body in bodies), return_exceptions=True)
 
-    async def _one(self, body: dict[str, Any]) -> tuple[chat.Reply, Usage | None]:
+    async def _one(self, body: dict[str, Any]) -> Completion:
         async with self._slots:
             start = time.monotonic()
             reply, attempts = await persist(lambda: self._ask(body), self._limits, self._explain)
-            usage = None
-            if reply.prompt_tokens is not None:
-                counts = (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
-                usage = Usage(
-                    prompt_tokens=reply.prompt_tokens,
-                    completion_tokens=reply.completion_tokens,
-                    cached_tokens=reply.cached_tokens,
-                    cost=None if self.prices is None else self.prices.cost(*counts),
-                    seconds=time.monotonic() - start,
-                    attempts=attempts,
-                )
-            self.totals = self.totals.with_reply(usage)
-            return reply, usage
+            usage = reply.usage
+            if usage is not None:
+                counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+                cost = None if self.prices is None else self.prices.cost(*counts)
+                usage = replace(usage, cost=cost, seconds=time.monotonic() - start, attempts=attempts)
+            self.totals.add(usage)
+            return replace(reply, usage=usage)
 
-    async def _ask(self, body: dict[str, Any]) -> chat.Reply:
+    async def _ask(self, body: dict[str, Any]) -> Completion:
         """Make one attempt."""
-        self.totals = self.totals.with_request()
+        self.totals.requests += 1
         answer = await self._client.chat.completions.with_raw_response.create(
             model=self.adapter or self.name,
             messages=body["messages"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
     return Prices(**given)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Totals:
     """What a policy has used since it was made."""
 
@@ -64,22 +64,14 @@ class Totals:
     cost: float | None = None
     """US dollars, where prices are known. Failed attempts are not counted: servers don't report their cost."""
 
-    def with_request(self) -> Totals:
-        """Return these plus one attempt."""
-        return replace(self, requests=self.requests + 1)
-
-    def with_reply(self, usage: Usage | None) -> Totals:
-        """Return these plus one reply, whose tokens are added if its usage is known."""
-        if usage is None:
-            return replace(self, replies=self.replies + 1)
-        return replace(
-            self,
-            replies=self.replies + 1,
-            prompt_tokens=self.prompt_tokens + usage.prompt_tokens,
-            cached_tokens=self.cached_tokens + usage.cached_tokens,
-            completion_tokens=self.completion_tokens + usage.completion_tokens,
-            cost=self.cost if usage.cost is None else (self.cost or 0.0) + usage.cost,
-        )
+    def add(self, usage: Usage | None) -> None:
+        """Count one reply, and its tokens if its usage is known."""
+        self.replies += 1
+        if usage is not None:
+            self.prompt_tokens += usage.prompt_tokens
+            self.cached_tokens += usage.cached_tokens
+            self.completion_tokens += usage.completion_tokens
+            self.cost = self.cost if usage.cost is None else (self.cost or 0.0) + usage.cost
 
 
 def text_tokens(text: str) -> int:

@@ -19,10 +19,11 @@ import numpy as np
 
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_base, read_config
+from selfsurf.agents.adapters.identity import rank as rank_of
 from selfsurf.agents.options import Count, Natural
-from selfsurf.agents.policies.local.prompts import chat_text, eos_token_ids, text_turns, token_ids
-from selfsurf.agents.policies.request import check_length, check_sampling, followed, row_seeds
-from selfsurf.agents.policy import Completion, Conversation, FinishReason, Guidance, PolicyError, Usage
+from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
+from selfsurf.agents.policies.request import CheckedPolicy, Request, check_length
+from selfsurf.agents.policy import Completion, Conversation, FinishReason, Guidance, Message, PolicyError, Usage
 
 GuideBackend: TypeAlias = Literal["llguidance", "xgrammar"]
 """How TensorRT-LLM is constrained. In its `_torch/pyexecutor/grammar_matcher.py`, `GuidedDecodingParams.grammar`
@@ -38,7 +39,7 @@ LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_
 """TensorRT-LLM's names of the seven linear layers that our adapters train; it needs them where no adapter is given."""
 
 
-class TensorRTPolicy:
+class TensorRTPolicy(CheckedPolicy):
     """A model in TensorRT-LLM's engine.
 
     Args:
@@ -77,17 +78,14 @@ class TensorRTPolicy:
         seed: Natural = 0,
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
-            raise ValueError(
-                f"guided_decoding_backend is llguidance, xgrammar or None, not {guided_decoding_backend!r}."
-            )
+            raise ValueError(f"guided_decoding_backend: llguidance, xgrammar or None, not {guided_decoding_backend!r}.")
         from tensorrt_llm import LLM
         from transformers import AutoConfig, AutoTokenizer
 
         self._source = str(models.resolve(model))
         self.name = str(model)
         self.tokenizer = AutoTokenizer.from_pretrained(self._source) if tokenizer is None else tokenizer
-        if not getattr(self.tokenizer, "chat_template", None):
-            raise ValueError(f"The tokenizer of {self.name} has no chat template; choose an instruction-tuned model.")
+        self._prompts = Prompts(self.name, self.tokenizer)
         self.guidance: Guidance = _GUIDANCE[guided_decoding_backend]
         self._config: Any = AutoConfig.from_pretrained(self._source)
         self.sees_images = getattr(self._config, "vision_config", None) is not None
@@ -99,7 +97,7 @@ class TensorRTPolicy:
         self.adapter: Path | None = None
         self._lora: Any = None
         self._lora_count = 0
-        self.lora_rank = max(lora_rank or 0, 0 if adapter is None else _rank(Path(adapter).expanduser()))
+        self.lora_rank = max(lora_rank or 0, 0 if adapter is None else rank_of(read_config(Path(adapter).expanduser())))
         if adapter is not None and Path(self._source).is_dir():  # of a hub id, the engine may have to fetch it first
             check_base(adapter, self._source, name=self.name)
         if self.lora_rank:
@@ -138,7 +136,7 @@ class TensorRTPolicy:
             self.adapter = self._lora = None
             return
         folder = Path(path).expanduser()
-        rank = _rank(folder)
+        rank = rank_of(read_config(folder))
         check_base(folder, self._source, name=self.name)
         if rank > self.lora_rank:
             raise ValueError(
@@ -154,69 +152,53 @@ class TensorRTPolicy:
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
         """Return the token ids of a prompt without images: chat template, assistant's turn opened, and the prefill."""
-        return self._encode(chat_text(self.tokenizer, text_turns(messages))) + self._encode(prefill)
+        return self._prompts.encode([Message(message.role, message.text) for message in messages], prefill)
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone, without special tokens."""
-        return len(self._encode(text))
+        return len(self._prompts.encode_text(text))
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
         """Number of tokens of the whole prompt, chat template and prefill included, images not."""
         return len(self.encode(messages, prefill))
 
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
+    def _complete(
+        self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
-        """Sample one reply for each conversation, all in one call of the engine. See `Policy.complete`.
+        """Sample all replies in one call of the engine.
 
         A guide starts at the first generated token and never sees the prompt. So a guided reply is sampled whole: the
         prefill is not given, the guide forces it, and its tokens are not counted against `max_new_tokens`.
 
         Raises:
             PolicyError: the engine failed or ended a request without an answer.
-            ValueError: a prompt leaves no room, images for a text model, or guides that the backend does not take.
+            ValueError: a prompt leaves no room, or images for a text model.
         """
-        if not conversations:
-            return []
-        check_sampling(temperature, max_new_tokens)
-        guides = self._guides(grammars, schemas, len(conversations))
-        if seed is None:
-            seed = int(self._random.integers(2**62))
-        prefill_ids = self._encode(prefill)
+        prefill_ids = self._prompts.encode_text(prefill)
         inputs: list[dict[str, Any]] = []
         sampling: list[Any] = []
-        seeds = row_seeds(seed, len(conversations))
-        for messages, guide, own in zip(conversations, guides, seeds, strict=True):
+        for one in requests:
+            guide = {"grammar": one.grammar} if one.grammar else {"json": one.schema} if one.schema else None
             given = "" if guide else prefill
             room = max_new_tokens + (len(prefill_ids) if guide else 0)
-            check_length(self.count_prompt_tokens(messages, given), room, self.context_length)
-            inputs.append(self._input(messages, given))
-            sampling.append(self._sampling(temperature, room, own % 2**63, guide))
-        outputs, seconds = self._generate(inputs, sampling)
-        given_grammars = grammars or [None] * len(conversations)
+            check_length(self.count_prompt_tokens(one.messages, given), room, self.context_length)
+            inputs.append(self._input(one.messages, given))
+            sampling.append(self._sampling(temperature, room, one.seed % 2**63, guide))
+        began = time.perf_counter()
+        lora = None if self._lora is None else [self._lora] * len(inputs)
+        try:
+            outputs = list(self._llm.generate(inputs, sampling_params=sampling, use_tqdm=False, lora_request=lora))
+        except Exception as error:  # the engine's own kinds, and those of CUDA and MPI
+            raise PolicyError(f"TensorRT-LLM could not answer: {_said(error)}") from error
+        seconds = time.perf_counter() - began
         return [
-            self._completion(output, prompt, guide, prefill, grammar, temperature, seconds)
-            for output, prompt, guide, grammar in zip(outputs, inputs, guides, given_grammars, strict=True)
+            self._completion(output, given, one, prefill, temperature, seconds)
+            for output, given, one in zip(outputs, inputs, requests, strict=True)
         ]
 
     def close(self) -> None:
         """Shut the engine down and free the GPU's memory."""
         self._llm.shutdown()
-
-    def _guides(
-        self, grammars: Sequence[str | None] | None, schemas: Sequence[dict[str, Any] | None] | None, count: int
-    ) -> list[dict[str, Any] | None]:
-        lark, json_schemas = followed(f"{self.name} is constrained by", self.guidance, grammars, schemas, count)
-        kind, given = ("json", json_schemas) if self.guidance == "schema" else ("grammar", lark)
-        return [{kind: guide} if guide else None for guide in given]
 
     def _input(self, messages: Conversation, given: str) -> dict[str, Any]:
         """Return token ids, or with images the output of TensorRT-LLM's loader, which knows each model's placeholders.
@@ -261,47 +243,30 @@ class TensorRTPolicy:
             guided_decoding=GuidedDecodingParams(**guide) if guide else None,
         )
 
-    def _generate(self, inputs: list[dict[str, Any]], sampling: list[Any]) -> tuple[list[Any], float]:
-        began = time.perf_counter()
-        lora = None if self._lora is None else [self._lora] * len(inputs)
-        try:
-            outputs = self._llm.generate(inputs, sampling_params=sampling, use_tqdm=False, lora_request=lora)
-        except Exception as error:  # the engine's own kinds, and those of CUDA and MPI
-            raise PolicyError(f"TensorRT-LLM could not answer: {_said(error)}") from error
-        return list(outputs), time.perf_counter() - began
-
     def _completion(
-        self,
-        output: Any,
-        given: dict[str, Any],
-        guide: dict[str, Any] | None,
-        prefill: str,
-        grammar: str | None,
-        temperature: float,
-        seconds: float,
+        self, output: Any, given: dict[str, Any], one: Request, prefill: str, temperature: float, seconds: float
     ) -> Completion:
         (reply,) = output.outputs
         if reply.finish_reason not in ("stop", "length"):
             raise PolicyError(f"TensorRT-LLM ended a request without an answer: {reply.finish_reason}.")
+        guided = bool(one.grammar or one.schema)
+        prefill = "" if guided else prefill
         token_ids = [int(token) for token in reply.token_ids]
         prompt_ids = [int(token) for token in given.get("prompt_token_ids") or output.prompt_token_ids]
-        ended: FinishReason = "grammar" if guide else "eos"
+        ended: FinishReason = "grammar" if guided else "eos"
         if token_ids and token_ids[-1] in self.eos_token_ids:
             ended = "eos"
-        reported = _reports_logprobs(temperature, guide is not None)
+        reported = _reports_logprobs(temperature, guided)
         return Completion(
-            text=("" if guide else prefill) + self.tokenizer.decode(token_ids, skip_special_tokens=True),
+            text=prefill + self.tokenizer.decode(token_ids, skip_special_tokens=True),
             prompt_token_ids=prompt_ids,
             token_ids=token_ids,
             logprobs=_logprobs(token_ids, reply.logprobs) if reported else [],
-            grammar=grammar,
+            grammar=one.grammar,
             finish_reason="length" if reply.finish_reason == "length" else ended,
-            prefill_token_ids=[] if guide else self._encode(prefill),
+            prefill_token_ids=self._prompts.encode_text(prefill),
             usage=Usage(len(prompt_ids), len(token_ids), seconds=seconds),
         )
-
-    def _encode(self, text: str) -> list[int]:
-        return token_ids(self.tokenizer, text)
 
 
 def _reports_logprobs(temperature: float, guided: bool) -> bool:
@@ -361,16 +326,6 @@ def lora_config_class() -> Any:
         except (ImportError, AttributeError):
             continue
     raise ImportError(f"TensorRT-LLM has no LoraConfig in {', '.join(LORA_CONFIG_MODULES)}.")
-
-
-def _rank(folder: Path) -> int:
-    """Return the rank of the adapter in a folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    about = read_config(folder)
-    return max([int(about["r"]), *(int(rank) for rank in (about.get("rank_pattern") or {}).values())])
 
 
 def _eos_token_ids(source: str, tokenizer: Any) -> frozenset[int]:

@@ -34,27 +34,19 @@ def merge(
     merged = {}
     for key in sorted({key for row in extras for key in row}):
         parts = [row[key] for row in extras if key in row]
-        if key in PER_TOKEN:
-            whole = parts[0].new_zeros(len(extras), width)
-            for index, row in enumerate(extras):
-                if key in row:
-                    start = width - lengths[index]
-                    whole[index, start : start + row[key].shape[1]] = row[key][0]
-            merged[key] = whole
-            continue
-        nested = model_type in _IMAGES_OF_ROWS
-        shapes = {tuple(part.shape[1 + nested :]) for part in parts}
+        by_token, by_row = key in PER_TOKEN, key in PER_TOKEN or model_type in _IMAGES_OF_ROWS
+        shapes = {tuple(part.shape[1 + by_row :]) for part in parts}
         if len(shapes) > 1:
             raise ValueError(f"These prompts can't be in one batch: their {key} have the shapes {sorted(shapes)}.")
-        if nested:
-            most = max(part.shape[1] for part in parts)
-            whole = parts[0].new_zeros(len(extras), most, *shapes.pop())
-            for index, row in enumerate(extras):
-                if key in row:
-                    whole[index, : row[key].shape[1]] = row[key][0]
-            merged[key] = whole
-        else:
+        if not by_row:
             merged[key] = torch.cat(parts)
+            continue
+        most = width if by_token else max(part.shape[1] for part in parts)
+        merged[key] = parts[0].new_zeros(len(extras), most, *shapes.pop())
+        for index, row in enumerate(extras):
+            if key in row:
+                start = width - lengths[index] if by_token else 0
+                merged[key][index, start : start + row[key].shape[1]] = row[key][0]
     return merged
 
 

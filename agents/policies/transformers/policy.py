@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from selfsurf.agents import models
 from selfsurf.agents.adapters.identity import check_folder
 from selfsurf.agents.options import Natural
-from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
 from selfsurf.agents.policies.transformers.loading import Quantization, keep_trainable, load
-from selfsurf.agents.policies.transformers.lora import Adapters
+from selfsurf.agents.policies.transformers.lora import LoraPolicy
 from selfsurf.agents.policies.transformers.sampling import Row, Sampler
 
 if TYPE_CHECKING:
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _MARK = "_selfsurf_contiguous"
-_OWN = "adapter_"
 
 
 def make_lm_head_contiguous(model: Any) -> None:
@@ -55,7 +50,7 @@ def _unsliced(hidden: torch.Tensor) -> torch.Tensor:
     return hidden.clone(memory_format=torch.contiguous_format)
 
 
-class TransformersPolicy(LocalPolicy):
+class TransformersPolicy(LoraPolicy):
     """A language model in this process, or a vision-language model (`sees_images`).
 
     Of images, a completion keeps only the expanded tokens; for training, `prompt` makes the same inputs from the same
@@ -99,7 +94,7 @@ class TransformersPolicy(LocalPolicy):
     ) -> None:
         check_folder(adapter)
         self.in_memory = not isinstance(model, (str, Path))
-        self.source: str | Path | None = None if self.in_memory else models.resolve(cast("str | Path", model))
+        self.source = None if self.in_memory else models.resolve(cast("str | Path", model))
         held: Any
         processor: Any
         if self.in_memory:
@@ -118,27 +113,17 @@ class TransformersPolicy(LocalPolicy):
             name = str(model)
         base = held.get_base_model() if hasattr(held, "get_base_model") else held
         endings = getattr(getattr(base, "generation_config", None), "eos_token_id", None)
-        super().__init__(
-            Prompts(name, tokenizer, processor), tokenizer, eos_token_ids(tokenizer.eos_token_id, endings),
-            name=name, sees_images=processor is not None, seed=seed,
-        )  # fmt: skip
+        super().__init__(Prompts(name, tokenizer, processor), eos_token_ids(tokenizer.eos_token_id, endings), seed)
         self.processor = processor
         """Of a vision-language model; None for a text model."""
-        self._own: str | None = None  # the name of the adapter that set_adapter loaded
-        self._own_count = 0
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
         self.parameter_count: int | None = int(base.num_parameters())
-        self._adapters = Adapters(held, base.get_input_embeddings().weight.dtype, source=self.source, name=self.name)
+        self._start(held)
         make_lm_head_contiguous(held)
         if adapter is not None:
             self.set_adapter(adapter)
-
-    @property
-    def model(self) -> Any:
-        """The model itself, wrapped by PEFT while an adapter is loaded."""
-        return self._adapters.model
 
     @property
     def context_length(self) -> int | None:
@@ -147,75 +132,13 @@ class TransformersPolicy(LocalPolicy):
         length = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(length) if length else None
 
-    @property
-    def adapters(self) -> dict[str, Path]:
-        """The folders of the adapters loaded by `load_adapter`, by name."""
-        return {name: path for name, path in self._adapters.loaded.items() if name != self._own}
-
-    @property
-    def adapter_weights(self) -> dict[str, float]:
-        """The active adapters and the weight of each; empty for the base model."""
-        return dict(self._adapters.weights)
-
-    def set_adapter(self, path: str | Path | None) -> None:
-        """Switch to another LoRA adapter; None goes back to the base model. The weights are read at every call.
-
-        To switch between several without reading them again, use `load_adapter` and `use_adapters`.
-
-        Raises:
-            FileNotFoundError: the folder does not exist or holds no adapter.
-            agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-            ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
-        """
-        if path is None:
-            self.use_adapters([])
-            return
-        self._own_count += 1
-        name = f"{_OWN}{self._own_count}"
-        self._adapters.load(name, path)
-        self._adapters.use([name])
-        if self._own is not None:
-            self._adapters.unload(self._own)
-        self._own = name
-        self.adapter = self._adapters.loaded[name]
-
-    def load_adapter(self, name: str, path: str | Path) -> None:
-        """Read a LoRA adapter and keep it under a name, for `use_adapters`. See `Adapters.load` for what it raises."""
-        if name.startswith(_OWN):
-            raise ValueError(f"Names of adapters don't begin with {_OWN!r}.")
-        self._adapters.load(name, path)
-
-    def use_adapters(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
-        """Activate loaded adapters, several as a weighted sum; none gives the base model. Reads no files.
-
-        Raises:
-            ValueError: an adapter that is not loaded or named twice, weights that don't match, adapters that can't be
-                summed, or the model is a PEFT model in memory, whose adapters are its owner's.
-        """
-        self._adapters.use(names, weights)
-        alone = len(names) == 1 and self.adapter_weights[names[0]] == 1.0
-        self.adapter = self._adapters.loaded[names[0]] if alone else None
-
-    def unload_adapter(self, name: str) -> None:
-        """Drop a loaded adapter that is not active.
-
-        Raises:
-            ValueError: it is not loaded, or it is active.
-        """
-        self._adapters.unload(name)
-
     def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
         with self.reading():
             if self._prefixes is not None:
                 self._prefixes.for_weights(self._weights())
             pad = self.tokenizer.pad_token_id
-            sampler = Sampler(
-                self.model,
-                self.eos_token_ids,
-                min(self.eos_token_ids) if pad is None else pad,
-                last_only=self._last_only,
-                prefixes=self._prefixes,
-            )
+            pad = min(self.eos_token_ids) if pad is None else pad
+            sampler = Sampler(self.model, self.eos_token_ids, pad, self._last_only, self._prefixes)
             sampler.run(replies, temperature, max_new_tokens)
 
     def forget(self) -> None:
@@ -226,7 +149,8 @@ class TransformersPolicy(LocalPolicy):
     def _weights(self) -> Hashable:
         """A key for the current weights: other adapters or a change in place give another key."""
         parts = [(tensor.data_ptr(), tensor._version) for tensor in self.model.parameters()]
-        return hash((tuple(parts), self._adapters.in_use(), str(getattr(self.model, "active_adapter", ""))))
+        active = (self._loads, tuple(self.adapter_weights.items()), str(getattr(self.model, "active_adapter", "")))
+        return hash((tuple(parts), active))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -236,7 +160,8 @@ class TransformersPolicy(LocalPolicy):
         training = [module for module in self.model.modules() if module.training]
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.no_grad())
-            stack.enter_context(self._adapters.in_force())
+            if self._loaded and not self.adapter_weights:
+                stack.enter_context(self.model.disable_adapter())  # PEFT keeps one active even where none was chosen
             for module in training:
                 module.training = False
             try:
@@ -244,13 +169,3 @@ class TransformersPolicy(LocalPolicy):
             finally:
                 for module in training:
                     module.training = True
-
-    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits (T, V) after each of T tokens, from one forward pass."""
-        import torch
-
-        device = self.model.get_input_embeddings().weight.device
-        with self.reading():
-            output = self.model(input_ids=torch.tensor([list(ids)], device=device))
-        found: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
-        return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from selfsurf.agents.policies.local.prefixes import Known, Layers, PrefixCache
 from selfsurf.agents.policies.local.reply import Reply
 from selfsurf.agents.policies.transformers import images
-from selfsurf.agents.reply.constraint import Matcher
 
 if TYPE_CHECKING:
     import torch
@@ -30,20 +30,19 @@ MAX_DRAFT = 4
 """Most tokens of a reply that are guessed ahead."""
 
 
+@dataclass(eq=False)
 class Row(Reply):
     """One reply while it is sampled, and what its next token needs; see `Reply`."""
 
-    def __init__(
-        self, prompt: list[int], matcher: Matcher | None, seed: int, extras: dict[str, torch.Tensor] | None = None
-    ) -> None:
+    ahead: int = 0
+    """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
+    than tokens."""
+
+    def __post_init__(self) -> None:
         import torch
 
-        super().__init__(prompt, matcher, seed, extras)
-        self._known = np.asarray(prompt, dtype=np.int64)
-        self.ahead = 0
-        """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
-        than tokens."""
-        self.random = torch.Generator().manual_seed(seed % 2**63)
+        self._known = np.asarray(self.prompt, dtype=np.int64)
+        self.random = torch.Generator().manual_seed(self.seed % 2**63)
 
     def draft(self, longest: int) -> list[int]:
         """Guess the next tokens: what the grammar requires, or what followed the last two tokens in the prompt."""
@@ -54,26 +53,23 @@ class Row(Reply):
         return guess[:longest]
 
 
+@dataclass(eq=False)
 class Sampler:
-    """Samples replies from a model.
+    """Samples replies from a model."""
 
-    Args:
-        model: a causal language model of transformers.
-        eos_token_ids: what ends a reply.
-        pad_id: any token.
-        last_only: whether the model's `forward` takes `logits_to_keep`.
-        prefixes: earlier prompts; None to reuse nothing.
-    """
+    model: Any
+    """A causal language model of transformers."""
+    eos_token_ids: frozenset[int]
+    """What ends a reply."""
+    pad_id: int
+    """Any token."""
+    last_only: bool
+    """Whether the model's `forward` takes `logits_to_keep`."""
+    prefixes: PrefixCache | None
+    """Earlier prompts; None to reuse nothing."""
 
-    def __init__(
-        self, model: Any, eos_token_ids: frozenset[int], pad_id: int, *, last_only: bool, prefixes: PrefixCache | None
-    ) -> None:
-        self._model = model
-        self._eos = eos_token_ids
-        self._pad = pad_id
-        self._last_only = last_only
-        self._prefixes = prefixes
-        self._device = model.get_input_embeddings().weight.device
+    def __post_init__(self) -> None:
+        self._device = self.model.get_input_embeddings().weight.device
         self._group = CPU_PREFILL if self._device.type == "cpu" else GPU_PREFILL
 
     def run(self, rows: list[Row], temperature: float, max_new_tokens: int) -> None:
@@ -107,7 +103,7 @@ class Sampler:
                 for row in active
             ]
             fed = [[row.token_ids[-1], *draft] for row, draft in zip(active, drafts, strict=True)]
-            ids = _padded(fed, self._pad).to(self._device)
+            ids = _padded(fed, self.pad_id).to(self._device)
             new = _mask(list(map(len, fed)), self._device)
             ahead = torch.tensor([[row.ahead] for row in active], device=self._device)
             positions = (attention.sum(-1, keepdim=True) + new.cumsum(-1) - 1 + ahead).clamp(min=0)
@@ -135,7 +131,7 @@ class Sampler:
         import torch
         from transformers import DynamicCache
 
-        if not _is_plain(DynamicCache(config=self._model.config)):
+        if not _is_plain(DynamicCache(config=self.model.config)):
             # Sliding windows, states and the like can't be cut and joined: all rows are read together, padded.
             return self._read_padded(rows, [(None, 0)] * len(rows))
         known = [self._known(row) for row in rows]
@@ -153,15 +149,15 @@ class Sampler:
 
         rest = [len(row.prompt) - shared for row, (_, shared) in zip(rows, known, strict=True)]
         _side_by_side(read, list(self._groups(rest)), self._device)
-        if self._prefixes is not None:
+        if self.prefixes is not None:
             for row, parts in zip(rows, layers, strict=True):
                 if not row.extras:  # other images have the same tokens
-                    self._prefixes.add(row.prompt, parts)
+                    self.prefixes.add(row.prompt, parts)
         lengths = [len(row.prompt) for row in rows]
-        return _joined(self._model.config, layers), _mask(lengths, self._device), torch.stack(logits)
+        return _joined(self.model.config, layers), _mask(lengths, self._device), torch.stack(logits)
 
     def _known(self, row: Row) -> tuple[Known | None, int]:
-        return (None, 0) if self._prefixes is None or row.extras else self._prefixes.longest(row.prompt)
+        return (None, 0) if self.prefixes is None or row.extras else self.prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
         """Rows to read together: of similar length, and no more than is worthwhile."""
@@ -182,40 +178,34 @@ class Sampler:
 
         rest = [row.prompt[shared:] for row, (_, shared) in zip(rows, found, strict=True)]
         width = max(map(len, rest))
-        ids = _padded(rest, self._pad).to(self._device)
+        ids = _padded(rest, self.pad_id).to(self._device)
         attention = _mask([len(tokens) for tokens in rest], self._device)
-        extras = images.merge([row.extras for row in rows], list(map(len, rest)), width, self._model.config.model_type)
+        extras = images.merge([row.extras for row in rows], list(map(len, rest)), width, self.model.config.model_type)
         extras = {key: tensor.to(self._device) for key, tensor in extras.items()}
-        positions = images.positions(self._model, ids, attention, extras)
-        cache = DynamicCache(config=self._model.config)
+        positions = images.positions(self.model, ids, attention, extras)
+        cache = DynamicCache(config=self.model.config)
         shared = [length for _, length in found]
         if any(shared):
-            cache = _joined(self._model.config, [_cut(known, length) for known, length in found])
+            cache = _joined(self.model.config, [_cut(known, length) for known, length in found])
             positions = positions + torch.tensor(shared, device=self._device)[:, None]
             attention = torch.cat([_mask(shared, self._device), attention], dim=1)
         last = positions[..., -1].reshape(-1, len(rows)).amax(0).tolist()
         for row, position in zip(rows, last, strict=True):
             row.ahead = position + 1 - len(row.prompt)
-        return cache, attention, self._forward(ids, attention, positions, cache, extras)
+        return cache, attention, self._forward(ids, attention, positions, cache, **extras)
 
     def _forward(
-        self,
-        ids: torch.Tensor,
-        attention: torch.Tensor,
-        positions: torch.Tensor,
-        cache: Any,
-        extras: dict[str, torch.Tensor] | None = None,
-        keep: int = 1,
+        self, ids: torch.Tensor, attention: torch.Tensor, places: torch.Tensor, cache: Any, keep: int = 1, **extras: Any
     ) -> torch.Tensor:
         """Return the logits (B, keep, V) of the last tokens."""
-        output = self._model(
+        output = self.model(
             input_ids=ids,
             attention_mask=attention,
-            position_ids=positions,
+            position_ids=places,
             past_key_values=cache,
             use_cache=True,
-            **({"logits_to_keep": keep} if self._last_only else {}),
-            **(extras or {}),
+            **({"logits_to_keep": keep} if self.last_only else {}),
+            **extras,
         )
         return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
 
@@ -232,7 +222,7 @@ class Sampler:
         else:
             choice = int(logprobs.argmax())
         token_id = choice if candidates is None else int(candidates[choice])
-        row.add(token_id, float(logprobs[choice]), self._eos)
+        row.add(token_id, float(logprobs[choice]), self.eos_token_ids)
 
 
 def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:

@@ -19,6 +19,7 @@ of the prompt is the reply's own: it was not copied from the middle of anything.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 
 _BLANKS = re.compile(r"[^\S\n]++|\r")
@@ -84,19 +85,11 @@ class Echo:
 
     def _longest(self, limit: int, stands: Callable[[int], bool]) -> int:
         """The greatest length up to `limit` that occurs in the prompt, which every shorter one then does, too."""
-        low, high, size = 0, limit + 1, 1
-        while low + size <= limit:
-            if not stands(low + size):
-                high = low + size
-                break
-            low, size = low + size, size * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            if stands(middle):
-                low = middle
-            else:
-                high = middle
-        return low
+        size = 1
+        while size <= limit and stands(size):
+            size *= 2
+        low, high = size // 2, min(size, limit + 1)
+        return low + bisect_left(range(low + 1, high), True, key=lambda length: not stands(length))
 
     def _flatten(self) -> None:
         """Remove the reply's blanks, keeping where each of its characters went."""

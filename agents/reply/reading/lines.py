@@ -18,9 +18,7 @@ WORK = 40_000
 
 _NAMES = sorted({*ACTION_TYPES, *ALIASES, *CALLS, "goback", "goforward", "element_click"}, key=len, reverse=True)
 _ANY = "|".join(name.replace("_", "[_ ]") for name in _NAMES)
-_EXPLICIT = frozenset(
-    {"goback", "go_back", "go back", "goforward", "go_forward", "go forward", "close_tab", "tab_close"}
-)
+_EXPLICIT = {"goback", "go_back", "go back", "goforward", "go_forward", "go forward", "close_tab", "tab_close"}
 
 _FUNCTION = re.compile(r"<(?:function=|(?:invoke|function|tool) name=[\"'])(\w{2,40})[\"']?>", re.IGNORECASE)
 _PARAMETER = re.compile(r"<parameter(?:=| name=[\"'])(\w{1,40})[\"']?>\n?([^<]{0,5000}+)</parameter>", re.IGNORECASE)
@@ -31,12 +29,11 @@ _ARGUMENTS = re.compile(
     r"(?:[^()\"'\n]|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|\([^()\"'\n]{0,100}+\)){0,2000}+\)"
 )
 _LINE_START = re.compile(
-    r"[ \t*#`\"'“_\-•]*+"
+    r"(?i)[ \t*#`\"'“_\-•]*+"
     r"(?:(?:\d{1,2}[.)]|step \d{1,2}[.:)])[ \t*`]*+)?"
     r"(?:(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){0,3}"
     r"(?:action|answer|output|response|command|decision|result)[ \t*_]*[:：=][ \t*_]*+)?"
-    r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+",
-    re.IGNORECASE,
+    r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+"
 )
 _KEYWORD = re.compile(rf"(?:{_ANY})(?![\w'’])", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[*`\"'”]*[ \t]*[:=;]?[ \t*]*")
@@ -51,36 +48,31 @@ _DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?",
 _INPUT_LINE = re.compile(r"\s*\n[ \t*]*action[ _]input[ \t*]*:[ \t*]*([^\n{]+)", re.IGNORECASE)
 
 _BEFORE = re.compile(
-    rf"(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?"
-    r"\s*(?:```(?:json)?\s*)?\Z",
-    re.IGNORECASE,
+    rf"(?i)(?:\A|[\s\]>(.=:*`])({_ANY})[\"'*`]*\s*(?:\[ARGS\]|[(>:]|\n[ \t*]*action[ _]input[ \t*]*:)?"
+    r"\s*(?:```(?:json)?\s*)?\Z"
 )
 
 _DONE = re.compile(
-    r"\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) "
+    r"(?im)\b(?:goal|task|objective|mission) (?:of [^.!?\n]{1,80}? )?(?:is|has been|was) "
     r"(?:now |already |successfully |fully ){0,2}(?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|^[ \t*#]*(?:goal|task|objective|mission) (?:achieved|reached|complete|completed|done|finished|accomplished)\b"
     r"|\b(?:i|we)(?: have|['’]ve) (?:now |already |successfully )?(?:completed|finished|achieved|accomplished|reached) "
-    r"(?:the|this|your) (?:goal|task|objective)\b",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?:the|this|your) (?:goal|task|objective)\b"
 )
 _NOT_YET = re.compile(
-    r"\b(?:not|never|cannot|until|unless|if|when|once|whether|verify|check|ensure|sure|before|after|so that|assum\w+|"
-    r"should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|hardly|nearly)\b"
-    r"|n['’]t\b|[\"“]",
-    re.IGNORECASE,
+    r"(?i)\b(?:not|never|cannot|until|unless|if|when|once|whether|verify|check|ensure|sure|before|after|so that|"
+    r"assum\w+|should|would|could|might|may|in order|order to|as soon as|make|means|because|what|how|where|"
+    r"hardly|nearly)\b|n['’]t\b|[\"“]"
 )
 
 
 _ALONE = re.compile(
-    r"[\s*#`]*(?:(?:i am|i['’]m|i have|i['’]ve|we are|it is|it['’]s|that is|that['’]s|all) )?(?:all |now )?"
-    r"(?:done|finished)[\s.!*`]*",
-    re.IGNORECASE,
+    r"(?i)[\s*#`]*(?:(?:i am|i['’]m|i have|i['’]ve|we are|it is|it['’]s|that is|that['’]s|all) )?(?:all |now )?"
+    r"(?:done|finished)[\s.!*`]*"
 )
 _ANSWER = re.compile(
-    r"[\s*#`]*(?:so,? |therefore,? |thus,? )?(?:the |my )?(?:final |correct )?answer[* ]*(?: is\b|:)[* :]*"
-    r"([^\n]{1,200}?)[\s.!*`]*",
-    re.IGNORECASE,
+    r"(?i)[\s*#`]*(?:so,? |therefore,? |thus,? )?(?:the |my )?(?:final |correct )?answer[* ]*(?: is\b|:)[* :]*"
+    r"([^\n]{1,200}?)[\s.!*`]*"
 )
 _FACT = re.compile(r"[\"“](?P<text>[^\"“”]+)[\"”]|[-+]?[$€£¥#]?\d\S*(?: \S+){0,3}|(?-i:[A-Z])\S*(?: \S+){0,4}|\w+")
 _NO_FACT = re.compile(
@@ -140,9 +132,7 @@ def call(name: str, inside: str) -> dict[str, Any] | str | None:
         named = {word.arg.lower(): ast.literal_eval(word.value) for word in node.keywords if word.arg}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
-    return arguments(
-        plain, {**{key: item for key, item in positional(plain, values).items() if key != "action"}, **named}
-    )
+    return arguments(plain, {**positional(plain, values), **named})
 
 
 def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -260,10 +250,8 @@ def _ending(kind: str, written: str, separator: str, rest: str, alone: bool) -> 
     """`FINISH: the answer`. Prose such as `Finish the form` or `Answer: I think ...` must not end an episode."""
     field = "answer" if kind == "finish" else "reason"
     if not rest:
-        plain = written in ("finish", "done", "stop", "terminate", "infeasible")
-        return (
-            {"action": kind, field: ""} if plain and (alone or written == "finish") and ":" not in separator else None
-        )
+        plain = written in ("finish", "done", "stop", "terminate", "infeasible") and ":" not in separator
+        return {"action": kind, field: ""} if plain and (alone or written == "finish") else None
     labelled = written in ("finish", "infeasible", "stop") and any(mark in separator for mark in ":=;")
     if labelled and len(rest) <= 500:
         return {"action": kind, field: rest.strip("\"'“”`")}

@@ -155,15 +155,15 @@ def _sloppy(text: str, start: int) -> tuple[Found | None, int]:
     return Found(start, reader.position, data, strict=False, cut=reader.cut), 0
 
 
+@dataclass(eq=False)
 class _Reader:
     """Reads one sloppy object by recursive descent; every character once."""
 
-    def __init__(self, text: str, start: int) -> None:
-        self.text = text
-        self.position = start
-        self.furthest = start
-        self.cut = False
-        self.dropped = False
+    text: str
+    position: int
+    furthest: int = 0
+    cut: bool = False
+    dropped: bool = False
 
     def object(self, depth: int) -> dict[str, Any]:
         """Read the object that begins here."""
@@ -197,6 +197,7 @@ class _Reader:
         """The name of the next pair, its colon read too; None if the text ends in the name of a reason."""
         found = _KEY.match(self.text, self.position)
         if found:
+            name, whole = next(group for group in found.groups() if group is not None), found[3] is None
             self._step(found.end() - self.position)
             if not self._ended():
                 colon = _COLON.match(self.text, self.position)
@@ -204,8 +205,7 @@ class _Reader:
                     raise _Unreadable
                 self._step(colon.end() - self.position)
                 if not self._ended():
-                    return next(group for group in found.groups() if group is not None)
-            name, whole = next(group for group in found.groups() if group is not None), found[3] is None
+                    return name
         else:
             half = _CUT_KEY.match(self.text, self.position)
             if not half:

@@ -64,15 +64,11 @@ _PASSED_OVER = REASONS | {
 }  # fmt: skip
 """Fields that mention actions without choosing them, or that hold a text."""
 
-_PREFIX = re.compile(
-    r"^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+", re.IGNORECASE
-)
+_PREFIX = re.compile(r"(?i)^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+")
 _NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
 _LETTERS = re.compile(r"[^a-z]")
-_BY_LETTERS = {
-    **{_LETTERS.sub("", alias): name for alias, name in ALIASES.items()},
-    **{_LETTERS.sub("", name): name for name in ACTION_TYPES},
-}
+_SAID = {**ALIASES, **{name: name for name in ACTION_TYPES}}
+_BY_LETTERS = {_LETTERS.sub("", said): name for said, name in _SAID.items()}
 _ID = re.compile(r"\s*(?:b?id|element|node|ref)?\s*[=:#\[(]*\s*(\d{1,9})\s*[\])]?\s*", re.IGNORECASE)
 _DIRECTIONS = ("up", "down", "left", "right")
 

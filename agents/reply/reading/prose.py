@@ -10,8 +10,7 @@ from selfsurf.agents.reply.reading.loose_json import Found, objects
 
 _THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
 _TAG = re.compile(
-    rf"<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>",
-    re.IGNORECASE,
+    rf"(?i)<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>"
 )
 _HARMONY = re.compile(r"\A\s*(?:<\|channel\|>)?analysis.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL)
 _OTHER_SPEAKER = re.compile(
@@ -24,9 +23,8 @@ _ASIDES = (
     "analysis|page|example|examples"
 )
 _LABEL = re.compile(
-    rf"^[ \t*_#\-]*(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){{0,3}}(?:({_ANSWERS})|(?:{_ASIDES}))"
-    r"[ \t*_]*(?:[:：=]|(?<=[\w*_])[ \t]*$)|<(?:(action|answer|tool_call|function_call)>)|\n[ \t]*\n",
-    re.IGNORECASE | re.MULTILINE,
+    rf"(?im)^[ \t*_#\-]*(?:(?:next|final|my|chosen|correct|the|best)[ \t]+){{0,3}}(?:({_ANSWERS})|(?:{_ASIDES}))"
+    r"[ \t*_]*(?:[:：=]|(?<=[\w*_])[ \t]*$)|<(?:(action|answer|tool_call|function_call)>)|\n[ \t]*\n"
 )
 _NOT = (
     r"(?:\bnot\b|n['’]t\b|\bcannot\b|\bnever\b|\binstead of\b|\brather than\b|\bavoid\b|\bwithout\b|\brefuse to\b"
@@ -37,25 +35,21 @@ _VERBS = (
     r"|respond|select|press|doing|using|clicking|trying|sending|writing)"
 )
 _REJECTED_BEFORE = re.compile(
-    rf"{_NOT}(?:\s+(?:to|be|we|i|you|just|simply|ever|going|gonna))*(?:\s+{_VERBS})?"
-    r"(?:\s+(?:with|this|the|that|action|actions|a|an|on|as|like|json|anything)){0,3}\s*[:\s`\"'“‘(\[]*$",
-    re.IGNORECASE,
+    rf"(?i){_NOT}(?:\s+(?:to|be|we|i|you|just|simply|ever|going|gonna))*(?:\s+{_VERBS})?"
+    r"(?:\s+(?:with|this|the|that|action|actions|a|an|on|as|like|json|anything)){0,3}\s*[:\s`\"'“‘(\[]*$"
 )
 _REJECTED_AFTER = re.compile(
-    r"[\s`\"'”’)\].,;]*(?:(?:is|was|would be|seems|looks)\s+(?:not\b|wrong|incorrect|a mistake|bad)|isn['’]t\b|"
+    r"(?i)[\s`\"'”’)\].,;]*(?:(?:is|was|would be|seems|looks)\s+(?:not\b|wrong|incorrect|a mistake|bad)|isn['’]t\b|"
     r"wouldn['’]t\b|won['’]t work|does(?: not|n['’]t) work|(?:wait,? )?no,? (?:wait|that)|wait,? no\b|oops\b|"
-    r"scratch that|correction\b|actually,? no\b)",
-    re.IGNORECASE,
+    r"scratch that|correction\b|actually,? no\b)"
 )
 _HYPOTHETICAL = re.compile(
-    r"\b(?:could|might|may|would|should|if|whether|unless|until|when|once|after|before|maybe|perhaps|e\.g\.|"
-    r"for example)\b[^.!?\n]{0,60}$",
-    re.IGNORECASE,
+    r"(?i)\b(?:could|might|may|would|should|if|whether|unless|until|when|once|after|before|maybe|perhaps|e\.g\.|"
+    r"for example)\b[^.!?\n]{0,60}$"
 )
 _REPORTED = re.compile(
-    r"\b(?:says?|said|reads?|shows?|displays?|contains?|states?|labell?ed|titled|tells?|text|quote|wrote|written|"
-    r"called|named|asks?)\b[^\"“\n]{0,40}[\"“][^\"”\n]*$",
-    re.IGNORECASE,
+    r"(?i)\b(?:says?|said|reads?|shows?|displays?|contains?|states?|labell?ed|titled|tells?|text|quote|wrote|written|"
+    r"called|named|asks?)\b[^\"“\n]{0,40}[\"“][^\"”\n]*$"
 )
 
 
