@@ -79,10 +79,10 @@ def main(settings: Settings) -> None:
     from selfsurf.browser_env.session.browsers import require_window
     from selfsurf.scripts.report.report import headline, write_report
     from selfsurf.scripts.suite.agents import agent_about, agent_options
-    from selfsurf.scripts.suite.books import Books, BooksError
     from selfsurf.scripts.suite.plan import Plan
     from selfsurf.scripts.suite.pool import LocalPool, Pool
     from selfsurf.scripts.suite.ray_pool import RayPool
+    from selfsurf.scripts.suite.records import Records, RecordsError
     from selfsurf.scripts.suite.run import Run, RunError
     from selfsurf.scripts.terminal.interrupts import Interrupts
 
@@ -105,23 +105,23 @@ def main(settings: Settings) -> None:
     )  # fmt: skip
     with Interrupts() as interrupts:
         try:
-            books = Books(folder, about)
-        except BooksError as error:
+            records = Records(folder, about)
+        except RecordsError as error:
             raise typer.BadParameter(str(error)) from None
-        with books:
-            seeds_of = tuple(books.about["seeds"])
-            total, before = len(plan.tasks) * len(seeds_of), len(books.records)
-            books.begin(
+        with records:
+            seeds_of = tuple(records.about["seeds"])
+            total, before = len(plan.tasks) * len(seeds_of), len(records.done)
+            records.begin(
                 {**settings.model_dump(include={"workers", "processes", "ray"}), "command": sys.argv, "host": _host()}
             )
             try:
                 with progress(f"{chosen.name}, {settings.agent}", total) as update:
                     pool: Pool = RayPool(plan, slots, settings.processes) if settings.ray else LocalPool(plan, slots)
-                    solved = sum(record["outcome"] == "solved" for record in books.records.values())
+                    solved = sum(record["outcome"] == "solved" for record in records.done.values())
                     tell = _Tell(update, before, solved)
                     update(before)
                     Run(
-                        plan, seeds_of, books, pool, processes=settings.processes, slots=slots,
+                        plan, seeds_of, records, pool, processes=settings.processes, slots=slots,
                         retries=settings.retries, deadline=settings.deadline, told=tell,
                     ).work()  # fmt: skip
             except RunError as error:
@@ -129,9 +129,9 @@ def main(settings: Settings) -> None:
             except KeyboardInterrupt:
                 pass
             finally:
-                books.note()
-            missing = total - len(books.records)
-            raised = sum(record["agent_raised"] for record in books.records.values())
+                records.note()
+            missing = total - len(records.done)
+            raised = sum(record["agent_raised"] for record in records.done.values())
         summary, written = write_report(folder)
     if raised:
         console.print(f"The agent's own code raised in {raised} episodes; they count as failed.", style="red")

@@ -13,9 +13,9 @@ from selfsurf.scripts.environment.contenders import Peers
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
 from selfsurf.scripts.report.turns import OURS, Work
-from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan
 from selfsurf.scripts.suite.pool import LocalPool
+from selfsurf.scripts.suite.records import Records
 from selfsurf.scripts.suite.run import Run
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
@@ -81,8 +81,8 @@ def _run(seeds: int, slots: int, number: int) -> float:
 
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan(folder, tuple(suite.about()), "oracle")
-        with Books(Path(folder), {"suite": suite.name}) as books:
-            run = Run(plan, numbers, books, LocalPool(plan, slots), slots=slots, told=told)
+        with Records(Path(folder), {"suite": suite.name}) as records:
+            run = Run(plan, numbers, records, LocalPool(plan, slots), slots=slots, told=told)
             run.work()
     assert run.began is not None
     if solved < len(ends):

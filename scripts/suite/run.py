@@ -10,9 +10,9 @@ from typing import Any
 from selfsurf.agents.play import Ask, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
-from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.suite.pool import GONE, Pool
+from selfsurf.scripts.suite.records import Records
 
 STARTS = 3
 """Times that a worker may die before it is ready."""
@@ -25,7 +25,7 @@ SLACK = 60.0
 
 
 class RunError(RuntimeError):
-    """A run can't go on. What has been done stays in the books."""
+    """A run can't go on. What has been done stays in the records."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Run:
     Args:
         plan: what to run.
         seeds: of every task.
-        books: the records.
+        records: the records.
         pool: the workers.
         processes: how many workers.
         slots: episodes at the same time in each.
@@ -64,7 +64,7 @@ class Run:
         self,
         plan: Plan,
         seeds: tuple[int, ...],
-        books: Books,
+        records: Records,
         pool: Pool,
         *,
         processes: int = 1,
@@ -73,10 +73,10 @@ class Run:
         deadline: float | None = None,
         told: Callable[[dict[str, Any]], None] = lambda record: None,
     ) -> None:
-        self._plan, self._books, self._pool = plan, books, pool
+        self._plan, self._records, self._pool = plan, records, pool
         self._slots, self._retries, self._deadline, self._told = slots, retries, deadline, told
         asked = [Job(str(task["id"]), seed) for task in plan.tasks for seed in seeds]
-        jobs = [job for job in asked if (job.env_id, job.seed) not in books.records]
+        jobs = [job for job in asked if (job.env_id, job.seed) not in records.done]
         self._ledger = Ledger(jobs, reruns=retries)
         self._workers = {number: _State() for number in range(min(processes, max(1, len(jobs))))}
         self._raised: int | None = 0
@@ -150,9 +150,9 @@ class Run:
             return
         record = record or record_of(result)
         try:
-            new = self._books.add(record)
+            new = self._records.add(record)
         except OSError as error:
-            raise RunError(f"{self._books.folder} can't be written: {error}.") from None
+            raise RunError(f"{self._records.folder} can't be written: {error}.") from None
         if new:
             self._told(record)
         if self._raised is not None:

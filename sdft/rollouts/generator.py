@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result
-from selfsurf.agents.play.ledger import Books
+from selfsurf.agents.play.ledger import Tally
 from selfsurf.sdft.rollouts.local import Rollouts
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Batch:
 
     results: list[Result]
     """In the order of the jobs."""
-    books: Books
+    tally: Tally
     seconds: float = 0.0
     """Wall-clock from the first episode's begin to the last one's end."""
     waited: float = 0.0
@@ -91,10 +91,10 @@ class LocalGenerator:
     def collect(self, number: int) -> Batch:
         """As `Generator.collect`."""
         jobs, seed = self._asked.pop(number)
-        start, before = time.monotonic(), self._rollouts.books
+        start, before = time.monotonic(), self._rollouts.tally
         results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds = time.monotonic() - start
-        return Batch(results, self._rollouts.books - before, seconds, waited=seconds)
+        return Batch(results, self._rollouts.tally - before, seconds, waited=seconds)
 
     def forget(self, number: int) -> None:
         """As `Generator.forget`."""

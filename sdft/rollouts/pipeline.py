@@ -76,7 +76,7 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
         versions: those that sampled the rows that are learned from.
     """
     return {
-        "episodes/rerun": batch.books.rerun + batch.books.lost,
+        "episodes/rerun": batch.tally.rerun + batch.tally.lost,
         "rollouts/seconds": batch.seconds,
         "rollouts/waited_seconds": batch.waited,
         "rows/staleness": number - sum(versions) / len(versions) if versions else 0.0,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from selfsurf.agents.play.job import Ask, Job
-from selfsurf.agents.play.ledger import Books, Ledger
+from selfsurf.agents.play.ledger import Ledger, Tally
 from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import ModelMaker
@@ -86,7 +86,7 @@ class _Order:
 class Cluster:
     """Figures of what a generator has done."""
 
-    books: Books
+    tally: Tally
     browsers_replaced: int
     policies_replaced: int
     weights_put: int
@@ -151,7 +151,7 @@ class RayGenerator:
         self._weights: list[Any] = []
         self._failure: RolloutError | None = None
         self._closing = False
-        self._figures = Cluster(Books(), 0, 0, 0, 0)
+        self._figures = Cluster(Tally(), 0, 0, 0, 0)
         for number in range(layout.workers):
             self._start(number)
         self._thread = threading.Thread(target=self._drive, name="rollouts", daemon=True)
@@ -190,7 +190,7 @@ class RayGenerator:
             self._lock.notify_all()
 
     def collect(self, number: int) -> Batch:
-        """As `Generator.collect`. The books of the batch are checked here."""
+        """As `Generator.collect`. The tally of the batch is checked here."""
         start = time.monotonic()
         with self._lock:
             order = self._orders[number]
@@ -199,11 +199,11 @@ class RayGenerator:
             if not order.ledger.done and self._failure is not None:
                 raise self._failure
             del self._orders[number]
-            books = order.ledger.books()
-            self._figures = self._with(books=self._figures.books + books)
+            tally = order.ledger.tally()
+            self._figures = self._with(tally=self._figures.tally + tally)
         now = time.monotonic()
         seconds = (order.ended or now) - (order.begun or start)
-        return Batch(order.ledger.results(), books, seconds, waited=now - start)
+        return Batch(order.ledger.results(), tally, seconds, waited=now - start)
 
     def forget(self, number: int) -> None:
         """As `Generator.forget`. Its episodes that are under way end in their workers, and go nowhere."""
