@@ -15,8 +15,12 @@ from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of
+
+_ROWS = ("grammars", "schemas", "seed")
+"""Arguments of `Policy.complete` with a value for each conversation."""
 
 PAUSE = 0.5
 """Seconds before a policy worker that is gone is asked again."""
@@ -50,8 +54,8 @@ class _Call:
 
     def like(self, other: _Call) -> bool:
         """Whether both can be in one batch."""
-        kinds = [{name for name, rows in each.asked.rows.items() if rows is not None} for each in (self, other)]
-        return self.version == other.version and self.asked.options == other.asked.options and kinds[0] == kinds[1]
+        mine, theirs = self.asked, other.asked
+        return (self.version, mine.options, mine.rows.keys()) == (other.version, theirs.options, theirs.rows.keys())
 
 
 class PolicyWorker:
@@ -171,13 +175,10 @@ class RemotePolicy:
         about: the model.
         workers: the policy workers. One is asked first, the others when it is gone.
         first: number of that one.
-        call_timeout: seconds that a call may take.
-        patience: seconds for which workers that don't answer are asked again.
+        layout: how long to wait for them (`call_timeout`, `patience`).
     """
 
-    def __init__(
-        self, about: About, workers: Sequence[Any], first: int, *, call_timeout: float, patience: float
-    ) -> None:
+    def __init__(self, about: About, workers: Sequence[Any], first: int, layout: RolloutSettings) -> None:
         import ray
 
         self._ray = ray
@@ -190,8 +191,7 @@ class RemotePolicy:
         self._prompts = Prompts(about.name, about.tokenizer, about.processor)
         self._workers = workers
         self._first = first
-        self._call_timeout = call_timeout
-        self._patience = patience
+        self._layout = layout
         self._version = 0
         self._weights: list[Any] = []
 
@@ -199,29 +199,16 @@ class RemotePolicy:
         """Sample by these weights from now on: a list with a reference to them, which nobody follows on the way."""
         self._version, self._weights = version, weights
 
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
-    ) -> list[Completion]:
+    def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
         """As `Policy.complete`.
 
         Raises:
             PolicyError: no policy worker has answered.
             Exception: what the model itself raised, such as ValueError for a request that can't be answered.
         """
-        options = {"prefill": prefill, "temperature": temperature, "max_new_tokens": max_new_tokens}
-        rows: dict[str, list[Any] | None] = {
-            "grammars": None if grammars is None else list(grammars),
-            "schemas": None if schemas is None else list(schemas),
-            "seed": None if seed is None else row_seeds(seed, len(conversations)),
-        }
+        if options.get("seed") is not None:
+            options["seed"] = row_seeds(options["seed"], len(conversations))
+        rows = {name: list(values) for name in _ROWS if (values := options.pop(name, None)) is not None}
         return self._ask(Asked(list(conversations), options, rows))
 
     def count_tokens(self, text: str) -> int:
@@ -234,13 +221,13 @@ class RemotePolicy:
 
     def _ask(self, asked: Asked) -> list[Completion]:
         errors = self._ray.exceptions
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._layout.patience
         number = self._first
         while True:
             worker = self._workers[number % len(self._workers)]
             reference = worker.complete.remote(self._version, self._weights, asked)
             try:
-                completions: list[Completion] = self._ray.get(reference, timeout=self._call_timeout)
+                completions: list[Completion] = self._ray.get(reference, timeout=self._layout.call_timeout)
                 return completions
             except errors.RayTaskError as error:
                 # Weights that did not come in time, or a connection, may be there later; the model's own errors again.

@@ -31,8 +31,8 @@ def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
 
 def setup(settings, plan, most=None):
     return Setup(
-        agent_of=partial(make_agent, settings=settings, sampling=True), contexts=plan.contexts, manner=Manner(most=most),
-        env_options={"max_episode_steps": STEPS}, call_timeout=plan.call_timeout, patience=plan.patience,
+        agent_of=partial(make_agent, settings=settings, sampling=True), layout=plan, manner=Manner(most=most),
+        env_options={"max_episode_steps": STEPS},
     )  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def generator_of(settings, model):
     started = []
     with contextlib.ExitStack() as stack:
 
-        def start(plan, most=None, ahead=0):
-            started.append(stack.enter_context(RayGenerator(setup(settings, plan, most), model, plan, ahead=ahead)))
+        def start(plan, most=None):
+            started.append(stack.enter_context(RayGenerator(setup(settings, plan, most), model)))
             return started[-1]
 
         yield start
@@ -80,7 +80,7 @@ def here(settings, model, weights, jobs, seed, version, most=None):
 
 def in_the_middle(generator, number, ended=2):
     """Wait until some episodes of a batch have ended, and not all."""
-    assert until(lambda: generator.ended(number) >= ended, 90)
+    assert until(lambda: generator._orders[number].ledger.closed >= ended, 90)
 
 
 @pytest.mark.slow
@@ -310,4 +310,4 @@ def test_workers_that_cannot_start_say_why(cluster_of, settings, model):
     cluster_of(1)
     plan = layout()
     with pytest.raises(RolloutError, match="nowhere"):
-        RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"), plan)
+        RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"))
