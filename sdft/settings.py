@@ -17,14 +17,8 @@ from selfsurf.agents.reply.kinds import check_kinds
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 
-CHANGEABLE = (
-    "report_to",
-    *(
-        f"rollouts.{name}"
-        for name in RolloutSettings.model_fields
-        if name not in ("batch", "ahead", "engine", "engine_folder")
-    ),
-)
+_FIXED = ("batch", "ahead", "engine", "engine_folder")
+CHANGEABLE = ("report_to", *(f"rollouts.{name}" for name in RolloutSettings.model_fields if name not in _FIXED))
 """Settings that may differ when a run is resumed: what is learned does not depend on them."""
 
 

@@ -73,9 +73,9 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft import train
     from selfsurf.sdft.agent import make_agent
-    from selfsurf.sdft.measure.evaluate import evaluate
+    from selfsurf.sdft.measure.evaluate import summarise
     from selfsurf.sdft.measure.retention import perplexity
-    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rollouts import Job, Rollouts
 
     start = time.time()
     with stages.timed("load"):
@@ -91,10 +91,11 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
                 Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps) as rollouts,
             ):
                 meta = {"model": settings.training.model, "adapter": "adapter" if arm == "trained" else None}
-                return evaluate(
-                    agent, rollouts, tasks, chosen, demonstrate=demonstrate, groups={"trained": trained},
+                results = rollouts.run(
+                    agent, [Job(task, seed) for task in tasks for seed in chosen], demonstrate=demonstrate,
                     folder=stages.fresh(out / "episodes" / arm), meta={**meta, "tags": [arm]}, progress=update,
                 )  # fmt: skip
+                return summarise(results, {"trained": trained})
 
         return stages.once(arm, work)
 
