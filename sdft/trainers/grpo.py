@@ -14,35 +14,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import torch
 
-from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.loss.distillation import FORBIDDEN
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, samples_of
-from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Untold
 from selfsurf.sdft.trainers.base import EpisodeTrainer
 
 
-def train_grpo(
-    settings: GRPOSettings,
-    out: str | Path,
-    *,
-    policy: TransformersPolicy | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
     refuse_sdft_only(settings)
-    return run_training(settings, out, lambda *_: _trainer, policy=policy, resume=resume, progress=progress)
+    return run_training(settings, out, lambda *_: _trainer, **options)
 
 
 @contextlib.contextmanager
@@ -52,15 +43,8 @@ def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
     first = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
     size, most = settings.episodes_per_step, settings.rollouts.batch
     with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
-        yield EpisodeGRPOTrainer(
-            settings,
-            run.folder / "checkpoints",
-            jobs=[job for job in first for _ in range(settings.group_size)],
-            rollouts=rollouts,
-            processing_class=run.policy.tokenizer,
-            callbacks=run.callbacks,
-            **run.learner,
-        )
+        jobs = [job for job in first for _ in range(settings.group_size)]
+        yield EpisodeGRPOTrainer(jobs=jobs, rollouts=rollouts, processing_class=run.policy.tokenizer, **run.given)
 
 
 class EpisodeGRPOTrainer(EpisodeTrainer):
