@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -18,18 +20,16 @@ PACKAGES = (
 """The packages that a result depends on."""
 
 
+_SAMPLED = ("text", "prompt_token_ids", "prefill_token_ids", "token_ids", "grammar", "finish_reason")
+
+
 def policy_record(decision: Decision) -> dict[str, Any]:
     """Return what an episode keeps of a decision: exactly what was shown and sampled, and what it cost."""
     completion = decision.completion
     record = {
         "prompt": [{"role": message.role, "text": message.text} for message in decision.messages],
-        "text": completion.text,
-        "prompt_token_ids": completion.prompt_token_ids,
-        "prefill_token_ids": completion.prefill_token_ids,
-        "token_ids": completion.token_ids,
+        **{name: getattr(completion, name) for name in _SAMPLED},
         "logprobs": [round(value, 6) for value in completion.logprobs],
-        "grammar": completion.grammar,
-        "finish_reason": completion.finish_reason,
         "error": decision.error,
         "guard": decision.guard_note,
         "guards": decision.guard_counts,
@@ -38,17 +38,11 @@ def policy_record(decision: Decision) -> dict[str, Any]:
     return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
-    return dict(_versions())
-
-
 @cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+def versions() -> Mapping[str, str]:
+    """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
+    found = {"python": platform.python_version(), **dict.fromkeys(PACKAGES, "absent")}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
     return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +67,6 @@ class Replay:
         return {**asdict(self), "same_outcome": self.same_outcome, "complete": self.complete}
 
 
-@dataclass
-class _Playback:
-    actions: Iterator[tuple[int, dict[str, Any], dict[str, Any]]]
-    """Step number, action and observation of all that is still to come."""
-    steps: list[ReplayedStep] = field(default_factory=list)
-    open: ReplayedStep | None = None
-    """The action that was returned last; what came of it is seen in the next observation."""
-    end: Observation | None = None
-    """What was there before a person said how it ended, which is no part of the page."""
-
-
 class ReplayAgent:
     """Plays an episode's actions again. An action whose element is not there is skipped, and the next one is tried.
 
@@ -93,64 +82,63 @@ class ReplayAgent:
         self.episode = episode
         self._files = files
         self._shown = shown or (lambda step: None)
-        self._slots: dict[int, _Playback] = {}
 
-    def reset(self, goal: str = "", slot: int = 0) -> None:
+    def reset(self, goal: str = "") -> None:
         """Go back to the first action."""
-        self._slots[slot] = _Playback(
-            (step["step"], action, step["observation"]) for step in self.episode.steps() for action in step["actions"]
-        )
+        self._actions = ((step, action) for step in self.episode.steps() for action in step["actions"])
+        self._steps: list[ReplayedStep] = []
+        self._open: ReplayedStep | None = None
+        """The action that was returned last; what came of it is seen in the next observation."""
+        self._end: Observation | None = None
+        """What was there before a person said how it ended, which is no part of the page."""
 
-    def act(self, obs: Observation, slot: int = 0) -> Action:
+    def act(self, obs: Observation) -> Action:
         """Return the next action, with its element's id on this page.
 
         Raises:
             Stop: there is none.
         """
-        playback = self._slots[slot]
-        self._close(playback, obs)
-        for number, entry, then in playback.actions:
+        self._close(obs)
+        for step, entry in self._actions:
             try:
                 action = recorded_action(entry)
             except ActionError as failure:  # a reply that was not an action
                 text = entry.get("unreadable") or str(entry)
-                self._add(playback, ReplayedStep(number, text, False, "", str(failure)))
+                self._add(ReplayedStep(step["step"], text, False, "", str(failure)))
                 continue
             if isinstance(action, Finish | Infeasible) and self.episode.meta["recorded"]:
-                playback.end = obs
-            found, matched, missing = matching(action, then["elements"], obs["elements"])
+                self._end = obs
+            found, matched, missing = matching(action, step["observation"]["elements"], obs["elements"])
             if isinstance(found, Upload) and self._files is not None:
                 found = found.model_copy(update={"files": tuple(str(self._files / name) for name in found.files)})
-            replayed = ReplayedStep(number, found.to_json(), not missing, matched, missing)
+            replayed = ReplayedStep(step["step"], found.to_json(), not missing, matched, missing)
             if missing:
-                self._add(playback, replayed)
+                self._add(replayed)
                 continue
-            playback.open = replayed
+            self._open = replayed
             return found
         raise Stop(RECORDING_ENDED)
 
-    def result(self, last: Observation, *, outcome: str, reward: float, slot: int = 0) -> Replay:
+    def result(self, last: Observation, *, outcome: str, reward: float) -> Replay:
         """Compare the end with the recorded one.
 
         Args:
             last: the last observation.
             outcome: how the episode ended now.
             reward: its sum.
-            slot: the episode's.
         """
-        playback = self._slots[slot]
-        self._close(playback, last)
-        difference = _difference(self.episode.meta, outcome, reward, playback.end or last)
-        return Replay(playback.steps, outcome, reward, difference)
+        self._close(last)
+        difference = _difference(self.episode.meta, outcome, reward, self._end or last)
+        return Replay(self._steps, outcome, reward, difference)
 
-    def _close(self, playback: _Playback, obs: Observation) -> None:
-        if playback.open is not None:
+    def _close(self, obs: Observation) -> None:
+        if self._open is not None:
             error = obs["last_error"]
-            self._add(playback, replace(playback.open, done=not error, error=error))
-            playback.open = None
+            self._add(replace(self._open, done=not error, error=error))
+            self._open = None
 
-    def _add(self, playback: _Playback, step: ReplayedStep) -> None:
-        playback.steps.append(step)
+    def _add(self, step: ReplayedStep) -> None:
+        self._steps.append(step)
         self._shown(step)
 
 

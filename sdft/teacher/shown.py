@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
+from selfsurf.sdft.run.checkpoint_files import intact_lines
 from selfsurf.sdft.teacher.context import Context, Told, could_give, told_action
 from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
 
@@ -86,7 +88,7 @@ class Hindsight(Demonstrations):
             self._keep(recording)
         if path is None or not path.exists():
             return
-        known = _lines_before(path, batch)
+        known = list(takewhile(lambda line: line["batch"] < batch, intact_lines(path)))
         write_atomically(path, "".join(json.dumps(line) + "\n" for line in known))
         for line in known:
             self._keep(_read(line))
@@ -121,20 +123,6 @@ def _written(recording: Recording, batch: int) -> str:
     steps = [{"observation": shown.observation, "action": shown.action.to_dict()} for shown in recording.steps]
     about = {"batch": batch, "env_id": recording.env_id, "goal": recording.goal, "seed": recording.seed}
     return json.dumps({**about, "steps": steps})
-
-
-def _lines_before(path: Path, batch: int) -> list[dict[str, Any]]:
-    """Return the lines of earlier batches. What follows one that a kill cut off was written later than it."""
-    lines = []
-    for text in path.read_text(encoding="utf8").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if line["batch"] >= batch:
-            break
-        lines.append(line)
-    return lines
 
 
 def _read(data: dict[str, Any]) -> Recording:
