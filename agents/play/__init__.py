@@ -4,20 +4,18 @@
 asks any agent; `Environments` keeps environments open between episodes.
 """
 
-from selfsurf.agents.play.decide import AgentRaised, Decider, make_decider
+from selfsurf.agents.play.decide import Decider, make_decider
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import Ask, Job, Result, Step
-from selfsurf.agents.play.ledger import Ledger, LedgerError, Tally
+from selfsurf.agents.play.ledger import Ledger, Tally
 from selfsurf.agents.play.player import Manner, Player, Times, Watch
 
 __all__ = [
-    "AgentRaised",
     "Ask",
     "Decider",
     "Environments",
     "Job",
     "Ledger",
-    "LedgerError",
     "Manner",
     "Player",
     "Result",

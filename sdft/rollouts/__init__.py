@@ -4,21 +4,8 @@
 something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
-from selfsurf.agents.play import Ask, Job, Ledger, LedgerError, Result, Step, Tally
+from selfsurf.agents.play import Job, Result, Step, Tally
 from selfsurf.sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
 from selfsurf.sdft.rollouts.local import Rollouts
 
-__all__ = [
-    "Ask",
-    "Batch",
-    "Generator",
-    "Job",
-    "Ledger",
-    "LedgerError",
-    "LocalGenerator",
-    "Result",
-    "RolloutError",
-    "Rollouts",
-    "Step",
-    "Tally",
-]
+__all__ = ["Batch", "Generator", "Job", "LocalGenerator", "Result", "RolloutError", "Rollouts", "Step", "Tally"]

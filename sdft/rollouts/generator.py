@@ -58,9 +58,6 @@ class Generator(Protocol):
     def forget(self, number: int) -> None:
         """Drop a batch that was asked for: it will not be collected, and may be asked for again."""
 
-    def close(self) -> None:
-        """End what is under way."""
-
 
 class LocalGenerator:
     """Makes a batch in this process when it is collected, with the agent's weights as they are then.
@@ -99,6 +96,3 @@ class LocalGenerator:
     def forget(self, number: int) -> None:
         """As `Generator.forget`."""
         del self._asked[number]
-
-    def close(self) -> None:
-        """As `Generator.close`; there is nothing."""

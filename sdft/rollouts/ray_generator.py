@@ -160,6 +160,17 @@ class RayGenerator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def close(self) -> None:
+        """End all workers and what they have started."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+        self._thread.join(30)
+        endings = [one.actor.close.remote() for one in self._browsers.values() if one.ready is None]
+        if endings:
+            self._ray.wait(endings, num_returns=len(endings), timeout=30)
+        self._kill([*self._browsers.values(), *self._policies])
+
     @property
     def figures(self) -> Cluster:
         """What has been done so far."""
@@ -230,17 +241,6 @@ class RayGenerator:
         """Ask the policy workers how they are (`sdft.rollouts.ray_policy.State`)."""
         states: list[Any] = self._ray.get([one.actor.state.remote() for one in self._policies], timeout=60)
         return states
-
-    def close(self) -> None:
-        """End all workers and what they have started."""
-        with self._lock:
-            self._closing = True
-            self._lock.notify_all()
-        self._thread.join(30)
-        endings = [one.actor.close.remote() for one in self._browsers.values() if one.ready is None]
-        if endings:
-            self._ray.wait(endings, num_returns=len(endings), timeout=30)
-        self._kill([*self._browsers.values(), *self._policies])
 
     def _drive(self) -> None:
         """Hand out and take in until closed."""

@@ -53,9 +53,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
 
     settings: GRPOSettings
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """The policy gradient: how likely the sampled tokens are, each weighed by its episode's advantage."""
         logprobs, mask = self.logprobs(model, inputs), inputs["completion_mask"]
         gain = (logprobs - logprobs.detach()).exp() * inputs["advantages"][:, None]

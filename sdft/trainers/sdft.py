@@ -150,9 +150,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
         student, teacher = self._student_and_teacher(model, inputs)
         return self._distillation_loss(student, teacher, inputs) + self.forgetting(model)

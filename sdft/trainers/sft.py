@@ -164,9 +164,7 @@ def batches_of(rows: int, steps: int) -> list[range]:
 class DemonstrationTrainer(RunTrainer):
     """SFT from the steps of demonstrations, each learned from once."""
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
         logprobs, mask = self.student_logits(model, inputs).log_softmax(-1), inputs["completion_mask"]
         likely = logprobs.gather(-1, inputs["completion_ids"][..., None])[..., 0]

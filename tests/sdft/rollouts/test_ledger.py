@@ -2,9 +2,9 @@
 
 import pytest
 
+from selfsurf.agents.play import Job, Ledger, Result, Tally
 from selfsurf.agents.play.job import failed
-from selfsurf.agents.play.ledger import LOSSES, RERUNS
-from selfsurf.sdft.rollouts import Job, Ledger, LedgerError, Result, Tally
+from selfsurf.agents.play.ledger import LOSSES, RERUNS, LedgerError
 
 JOBS = [Job("a", 1), Job("b", 1), Job("a", 1)]
 
