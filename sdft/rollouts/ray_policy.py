@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from selfsurf.agents.play.gather import Gather
@@ -26,21 +26,21 @@ PAUSE = 0.5
 """Seconds before a policy worker that is gone is asked again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
     """How a policy worker is."""
 
     pid: int
     """Of its process."""
-    busy: float
+    busy: float = 0.0
     """Seconds that the call under way has taken; 0 if there is none."""
-    loads: int
+    loads: int = 0
     """Times that weights have come."""
-    calls: int
+    calls: int = 0
     """Calls of the model."""
-    rows: int
+    rows: int = 0
     """Replies."""
-    seconds: float
+    seconds: float = 0.0
     """In the model."""
 
 
@@ -80,8 +80,7 @@ class PolicyWorker:
         self._thread = ThreadPoolExecutor(1)  # a model is asked for one thing at a time
         self._serving: asyncio.Task[None] | None = None
         self._busy_since: float | None = None
-        self._loads = self._made = self._rows = 0
-        self._seconds = 0.0
+        self._state = State(os.getpid())
 
     async def about(self) -> About:
         """Describe the model."""
@@ -89,8 +88,7 @@ class PolicyWorker:
 
     async def state(self) -> State:
         """Say how things are."""
-        busy = 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
-        return State(os.getpid(), busy, self._loads, self._made, self._rows, self._seconds)
+        return replace(self._state, busy=time.monotonic() - self._busy_since if self._busy_since else 0.0)
 
     async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
         """Sample replies by a version of the weights, which are pulled if they are not there."""
@@ -156,13 +154,13 @@ class PolicyWorker:
                 self._version = None
                 async with asyncio.timeout(self._pull_timeout):
                     weights = await first.weights[0]
-                self._loads += 1
+                self._state.loads += 1
                 await loop.run_in_executor(self._thread, self._model.use, first.version, weights)
                 self._version = first.version
             completions = await loop.run_in_executor(self._thread, self._model.complete, asked)
-            self._made += 1
-            self._rows += len(completions)
-            self._seconds += time.monotonic() - self._busy_since
+            self._state.calls += 1
+            self._state.rows += len(completions)
+            self._state.seconds += time.monotonic() - self._busy_since
             return completions
         finally:
             self._busy_since = None

@@ -57,16 +57,6 @@ class Recording:
     steps: tuple[Shown, ...]
 
 
-@dataclass(frozen=True)
-class Advice:
-    """What was done where the agent is now."""
-
-    action: Action
-    """With the ids of the agent's page."""
-    likeness: float
-    """How much alike the pages are, from 0 to 1."""
-
-
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
     """Read all solved episodes in these folders and those below them, in the order of their paths.
 
@@ -131,8 +121,10 @@ def goal_of(result: Result) -> str:
     return result.steps[0].observation["goal"]
 
 
-def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
-    """Return what was done in a recording at the page of the last of an agent's steps.
+def advise(recording: Recording, steps: Sequence[Step]) -> tuple[Action, float] | None:
+    """Return what was done in a recording at the page of the last of an agent's steps, and how alike the pages are.
+
+    The action has the ids of the agent's page; likeness is from 0 to 1.
 
     Of the recorded steps at the page most like this one it is the first that is not done, or the last. None if that is
     another page, or has nothing on it that the recorded action could be done to.
@@ -150,7 +142,7 @@ def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
     action, _, missing = matching(shown.action, shown.observation["elements"], now["elements"])
     if missing or not (alike[following] >= ALIKE or _unmistakable(action, now["elements"])):
         return None
-    return Advice(action, alike[following])
+    return action, alike[following]
 
 
 def likeness(then: Mapping[str, Any], now: Mapping[str, Any]) -> float:

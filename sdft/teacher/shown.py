@@ -56,10 +56,10 @@ class Demonstrations(Context):
         """Tell the action of the step that corresponds to this one."""
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
-        best = max((advice for advice in advices if advice), key=lambda advice: advice.likeness, default=None)
-        if best is None or not could_give(best.action, self._kinds, result.steps[index].decision.visible_ids):
+        action, _ = max((advice for advice in advices if advice), key=lambda advice: advice[1], default=(None, 0.0))
+        if action is None or not could_give(action, self._kinds, result.steps[index].decision.visible_ids):
             return None
-        return told_action(best.action, self.wording)
+        return told_action(action, self.wording)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""

@@ -44,16 +44,10 @@ class Demonstrator(LLMAgent):
     """Takes the privileged actions, and records what the student would have seen and written."""
 
     def decide(
-        self,
-        observations: Sequence[Observation],
-        slots: Sequence[int] | None = None,
-        *,
-        privileged: Sequence[Privileged | None] | None = None,
-        seeds: Sequence[int] | None = None,
+        self, observations: Sequence[Observation], slots: Sequence[int] | None = None, **options: Any
     ) -> list[Decision]:
-        """Take the privileged actions; an episode without one is given up. Nothing is drawn, so `seeds` say nothing."""
-        slots = list(range(len(observations))) if slots is None else list(slots)
-        told = [None] * len(observations) if privileged is None else list(privileged)
+        """Take the `privileged` actions; an episode without one is given up. Nothing is drawn: `seeds` say nothing."""
+        slots, told = slots or range(len(observations)), options.get("privileged") or [None] * len(observations)
         return [self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)]
 
     def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
