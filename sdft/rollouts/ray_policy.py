@@ -102,15 +102,11 @@ class PolicyWorker:
     async def _serve(self) -> None:
         while True:
             self._calls = [call for call in self._calls if not call.answer.done()]  # some were given up
-            if not self._calls:
-                self._came.clear()
-                await self._came.wait()
-                continue
             since = [call.since for call in self._calls]
             if not self._gather.due(since, moving=len(self._calls) < self._callers):
                 self._came.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._gather.left(since)):
+                    async with asyncio.timeout(self._gather.left(since) if since else None):
                         await self._came.wait()
                 continue
             batch = self._next()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from selfsurf.agents.play.job import Result
 from selfsurf.agents.policies.openai import usage
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.record.episode import write_atomically
@@ -26,7 +27,6 @@ from selfsurf.sdft.teacher.context import Told
 
 if TYPE_CHECKING:
     from selfsurf.agents.policies.openai.usage import Prices
-    from selfsurf.sdft.rollouts import Result
 
 ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
 told. Explain to the teacher in at most two short sentences why that is right for this goal on this page: which words \

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from selfsurf.agents.play.job import Result, Step
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import ActionError
@@ -27,7 +28,6 @@ from selfsurf.envs_registry import OPEN, open_id
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Observation
-    from selfsurf.sdft.rollouts import Result, Step
 
 TOLERANCE = 0.1
 """Recorded pages that are less alike by no more than this count as the same page."""

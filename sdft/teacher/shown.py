@@ -6,17 +6,15 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.run.checkpoint_files import intact_lines
 from selfsurf.sdft.teacher.context import Context, Told, could_give, told_action
 from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
-
-if TYPE_CHECKING:
-    from selfsurf.sdft.rollouts import Result
 
 KEPT = 3
 """Of the agent's own episodes for a goal, how many are kept: the shortest."""
