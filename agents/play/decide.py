@@ -14,6 +14,8 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observation import Observation
 
+_NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)."
+
 
 class AgentRaised(Exception):
     """The agent's own code raised. The message says what."""
@@ -35,9 +37,7 @@ class Decider:
         self._make = make
         self._own: dict[int, Any] = {}
         if make is None and not any(hasattr(agent, name) for name in ("decide", "act_batch", "act")):
-            raise ValueError(
-                f"{type(agent).__name__} is no agent: it has neither act(obs) nor act_batch(observations)."
-            )
+            raise ValueError(_NO_AGENT.format(type(agent).__name__))
 
     @property
     def needs_privileged(self) -> bool:
@@ -169,4 +169,4 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
         return Decider(make=lambda job: kind(**options))
     if hasattr(kind, "complete"):
         return Decider(agents.make(name, **agents.check_options(name, options)))
-    raise ValueError(f"{name} is no agent: it has neither act(obs) nor act_batch(observations).")
+    raise ValueError(_NO_AGENT.format(name))

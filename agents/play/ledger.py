@@ -50,9 +50,7 @@ class Tally:
             LedgerError: it does not add up.
         """
         if self.asked != self.finished + self.masked:
-            raise LedgerError(
-                f"{self.asked} episodes were asked for, but {self.finished} finished and {self.masked} were masked."
-            )
+            raise LedgerError(f"Of {self.asked} episodes, {self.finished} finished and {self.masked} were masked.")
         return self
 
 

@@ -152,6 +152,5 @@ def better(now: Evaluation, best: Evaluation) -> bool:
 def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:
     """Return what `solved` says of the episodes that are in both."""
     return {
-        task: {seed: done for seed, done in seeds.items() if seed in other.get(task, {})}
-        for task, seeds in solved.items()
+        task: {seed: seeds[seed] for seed in seeds if seed in other.get(task, {})} for task, seeds in solved.items()
     }

@@ -110,9 +110,7 @@ class Enricher:
         self._counts: Counter[str] = Counter()
         self._lock = threading.RLock()
 
-    def enrich(
-        self, results: Sequence[Result], lessons: Sequence[Sequence[dict[str, Told]]]
-    ) -> list[list[dict[str, Told]]]:
+    def enrich(self, results: Sequence[Result], lessons: list[list[dict[str, Told]]]) -> list[list[dict[str, Told]]]:
         """Return what is told, by episode, step and context, each with its explanation before it."""
         enriched = [[dict(said) for said in steps] for steps in lessons]
         questions = [

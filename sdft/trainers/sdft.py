@@ -189,9 +189,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         if self.learned:
             self._idle = None
         elif self._told:
-            self._count_idle(
-                f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower or to 0."
-            )
+            self._count_idle(f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower.")
         return kept
 
     def _compare(self, student: torch.Tensor, teacher: torch.Tensor, mask: torch.Tensor) -> None:
