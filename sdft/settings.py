@@ -17,14 +17,8 @@ from selfsurf.agents.reply.kinds import check_kinds
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 
-CHANGEABLE = (
-    "report_to",
-    *(
-        f"rollouts.{name}"
-        for name in RolloutSettings.model_fields
-        if name not in ("batch", "ahead", "engine", "engine_folder")
-    ),
-)
+_FIXED = ("batch", "ahead", "engine", "engine_folder")
+CHANGEABLE = ("report_to", *(f"rollouts.{name}" for name in RolloutSettings.model_fields if name not in _FIXED))
 """Settings that may differ when a run is resumed: what is learned does not depend on them."""
 
 
@@ -195,9 +189,7 @@ class TrainSettings(BaseModel):
                 "them, others don't"
             )
         if self.hindsight_episodes and "hindsight" not in self.contexts:
-            raise ValueError(
-                'hindsight_episodes are for the context "hindsight": name it in contexts, or leave them out'
-            )
+            raise ValueError('hindsight_episodes need the context "hindsight": name it in contexts, or leave them out')
         if self.evaluate_tasks and not self.evaluate_every:
             raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
@@ -223,12 +215,8 @@ class TrainSettings(BaseModel):
 
 def sdft_only(settings: TrainSettings) -> list[str]:
     """Return the names of the settings by which a run asks for what only SDFT can do."""
-    asked = {
-        "rollouts.workers": settings.rollouts.workers,
-        "evaluate_every": settings.evaluate_every,
-        "lead": settings.lead,
-    }
-    return [name for name, value in asked.items() if value]
+    named = [name for name in ("evaluate_every", "lead") if getattr(settings, name)]
+    return ["rollouts.workers", *named] if settings.rollouts.workers else named
 
 
 def fields() -> dict[str, FieldInfo]:

@@ -4,13 +4,13 @@
 asks any agent; `Environments` keeps environments open between episodes.
 """
 
-from selfsurf.agents.play.decide import AgentRaised, Decider, make_decider
+from selfsurf.agents.play.decide import Decider, make_decider
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import Ask, Job, Result, Step
-from selfsurf.agents.play.ledger import Books, BooksError, Ledger
+from selfsurf.agents.play.ledger import Ledger, Tally
 from selfsurf.agents.play.player import Manner, Player, Times, Watch
 
 __all__ = [
-    "AgentRaised", "Ask", "Books", "BooksError", "Decider", "Environments", "Job", "Ledger", "Manner", "Player",
-    "Result", "Step", "Times", "Watch", "make_decider",
+    "Ask", "Decider", "Environments", "Job", "Ledger", "Manner", "Player",
+    "Result", "Step", "Tally", "Times", "Watch", "make_decider",
 ]  # fmt: skip

@@ -52,15 +52,12 @@ class Decider:
 
     def begin(self, slot: int, job: Job, goal: str) -> None:
         """Begin an episode."""
+        agent = self.agent
         if self._make is not None:
-            self._own[slot] = self._make(job)
-        agent = self._own.get(slot, self.agent)
-        if not hasattr(agent, "reset"):
-            return
-        if self._make is not None or not _takes(agent.reset, "slot"):
-            agent.reset(goal)
-        else:
-            agent.reset(goal, slot=slot)
+            agent = self._own[slot] = self._make(job)
+        if hasattr(agent, "reset"):
+            shared = self._make is None and _takes(agent.reset, "slot")
+            agent.reset(goal, **({"slot": slot} if shared else {}))
 
     def decide(
         self,

@@ -1,4 +1,4 @@
-"""The books of a batch: every episode that was asked for ends exactly once, finished or masked."""
+"""The ledger of a batch: every episode that was asked for ends exactly once, finished or masked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOSSES = 3
 episodes with it, whichever was to blame."""
 
 
-class BooksError(AssertionError):
+class LedgerError(AssertionError):
     """An episode was lost, or came twice: an error in this program."""
 
 
 @dataclass(frozen=True)
-class Books:
+class Tally:
     """What became of the episodes that were asked for."""
 
     asked: int = 0
@@ -37,25 +37,25 @@ class Books:
     late: int = 0
     """Results of attempts that had been given up, thrown away."""
 
-    def __add__(self, other: Books) -> Books:
-        return Books(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Books)))
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Tally)))
 
-    def __sub__(self, other: Books) -> Books:
-        return Books(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(Books)))
+    def __sub__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(Tally)))
 
-    def check(self) -> Books:
-        """Return these books.
+    def check(self) -> Tally:
+        """Return it.
 
         Raises:
-            BooksError: they don't balance.
+            LedgerError: it does not add up.
         """
         if self.asked != self.finished + self.masked:
-            raise BooksError(f"{self.asked} episodes were asked for; {self.finished} finished, {self.masked} masked.")
+            raise LedgerError(f"Of {self.asked} episodes, {self.finished} finished and {self.masked} were masked.")
         return self
 
 
 class Ledger:
-    """Hands out a batch's episodes and takes down how they end.
+    """Hands out a batch's episodes and records how they end.
 
     Args:
         jobs: the episodes. The same job twice is two episodes, which draw differently.
@@ -88,7 +88,7 @@ class Ledger:
         return ask
 
     def ended(self, ask: Ask, result: Result) -> None:
-        """Take down an attempt's end. An episode that the infrastructure failed is run again."""
+        """Record how an attempt ended. An episode that the infrastructure failed is run again."""
         if not self._is_out(ask):
             return
         if result.masked and ask.attempt - self._losses[ask.number] < self._reruns:
@@ -98,7 +98,7 @@ class Ledger:
         self._close(ask, result)
 
     def lost(self, ask: Ask, why: str) -> None:
-        """Take down that an attempt is gone with the worker that made it."""
+        """Record that an attempt is gone with the worker that made it."""
         if not self._is_out(ask):
             return
         self._counts["lost"] += 1
@@ -145,25 +145,25 @@ class Ledger:
         """Return the results in the order of the jobs.
 
         Raises:
-            BooksError: an episode has no result, or another's.
+            LedgerError: an episode has no result, or another's.
         """
         missing = [number for number in range(len(self.jobs)) if number not in self._results]
         if missing or self._out or self._queue or len(self._results) != len(self.jobs):
-            raise BooksError(f"Of {len(self.jobs)} episodes, these have no end: {missing[:10]}.")
+            raise LedgerError(f"Of {len(self.jobs)} episodes, these have no end: {missing[:10]}.")
         results = [self._results[number] for number in range(len(self.jobs))]
         if any(result.job != job for result, job in zip(results, self.jobs, strict=True)):
-            raise BooksError("An episode's result is another's.")
+            raise LedgerError("An episode's result is another's.")
         return results
 
-    def books(self) -> Books:
-        """Return the books of a batch that is done.
+    def tally(self) -> Tally:
+        """Return the tally of a batch that is done.
 
         Raises:
-            BooksError: they don't balance.
+            LedgerError: it does not add up.
         """
         masked = sum(result.masked for result in self.results())
         counts: dict[str, Any] = dict(self._counts)
-        return Books(len(self.jobs), len(self._results) - masked, masked, **counts).check()
+        return Tally(len(self.jobs), len(self._results) - masked, masked, **counts).check()
 
     def _is_out(self, ask: Ask) -> bool:
         if self._out.get(ask.number) == ask:
@@ -177,6 +177,6 @@ class Ledger:
 
     def _close(self, ask: Ask, result: Result) -> None:
         if ask.number in self._results:
-            raise BooksError(f"Episode {ask.number} has ended twice.")
+            raise LedgerError(f"Episode {ask.number} has ended twice.")
         del self._out[ask.number]
         self._results[ask.number] = result

@@ -351,12 +351,9 @@ class Player:
         version = self._waiting[0].live.ask.version
         acting = [one for one in self._waiting if one.live.ask.version == version][: self._manner.most]
         self._waiting = [one for one in self._waiting if one not in acting]
-        shown = None
-        if self._manner.demonstrate or self._agent.needs_privileged:
-            shown = [one.told for one in acting]
-        seeds = None
-        if acting[0].live.ask.seed is not None:
-            seeds = [one.live.ask.step_seed(one.live.result.length) for one in acting]
+        shows, seeded = self._manner.demonstrate or self._agent.needs_privileged, acting[0].live.ask.seed is not None
+        shown = [one.told for one in acting] if shows else None
+        seeds = [one.live.ask.step_seed(one.live.result.length) for one in acting] if seeded else None
         decide = self._agent.decide_each if self._manner.agent_errors == "fail" else self._agent.decide
         slots, observations = [one.live.slot for one in acting], [one.observation for one in acting]
         self._watch.acting([one.live.ask for one in acting])
@@ -364,13 +361,10 @@ class Player:
             with self._gather.call():
                 self._prepare(version)
                 answers = decide(slots, observations, privileged=shown, seeds=seeds)
-        except PolicyError as error:  # nobody has acted: what failed is the model's server, not these episodes' agent
+        except (PolicyError, Stop) as error:  # of the former nobody is to blame: the model's server has failed
+            outcome = Outcome.STOPPED if isinstance(error, Stop) else Outcome.ENV_ERROR
             for one in acting:
-                _answer(one, _Over(Outcome.ENV_ERROR, str(error)))
-            return
-        except Stop as stop:
-            for one in acting:
-                _answer(one, _Over(Outcome.STOPPED, str(stop)))
+                _answer(one, _Over(outcome, str(error)))
             return
         finally:
             self._watch.acted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,16 +82,15 @@ class ReplayAgent:
         self.episode = episode
         self._files = files
         self._shown = shown or (lambda step: None)
-        self.reset()
 
     def reset(self, goal: str = "") -> None:
         """Go back to the first action."""
-        self._coming: Iterator[tuple[int, dict[str, Any], dict[str, Any]]] = (
-            (step["step"], action, step["observation"]) for step in self.episode.steps() for action in step["actions"]
-        )
+        self._actions = ((step, action) for step in self.episode.steps() for action in step["actions"])
         self._steps: list[ReplayedStep] = []
-        self._open: ReplayedStep | None = None  # what came of the last action is seen in the next observation
-        self._end: Observation | None = None  # what was there before a person said how it ended, no part of the page
+        self._open: ReplayedStep | None = None
+        """The action that was returned last; what came of it is seen in the next observation."""
+        self._end: Observation | None = None
+        """What was there before a person said how it ended, which is no part of the page."""
 
     def act(self, obs: Observation) -> Action:
         """Return the next action, with its element's id on this page.
@@ -100,19 +99,19 @@ class ReplayAgent:
             Stop: there is none.
         """
         self._close(obs)
-        for number, entry, then in self._coming:
+        for step, entry in self._actions:
             try:
                 action = recorded_action(entry)
             except ActionError as failure:  # a reply that was not an action
                 text = entry.get("unreadable") or str(entry)
-                self._add(ReplayedStep(number, text, False, "", str(failure)))
+                self._add(ReplayedStep(step["step"], text, False, "", str(failure)))
                 continue
             if isinstance(action, Finish | Infeasible) and self.episode.meta["recorded"]:
                 self._end = obs
-            found, matched, missing = matching(action, then["elements"], obs["elements"])
+            found, matched, missing = matching(action, step["observation"]["elements"], obs["elements"])
             if isinstance(found, Upload) and self._files is not None:
                 found = found.model_copy(update={"files": tuple(str(self._files / name) for name in found.files)})
-            replayed = ReplayedStep(number, found.to_json(), not missing, matched, missing)
+            replayed = ReplayedStep(step["step"], found.to_json(), not missing, matched, missing)
             if missing:
                 self._add(replayed)
                 continue

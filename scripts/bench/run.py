@@ -76,10 +76,10 @@ def main(settings: Settings) -> None:
     from selfsurf.browser_env.session.browsers import require_window
     from selfsurf.scripts.report.report import headline, write_report
     from selfsurf.scripts.suite.agents import agent_about
-    from selfsurf.scripts.suite.books import Books, BooksError
     from selfsurf.scripts.suite.plan import Plan
     from selfsurf.scripts.suite.pool import LocalPool
     from selfsurf.scripts.suite.ray_pool import RayPool
+    from selfsurf.scripts.suite.records import Records, RecordsError
     from selfsurf.scripts.suite.run import Run, RunError
     from selfsurf.scripts.terminal.interrupts import Interrupts
 
@@ -102,17 +102,17 @@ def main(settings: Settings) -> None:
     )  # fmt: skip
     with Interrupts() as interrupts:
         try:
-            books = Books(folder, about)
-        except BooksError as error:
+            records = Records(folder, about)
+        except RecordsError as error:
             raise typer.BadParameter(str(error)) from None
-        with books:
-            total, before = len(tasks) * len(seeds), len(books.records)
+        with records:
+            total, before = len(tasks) * len(seeds), len(records.done)
             process = settings.model_dump(include={"workers", "processes", "ray"})
-            books.begin({**process, "command": sys.argv, "host": _host()})
+            records.begin({**process, "command": sys.argv, "host": _host()})
             try:
                 with progress(f"{chosen.name}, {settings.agent}", total) as update:
                     pool = RayPool(plan) if settings.ray else LocalPool(plan)
-                    outcomes = Counter(str(record["outcome"]) for record in books.records.values())
+                    outcomes = Counter(str(record["outcome"]) for record in records.done.values())
 
                     def told(record: dict[str, Any]) -> None:
                         outcomes[record["outcome"]] += 1
@@ -120,15 +120,15 @@ def main(settings: Settings) -> None:
                             update(outcomes.total(), note=f"{outcomes['solved']} solved")
 
                     update(before)
-                    Run(plan, books, pool, told).work()
+                    Run(plan, records, pool, told).work()
             except RunError as error:
                 console.print(str(error), style="red", markup=False)
             except KeyboardInterrupt:
                 pass
             finally:
-                books.note()
-            missing = total - len(books.records)
-            raised = sum(record["agent_raised"] for record in books.records.values())
+                records.note()
+            missing = total - len(records.done)
+            raised = sum(record["agent_raised"] for record in records.done.values())
         summary, written = write_report(folder)
     if raised:
         console.print(f"The agent's own code raised in {raised} episodes; they count as failed.", style="red")

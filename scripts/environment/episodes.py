@@ -13,9 +13,9 @@ from selfsurf.scripts.environment.contenders import Peers
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
 from selfsurf.scripts.report.turns import OURS, Work
-from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan
 from selfsurf.scripts.suite.pool import LocalPool
+from selfsurf.scripts.suite.records import Records
 from selfsurf.scripts.suite.run import Run
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
@@ -74,8 +74,10 @@ def _run(seeds: int, slots: int, number: int) -> float:
     ended: list[tuple[float, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan(folder, tuple(suite.about()), "oracle", numbers, slots=slots)
-        with Books(Path(folder), {"tasks": suite.about(), "seeds": numbers}) as books:
-            run = Run(plan, books, LocalPool(plan), lambda record: ended.append((time.monotonic(), record["outcome"])))
+        with Records(Path(folder), {"tasks": suite.about(), "seeds": numbers}) as records:
+            run = Run(
+                plan, records, LocalPool(plan), lambda record: ended.append((time.monotonic(), record["outcome"]))
+            )
             run.work()
     assert run.began is not None
     solved = sum(outcome == "solved" for _, outcome in ended)

@@ -74,9 +74,9 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft import train
     from selfsurf.sdft.agent import make_agent
-    from selfsurf.sdft.measure.evaluate import evaluate
+    from selfsurf.sdft.measure.evaluate import summarise
     from selfsurf.sdft.measure.retention import perplexity
-    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rollouts import Job, Rollouts
 
     start = time.time()
     with stages.timed("load"):
@@ -94,10 +94,11 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
             shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
             rollouts = Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps)
             with progress(title, len(tasks) * seeds) as update, rollouts:
-                return evaluate(
-                    agent, rollouts, tasks, chosen, demonstrate=demonstrate, groups={"trained": trained},
+                results = rollouts.run(
+                    agent, [Job(task, seed) for task in tasks for seed in chosen], demonstrate=demonstrate,
                     folder=folder, meta=meta, progress=update,
                 )  # fmt: skip
+                return summarise(results, {"trained": trained})
 
         return stages.once(arm, work)
 

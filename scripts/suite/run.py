@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from selfsurf.agents.play import Ask, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
-from selfsurf.scripts.suite.books import Books
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.suite.pool import GONE, LocalPool
+from selfsurf.scripts.suite.records import Records
 
 if TYPE_CHECKING:
     from selfsurf.scripts.suite.ray_pool import RayPool
@@ -28,7 +28,7 @@ SLACK = 60.0
 
 
 class RunError(RuntimeError):
-    """A run can't go on. What has been done stays in the books."""
+    """A run can't go on. What has been done stays in the records."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Run:
 
     Args:
         plan: what to run.
-        books: the records.
+        records: the records.
         pool: the workers.
         told: called with every record that is new.
     """
@@ -61,13 +61,13 @@ class Run:
     def __init__(
         self,
         plan: Plan,
-        books: Books,
+        records: Records,
         pool: LocalPool | RayPool,
         told: Callable[[dict[str, Any]], None] = lambda record: None,
     ) -> None:
-        self._plan, self._books, self._pool, self._told = plan, books, pool, told
+        self._plan, self._records, self._pool, self._told = plan, records, pool, told
         asked = [Job(str(task["id"]), seed) for task in plan.tasks for seed in plan.seeds]
-        jobs = [job for job in asked if (job.env_id, job.seed) not in books.records]
+        jobs = [job for job in asked if (job.env_id, job.seed) not in records.done]
         self._ledger = Ledger(jobs, reruns=plan.retries)
         self._workers = {number: _State() for number in range(min(plan.processes, max(1, len(jobs))))}
         self._raised: int | None = 0
@@ -141,9 +141,9 @@ class Run:
             return
         record = record or record_of(result)
         try:
-            new = self._books.add(record)
+            new = self._records.add(record)
         except OSError as error:
-            raise RunError(f"{self._books.folder} can't be written: {error}.") from None
+            raise RunError(f"{self._records.folder} can't be written: {error}.") from None
         if new:
             self._told(record)
         if self._raised is not None:

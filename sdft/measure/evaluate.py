@@ -1,48 +1,13 @@
-"""Measures an agent: success by task on given seeds, with intervals, infrastructure failures apart."""
+"""Summarises episodes: success by task, with intervals, infrastructure failures apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.browser_env import Outcome
 from selfsurf.sdft.measure.statistics import interval_over_seeds, wilson_interval
-from selfsurf.sdft.rollouts import Job, Result, Rollouts
-
-
-def evaluate(
-    agent: LLMAgent,
-    rollouts: Rollouts,
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    demonstrate: bool = False,
-    groups: Mapping[str, Sequence[str]] | None = None,
-    folder: Path | None = None,
-    meta: dict[str, Any] | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
-    """Run every task on every seed and summarise.
-
-    Args:
-        agent: what is measured.
-        rollouts: the environments.
-        tasks: Gymnasium ids.
-        seeds: the same for every task.
-        demonstrate: show the agent the oracle's next action.
-        groups: named sets of tasks, whose means are wanted too.
-        folder: write the episodes here.
-        meta: goes into every episode.
-        progress: called with the number of episodes that have ended.
-
-    Returns:
-        See `summarise`.
-    """
-    jobs = [Job(task, seed) for task in tasks for seed in seeds]
-    results = rollouts.run(agent, jobs, demonstrate=demonstrate, folder=folder, meta=meta, progress=progress)
-    return summarise(results, groups)
+from selfsurf.sdft.rollouts import Result
 
 
 def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
@@ -58,7 +23,7 @@ def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | N
         by_task.setdefault(result.job.env_id, []).append(result)
     tasks: dict[str, Any] = {}
     for task, episodes in by_task.items():
-        judged = [episode for episode in episodes if episode.outcome != Outcome.ENV_ERROR]
+        judged = [episode for episode in episodes if not episode.masked]
         solved = sum(episode.solved for episode in judged)
         low, high = wilson_interval(solved / len(judged) if judged else 0.0, len(judged)).ends
         tasks[task] = {
@@ -70,13 +35,10 @@ def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | N
             "env_errors": len(episodes) - len(judged),
         }
     steps = [step for result in results for step in result.steps]
-    outcomes: dict[str, int] = {}
-    for result in results:
-        outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
     return {
         "tasks": tasks,
         "groups": {name: mean_over(results, ids) for name, ids in {"all": list(by_task), **(groups or {})}.items()},
-        "outcomes": outcomes,
+        "outcomes": dict(Counter(result.outcome for result in results)),
         "steps": len(steps),
         "unreadable": sum(bool(step.decision.error) for step in steps),
     }
@@ -86,7 +48,7 @@ def mean_over(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, floa
     """Return the mean success over `tasks` with its 95% interval: `success`, `low`, `high`."""
     solved: dict[str, dict[tuple[int, int], bool]] = {task: {} for task in tasks}
     for number, result in enumerate(results):
-        if result.job.env_id in solved and result.outcome != Outcome.ENV_ERROR:
+        if result.job.env_id in solved and not result.masked:
             solved[result.job.env_id][0, number] = result.solved
     rates = [sum(flags.values()) / len(flags) for flags in solved.values() if flags]
     low, high = interval_over_seeds(solved).ends

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from selfsurf.browser_env import Outcome
 from selfsurf.envs_registry import is_open
 from selfsurf.sdft.measure.retention import drift, perplexity
 from selfsurf.sdft.rollouts import Job
@@ -114,7 +113,7 @@ def evaluate_heldout(
     results = rollouts.run(agent, jobs)
     solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
     for result in results:
-        if result.outcome != Outcome.ENV_ERROR:
+        if not result.masked:
             solved[result.job.env_id][result.job.seed] = result.solved
     judged = sum(map(len, solved.values()))
     return Evaluation(step=step, solved=solved, env_errors=len(jobs) - judged, perplexity=general, drift=drift(policy))
@@ -153,6 +152,5 @@ def better(now: Evaluation, best: Evaluation) -> bool:
 def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:
     """Return what `solved` says of the episodes that are in both."""
     return {
-        task: {seed: done for seed, done in seeds.items() if seed in other.get(task, {})}
-        for task, seeds in solved.items()
+        task: {seed: seeds[seed] for seed in seeds if seed in other.get(task, {})} for task, seeds in solved.items()
     }

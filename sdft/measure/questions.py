@@ -16,7 +16,7 @@ class Question:
     """The beginning of a sentence and four ways to end it."""
 
     question: str
-    options: tuple[str, ...]
+    options: list[str]
     answer: int
     """Which of the options is right."""
 
@@ -27,8 +27,7 @@ def questions() -> list[Question]:
     They were written for this purpose.
     """
     lines = resources.files("selfsurf.sdft").joinpath("data/questions.jsonl").read_text(encoding="utf8").splitlines()
-    read = map(json.loads, lines)
-    return [Question(one["question"], tuple(one["options"]), one["answer"]) for one in read]
+    return [Question(**json.loads(line)) for line in lines]
 
 
 def answers(policy: TransformersPolicy) -> dict[str, Any]:

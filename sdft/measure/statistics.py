@@ -146,9 +146,8 @@ def interval_over_tasks_and_episodes(
         return wilson_interval(mean, len(array)) if (low, high) == (0, 1) else None
     if np.ptp(array) == 0:
         return unanimous(mean, number, low, high)
-    below, above = percentiles(
-        resampled_means(draw_tasks_and_episodes(tasks) if drawn is None else drawn, array[:, None])
-    )
+    drawn = draw_tasks_and_episodes(tasks) if drawn is None else drawn
+    below, above = percentiles(resampled_means(drawn, array[:, None]))
     return Interval(float(below[0]), float(above[0]), "bootstrap")
 
 

@@ -4,21 +4,8 @@
 something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
-from selfsurf.agents.play import Ask, Books, BooksError, Job, Ledger, Result, Step
+from selfsurf.agents.play import Job, Result, Step, Tally
 from selfsurf.sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
 from selfsurf.sdft.rollouts.local import Rollouts
 
-__all__ = [
-    "Ask",
-    "Batch",
-    "Books",
-    "BooksError",
-    "Generator",
-    "Job",
-    "Ledger",
-    "LocalGenerator",
-    "Result",
-    "RolloutError",
-    "Rollouts",
-    "Step",
-]
+__all__ = ["Batch", "Generator", "Job", "LocalGenerator", "Result", "RolloutError", "Rollouts", "Step", "Tally"]

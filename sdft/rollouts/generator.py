@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result
-from selfsurf.agents.play.ledger import Books
+from selfsurf.agents.play.ledger import Tally
 from selfsurf.sdft.rollouts.local import Rollouts
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Batch:
 
     results: list[Result]
     """In the order of the jobs."""
-    books: Books
+    tally: Tally
     seconds: float = 0.0
     """Wall-clock from the first episode's begin to the last one's end."""
     waited: float = 0.0
@@ -57,9 +57,6 @@ class Generator(Protocol):
 
     def forget(self, number: int) -> None:
         """Drop a batch that was asked for: it will not be collected, and may be asked for again."""
-
-    def close(self) -> None:
-        """End what is under way."""
 
 
 class LocalGenerator:
@@ -91,14 +88,11 @@ class LocalGenerator:
     def collect(self, number: int) -> Batch:
         """As `Generator.collect`."""
         jobs, seed = self._asked.pop(number)
-        start, before = time.monotonic(), self._rollouts.books
+        start, before = time.monotonic(), self._rollouts.tally
         results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds = time.monotonic() - start
-        return Batch(results, self._rollouts.books - before, seconds, waited=seconds)
+        return Batch(results, self._rollouts.tally - before, seconds, waited=seconds)
 
     def forget(self, number: int) -> None:
         """As `Generator.forget`."""
         del self._asked[number]
-
-    def close(self) -> None:
-        """As `Generator.close`; there is nothing."""

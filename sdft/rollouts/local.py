@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Ask, Books, Decider, Environments, Job, Ledger, Manner, Player, Result
+from selfsurf.agents.play import Ask, Decider, Environments, Job, Ledger, Manner, Player, Result, Tally
 from selfsurf.agents.play.record import versions
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.envs_registry import task_of
@@ -24,7 +24,7 @@ class Rollouts:
 
     def __init__(self, num_envs: int = 8, *, most: int | None = None, **env_options: Any) -> None:
         self.num_envs = num_envs
-        self.books = Books()
+        self.tally = Tally()
         """Of all runs so far."""
         self.most = most
         self._environments = Environments(task_of, num_envs, **env_options)
@@ -94,5 +94,5 @@ class Rollouts:
                         progress(ledger.closed)
         finally:
             player.close()
-        self.books += ledger.books()
+        self.tally += ledger.tally()
         return ledger.results()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +32,10 @@ class About:
     """Of a vision-language model."""
 
 
+_COPIED = ("guidance", "sees_images", "prompt_budget", "parameter_count", "context_length")
+"""What `About` has of the policy's own."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A call of `Policy.complete`."""
@@ -42,7 +43,7 @@ class Asked:
     conversations: list[Conversation]
     options: dict[str, Any]
     """Its keyword arguments with one value for all conversations."""
-    rows: dict[str, list[Any] | None]
+    rows: dict[str, list[Any]]
     """Those with one for each."""
 
 
@@ -161,8 +162,6 @@ class Engine:
     """The `LoraConfig` of the trainer."""
     tokenizer: str
     """Of the model: short name, hub id or folder."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Further options of `OpenAIPolicy`."""
 
     def make(self) -> Model:
         """Make a client."""
@@ -179,9 +178,8 @@ class _Engine:
         self._engine = engine
         self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))
         self.policy = OpenAIPolicy(
-            engine.model, "vllm", base_url=engine.base_url, tokenizer=self._tokenizer,
-            processed_logprobs=True, **engine.options,
-        )  # fmt: skip
+            engine.model, "vllm", base_url=engine.base_url, tokenizer=self._tokenizer, processed_logprobs=True
+        )
         self._loaded: list[str] = []
 
     def about(self) -> About:
@@ -231,37 +229,25 @@ class _Engine:
 
     def _tell(self, what: str, body: dict[str, str], *, done: str) -> None:
         """Call one of vLLM's own endpoints for adapters; `done`: in its refusal of what another worker has done."""
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("VLLM_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(f"{self._engine.base_url}/{what}", json.dumps(body).encode(), headers)
+        import httpx
+
+        key = os.environ.get("VLLM_API_KEY")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            urllib.request.urlopen(request, timeout=60).close()
-        except urllib.error.HTTPError as error:
-            text = error.read().decode(errors="replace")
-            if error.code not in (400, 404) or done not in text:
-                raise PolicyError(f"{what} of {body['lora_name']}: {error.code} {text[:200]}") from error
-        except OSError as error:
+            reply = httpx.post(f"{self._engine.base_url}/{what}", json=body, headers=headers, timeout=60)
+        except httpx.HTTPError as error:
             raise PolicyError(f"{what} of {body['lora_name']}: {error}") from error
+        if reply.is_error and (reply.status_code not in (400, 404) or done not in reply.text):
+            raise PolicyError(f"{what} of {body['lora_name']}: {reply.status_code} {reply.text[:200]}")
 
 
 def about(policy: Policy, name: str, tokenizer: Any, processor: Any) -> About:
     """Describe a policy."""
-    return About(
-        name=name,
-        guidance=policy.guidance,
-        sees_images=policy.sees_images,
-        prompt_budget=policy.prompt_budget,
-        parameter_count=policy.parameter_count,
-        context_length=policy.context_length,
-        tokenizer=tokenizer,
-        processor=processor,
-    )
+    copied: dict[str, Any] = {name: getattr(policy, name) for name in _COPIED}
+    return About(name, tokenizer=tokenizer, processor=processor, **copied)
 
 
 def merged(several: Sequence[Asked]) -> Asked:
     """Put calls with the same options into one."""
-    rows: dict[str, list[Any] | None] = {}
-    for name, first in several[0].rows.items():
-        rows[name] = None if first is None else [row for asked in several for row in asked.rows[name] or ()]
+    rows = {name: [row for asked in several for row in asked.rows[name]] for name in several[0].rows}
     return Asked([one for asked in several for one in asked.conversations], several[0].options, rows)

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from selfsurf.agents.play.job import Job
 from selfsurf.sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
 
 
+@dataclass
 class Pipeline:
-    """A trainer's view of its episodes.
+    """A trainer's view of its episodes."""
 
-    Args:
-        generator: makes them.
-        weights: the tensors that act.
-        jobs_of: the episodes of a batch.
-        seed_of: what the actions of a batch are drawn from.
-    """
-
-    def __init__(
-        self,
-        generator: Generator,
-        weights: Weights,
-        jobs_of: Callable[[int], list[Job]],
-        seed_of: Callable[[int], int],
-    ) -> None:
-        self._generator = generator
-        self._weights = weights
-        self._jobs_of = jobs_of
-        self._seed_of = seed_of
-        self._asked: dict[int, list[Job]] = {}
+    generator: Generator
+    weights: Weights
+    """The tensors that act."""
+    jobs_of: Callable[[int], list[Job]]
+    """The episodes of a batch."""
+    seed_of: Callable[[int], int]
+    """What the actions of a batch are drawn from."""
+    _asked: dict[int, list[Job]] = field(default_factory=dict)
 
     def batch(self, number: int, jobs: list[Job], batches: int) -> Batch:
         """Return a batch, made by the weights as they are now or, if it was asked for ahead, as they were then.
@@ -42,14 +33,14 @@ class Pipeline:
         Raises:
             RolloutError: it can't be made, or other episodes were asked for.
         """
-        self._generator.publish(number, self._weights)
+        self.generator.publish(number, self.weights)
         if self._asked.get(number, jobs) != jobs:
             raise RolloutError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
         self._request(number, jobs)
-        batch = self._generator.collect(number)
+        batch = self.generator.collect(number)
         del self._asked[number]
-        for later in range(number + 1, min(number + 1 + self._generator.ahead, batches)):
-            self._request(later, self._jobs_of(later))
+        for later in range(number + 1, min(number + 1 + self.generator.ahead, batches)):
+            self._request(later, self.jobs_of(later))
         return batch
 
     def forget(self) -> None:
@@ -58,13 +49,13 @@ class Pipeline:
         The next `batch` asks for it again, with the weights as they are then and the same seed.
         """
         for number in self._asked:
-            self._generator.forget(number)
+            self.generator.forget(number)
         self._asked.clear()
 
     def _request(self, number: int, jobs: list[Job]) -> None:
         if number not in self._asked:
             self._asked[number] = jobs
-            self._generator.request(number, jobs, self._seed_of(number))
+            self.generator.request(number, jobs, self.seed_of(number))
 
 
 def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, float]:
@@ -76,7 +67,7 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
         versions: those that sampled the rows that are learned from.
     """
     return {
-        "episodes/rerun": batch.books.rerun + batch.books.lost,
+        "episodes/rerun": batch.tally.rerun + batch.tally.lost,
         "rollouts/seconds": batch.seconds,
         "rollouts/waited_seconds": batch.waited,
         "rows/staleness": number - sum(versions) / len(versions) if versions else 0.0,

@@ -18,6 +18,7 @@ from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Res
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.session.runtime import shutdown
 from selfsurf.envs_registry import task_of
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
@@ -29,12 +30,9 @@ class Setup:
     agent_of: Callable[[Policy], LLMAgent]
     """Makes the acting agent around a policy. It travels to the worker, so it is a function of a module, or a
     `functools.partial` of one."""
-    contexts: int
-    """Most episodes at the same time."""
+    layout: RolloutSettings
     manner: Manner
     env_options: dict[str, Any]
-    call_timeout: float
-    patience: float
 
 
 class BrowserWorker:
@@ -48,16 +46,14 @@ class BrowserWorker:
     """
 
     def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: About) -> None:
-        policy = RemotePolicy(about, policies, first, call_timeout=setup.call_timeout, patience=setup.patience)
-        self._policy = policy
-        self._environments = Environments(task_of, setup.contexts, **setup.env_options)
-        self._player = Player(
-            Decider(setup.agent_of(policy)), self._environments, setup.contexts, setup.manner, prepare=self._prepare
-        )
+        self._policy = RemotePolicy(about, policies, first, setup.layout)
+        contexts, agent = setup.layout.contexts, Decider(setup.agent_of(self._policy))
+        self._environments = Environments(task_of, contexts, **setup.env_options)
+        self._player = Player(agent, self._environments, contexts, setup.manner, prepare=self._prepare)
         self._weights: dict[int, list[Any]] = {}
         self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
         self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
-        self._under_way: list[tuple[Ask, Future[Result]]] = []
+        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # by the id of the object, which is kept
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -104,7 +100,7 @@ class BrowserWorker:
             try:
                 while self._player.has_room:
                     ask, ended = self._asked.get_nowait()
-                    self._under_way.append((ask, ended))
+                    self._under_way[id(ask)] = ask, ended
                     self._player.begin(ask)
             except queue.Empty:
                 pass
@@ -120,17 +116,14 @@ class BrowserWorker:
             self._environments.close()
 
     def _answer(self, ask: Ask, result: Result) -> None:
-        for each in self._under_way:
-            if each[0] is ask:
-                self._under_way.remove(each)
-                if not each[1].done():
-                    each[1].set_result(result)
-                return
+        _, ended = self._under_way.pop(id(ask))
+        if not ended.done():
+            ended.set_result(result)
 
     def _fail(self, error: Exception) -> None:
         """An error of the agent or of this program ends all that is under way: whoever asked must know."""
         self._player.close()
-        for _, ended in self._under_way:
+        for _, ended in self._under_way.values():
             if not ended.done():
                 ended.set_exception(error)
         self._under_way.clear()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[None]:
+def connected() -> Iterator[None]:
     """Be connected to a cluster.
 
-    It is the one that this process is connected to already, else that of `address` or `RAY_ADDRESS`, else one on this
-    machine that is started here and ended afterwards.
+    It is the one that this process is connected to already, else that of `RAY_ADDRESS`, else one on this machine that
+    is started here and ended afterwards.
 
     Raises:
         ImportError: Ray is not installed.
@@ -23,12 +22,7 @@ def connected(address: str | None = None) -> Iterator[None]:
         raise ImportError("Rollouts with workers need Ray: pip install 'selfsurf[ray]'.") from None
     ours = not ray.is_initialized()
     if ours:
-        ray.init(
-            address=address or os.environ.get("RAY_ADDRESS"),
-            include_dashboard=False,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
+        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     try:
         yield
     finally:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from selfsurf.agents.play.job import Ask, Job
-from selfsurf.agents.play.ledger import Books, Ledger
+from selfsurf.agents.play.ledger import Ledger, Tally
 from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
-from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import ModelMaker
 from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Setup
 from selfsurf.sdft.rollouts.ray_cluster import reason_of
@@ -86,7 +85,7 @@ class _Order:
 class Cluster:
     """Figures of what a generator has done."""
 
-    books: Books
+    tally: Tally
     browsers_replaced: int
     policies_replaced: int
     weights_put: int
@@ -105,20 +104,18 @@ class RayGenerator:
     Args:
         setup: what browser workers are told.
         model: makes the model in each policy worker.
-        layout: which workers there are and what they take.
-        ahead: how many batches may be asked for before they are wanted.
 
     Raises:
         RolloutError: the cluster has too little, or workers don't start.
     """
 
-    def __init__(self, setup: Setup, model: ModelMaker, layout: RolloutSettings, *, ahead: int = 0) -> None:
+    def __init__(self, setup: Setup, model: ModelMaker) -> None:
         import ray
 
-        self.ahead = ahead
         self._ray = ray
         self._setup = setup
-        self._layout = layout
+        self._layout = layout = setup.layout
+        self.ahead: int = layout.ahead
         lacking = layout.missing(ray.cluster_resources())
         if lacking:
             raise RolloutError(
@@ -139,7 +136,7 @@ class RayGenerator:
         try:
             abouts = ray.get([one.actor.about.remote() for one in self._policies], timeout=layout.start_timeout)
         except ray.exceptions.RayError as error:
-            self._kill_policies()
+            self._kill(self._policies)
             raise RolloutError(f"The policy workers did not start: {reason_of(error)}") from error
         self._about = ray.put(abouts[0])
         self._lock = threading.Condition()
@@ -151,7 +148,7 @@ class RayGenerator:
         self._weights: list[Any] = []
         self._failure: RolloutError | None = None
         self._closing = False
-        self._figures = Cluster(Books(), 0, 0, 0, 0)
+        self._figures = Cluster(Tally(), 0, 0, 0, 0)
         for number in range(layout.workers):
             self._start(number)
         self._thread = threading.Thread(target=self._drive, name="rollouts", daemon=True)
@@ -162,6 +159,17 @@ class RayGenerator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def close(self) -> None:
+        """End all workers and what they have started."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+        self._thread.join(30)
+        endings = [one.actor.close.remote() for one in self._browsers.values() if one.ready is None]
+        if endings:
+            self._ray.wait(endings, num_returns=len(endings), timeout=30)
+        self._kill([*self._browsers.values(), *self._policies])
 
     @property
     def figures(self) -> Cluster:
@@ -190,7 +198,7 @@ class RayGenerator:
             self._lock.notify_all()
 
     def collect(self, number: int) -> Batch:
-        """As `Generator.collect`. The books of the batch are checked here."""
+        """As `Generator.collect`. The tally of the batch is checked here."""
         start = time.monotonic()
         with self._lock:
             order = self._orders[number]
@@ -199,21 +207,16 @@ class RayGenerator:
             if not order.ledger.done and self._failure is not None:
                 raise self._failure
             del self._orders[number]
-            books = order.ledger.books()
-            self._figures = self._with(books=self._figures.books + books)
+            tally = order.ledger.tally()
+            self._figures = self._with(tally=self._figures.tally + tally)
         now = time.monotonic()
         seconds = (order.ended or now) - (order.begun or start)
-        return Batch(order.ledger.results(), books, seconds, waited=now - start)
+        return Batch(order.ledger.results(), tally, seconds, waited=now - start)
 
     def forget(self, number: int) -> None:
         """As `Generator.forget`. Its episodes that are under way end in their workers, and go nowhere."""
         with self._lock:
             del self._orders[number]
-
-    def ended(self, number: int) -> int:
-        """How many episodes of a batch that is not collected yet have ended."""
-        with self._lock:
-            return self._orders[number].ledger.closed
 
     def browser_times(self) -> list[Any]:
         """Ask the browser workers what their time went into (`agents.play.player.Times`)."""
@@ -238,19 +241,6 @@ class RayGenerator:
         """Ask the policy workers how they are (`sdft.rollouts.ray_policy.State`)."""
         states: list[Any] = self._ray.get([one.actor.state.remote() for one in self._policies], timeout=60)
         return states
-
-    def close(self) -> None:
-        """End all workers and what they have started."""
-        with self._lock:
-            self._closing = True
-            self._lock.notify_all()
-        self._thread.join(30)
-        endings = [one.actor.close.remote() for one in self._browsers.values() if one.ready is None]
-        if endings:
-            self._ray.wait(endings, num_returns=len(endings), timeout=30)
-        for browser in self._browsers.values():
-            self._kill(browser.actor)
-        self._kill_policies()
 
     def _drive(self) -> None:
         """Hand out and take in until closed."""
@@ -356,7 +346,7 @@ class RayGenerator:
         old = self._browsers[number]
         deaths = old.deaths + (old.ready is not None)
         log.warning("browser worker %d is replaced: %s", number, why)
-        self._kill(old.actor)
+        self._kill([old])
         with self._lock:
             for reference, flight in list(self._flights.items()):
                 if flight.browser == number:
@@ -418,10 +408,7 @@ class RayGenerator:
             self._failure = error
             self._lock.notify_all()
 
-    def _kill(self, actor: Any) -> None:
-        with contextlib.suppress(Exception):  # it may be gone already
-            self._ray.kill(actor)
-
-    def _kill_policies(self) -> None:
-        for policy in self._policies:
-            self._kill(policy.actor)
+    def _kill(self, workers: Sequence[_Browser | _Policy]) -> None:
+        for worker in workers:
+            with contextlib.suppress(Exception):  # it may be gone already
+                self._ray.kill(worker.actor)

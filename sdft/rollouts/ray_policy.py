@@ -8,35 +8,39 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of
+
+_ROWS = ("grammars", "schemas", "seed")
+"""Arguments of `Policy.complete` with a value for each conversation."""
 
 PAUSE = 0.5
 """Seconds before a policy worker that is gone is asked again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
     """How a policy worker is."""
 
     pid: int
     """Of its process."""
-    busy: float
+    busy: float = 0.0
     """Seconds that the call under way has taken; 0 if there is none."""
-    loads: int
+    loads: int = 0
     """Times that weights have come."""
-    calls: int
+    calls: int = 0
     """Calls of the model."""
-    rows: int
+    rows: int = 0
     """Replies."""
-    seconds: float
+    seconds: float = 0.0
     """In the model."""
 
 
@@ -50,8 +54,8 @@ class _Call:
 
     def like(self, other: _Call) -> bool:
         """Whether both can be in one batch."""
-        kinds = [{name for name, rows in each.asked.rows.items() if rows is not None} for each in (self, other)]
-        return self.version == other.version and self.asked.options == other.asked.options and kinds[0] == kinds[1]
+        mine, theirs = self.asked, other.asked
+        return (self.version, mine.options, mine.rows.keys()) == (other.version, theirs.options, theirs.rows.keys())
 
 
 class PolicyWorker:
@@ -76,8 +80,7 @@ class PolicyWorker:
         self._thread = ThreadPoolExecutor(1)  # a model is asked for one thing at a time
         self._serving: asyncio.Task[None] | None = None
         self._busy_since: float | None = None
-        self._loads = self._made = self._rows = 0
-        self._seconds = 0.0
+        self._state = State(os.getpid())
 
     async def about(self) -> About:
         """Describe the model."""
@@ -85,8 +88,7 @@ class PolicyWorker:
 
     async def state(self) -> State:
         """Say how things are."""
-        busy = 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
-        return State(os.getpid(), busy, self._loads, self._made, self._rows, self._seconds)
+        return replace(self._state, busy=time.monotonic() - self._busy_since if self._busy_since else 0.0)
 
     async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
         """Sample replies by a version of the weights, which are pulled if they are not there."""
@@ -100,15 +102,11 @@ class PolicyWorker:
     async def _serve(self) -> None:
         while True:
             self._calls = [call for call in self._calls if not call.answer.done()]  # some were given up
-            if not self._calls:
-                self._came.clear()
-                await self._came.wait()
-                continue
             since = [call.since for call in self._calls]
             if not self._gather.due(since, moving=len(self._calls) < self._callers):
                 self._came.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._gather.left(since)):
+                    async with asyncio.timeout(self._gather.left(since) if since else None):
                         await self._came.wait()
                 continue
             batch = self._next()
@@ -152,13 +150,13 @@ class PolicyWorker:
                 self._version = None
                 async with asyncio.timeout(self._pull_timeout):
                     weights = await first.weights[0]
-                self._loads += 1
+                self._state.loads += 1
                 await loop.run_in_executor(self._thread, self._model.use, first.version, weights)
                 self._version = first.version
             completions = await loop.run_in_executor(self._thread, self._model.complete, asked)
-            self._made += 1
-            self._rows += len(completions)
-            self._seconds += time.monotonic() - self._busy_since
+            self._state.calls += 1
+            self._state.rows += len(completions)
+            self._state.seconds += time.monotonic() - self._busy_since
             return completions
         finally:
             self._busy_since = None
@@ -171,13 +169,10 @@ class RemotePolicy:
         about: the model.
         workers: the policy workers. One is asked first, the others when it is gone.
         first: number of that one.
-        call_timeout: seconds that a call may take.
-        patience: seconds for which workers that don't answer are asked again.
+        layout: how long to wait for them (`call_timeout`, `patience`).
     """
 
-    def __init__(
-        self, about: About, workers: Sequence[Any], first: int, *, call_timeout: float, patience: float
-    ) -> None:
+    def __init__(self, about: About, workers: Sequence[Any], first: int, layout: RolloutSettings) -> None:
         import ray
 
         self._ray = ray
@@ -190,8 +185,7 @@ class RemotePolicy:
         self._prompts = Prompts(about.name, about.tokenizer, about.processor)
         self._workers = workers
         self._first = first
-        self._call_timeout = call_timeout
-        self._patience = patience
+        self._layout = layout
         self._version = 0
         self._weights: list[Any] = []
 
@@ -199,29 +193,16 @@ class RemotePolicy:
         """Sample by these weights from now on: a list with a reference to them, which nobody follows on the way."""
         self._version, self._weights = version, weights
 
-    def complete(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        grammars: Sequence[str | None] | None = None,
-        schemas: Sequence[dict[str, Any] | None] | None = None,
-        prefill: str = "",
-        temperature: float = 0.0,
-        max_new_tokens: int = 64,
-        seed: int | Sequence[int] | None = None,
-    ) -> list[Completion]:
+    def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
         """As `Policy.complete`.
 
         Raises:
             PolicyError: no policy worker has answered.
             Exception: what the model itself raised, such as ValueError for a request that can't be answered.
         """
-        options = {"prefill": prefill, "temperature": temperature, "max_new_tokens": max_new_tokens}
-        rows: dict[str, list[Any] | None] = {
-            "grammars": None if grammars is None else list(grammars),
-            "schemas": None if schemas is None else list(schemas),
-            "seed": None if seed is None else row_seeds(seed, len(conversations)),
-        }
+        if options.get("seed") is not None:
+            options["seed"] = row_seeds(options["seed"], len(conversations))
+        rows = {name: list(values) for name in _ROWS if (values := options.pop(name, None)) is not None}
         return self._ask(Asked(list(conversations), options, rows))
 
     def count_tokens(self, text: str) -> int:
@@ -234,13 +215,13 @@ class RemotePolicy:
 
     def _ask(self, asked: Asked) -> list[Completion]:
         errors = self._ray.exceptions
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._layout.patience
         number = self._first
         while True:
             worker = self._workers[number % len(self._workers)]
             reference = worker.complete.remote(self._version, self._weights, asked)
             try:
-                completions: list[Completion] = self._ray.get(reference, timeout=self._call_timeout)
+                completions: list[Completion] = self._ray.get(reference, timeout=self._layout.call_timeout)
                 return completions
             except errors.RayTaskError as error:
                 # Weights that did not come in time, or a connection, may be there later; the model's own errors again.

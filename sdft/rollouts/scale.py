@@ -74,13 +74,7 @@ class Point:
 
 
 def expected(
-    figures: WorkerFigures,
-    browsers: int,
-    *,
-    contexts: int,
-    cpus: float,
-    policies: int | None,
-    version_seconds: float,
+    figures: WorkerFigures, browsers: int, *, contexts: int, cpus: float, policies: int | None, version_seconds: float
 ) -> Point:
     """Calculate one point.
 
@@ -124,7 +118,7 @@ def expected(
 
 def growth(figures: WorkerFigures, most: int, **options: Any) -> list[Point]:
     """Points at 1, 2, 4, ... browser workers up to `most`, options as of `expected`."""
-    counts: Sequence[int] = sorted({min(2**power, most) for power in range(math.ceil(math.log2(most)) + 1)})
+    counts = sorted({min(2**power, most) for power in range(math.ceil(math.log2(most)) + 1)})
     return [expected(figures, count, **options) for count in counts]
 
 

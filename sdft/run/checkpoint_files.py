@@ -75,6 +75,15 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
             raise ValueError(f"{path} is damaged: its content is not what was written. {instead}")
 
 
+def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield a JSON Lines file's entries up to one that a kill cut off: what follows that was written later."""
+    for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        try:
+            yield json.loads(text)
+        except ValueError:
+            return
+
+
 def note_hashes(folder: Path) -> None:
     """Write down the hashes of a checkpoint's files, beside them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())

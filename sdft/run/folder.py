@@ -40,9 +40,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(here, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(
-                f"Another training is under way in {folder}: wait for it, or choose another folder."
-            ) from None
+            raise ValueError(f"Another training is under way in {folder}: wait, or choose another folder.") from None
         yield
     finally:
         os.close(here)

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.samples import Sample, own_doing
-from selfsurf.sdft.run.checkpoint_files import room_in
+from selfsurf.sdft.run.checkpoint_files import intact_lines, room_in
 from selfsurf.sdft.run.processes import is_first
 
 Progress = Callable[[int, dict[str, float]], None]
@@ -92,7 +93,8 @@ class MetricsLog(TrainerCallback):
         """Wall-clock by what it went into, of all starts of the run; the trainer counts on."""
         self._progress = progress
         self._remarks: dict[str, str] = {}
-        kept = [] if resumed_at is None else _lines_until(path, resumed_at)
+        step = -1 if resumed_at is None else resumed_at
+        kept = list(takewhile(lambda line: line["step"] <= step, intact_lines(path)))
         if is_first():
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._known = {column for line in kept for column in line}
@@ -139,9 +141,8 @@ def check_reporters(names: Sequence[str]) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise ValueError(
-            f"report_to asks for {', '.join(missing)}, which is not installed: pip install {' '.join(missing)}"
-        )
+        names = ", ".join(missing)
+        raise ValueError(f"report_to asks for {names}, which is not installed: pip install {' '.join(missing)}")
 
 
 @contextlib.contextmanager
@@ -156,20 +157,6 @@ def reporting(names: Sequence[str], folder: Path) -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
-
-
-def _lines_until(path: Path, step: int) -> list[dict[str, Any]]:
-    """Return the lines up to a step. Those after it, and one that a kill cut off, were written later than it."""
-    kept = []
-    for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if line["step"] > step:
-            break
-        kept.append(line)
-    return kept
 
 
 def _nested(logs: Mapping[str, float]) -> dict[str, Any]:

@@ -31,12 +31,8 @@ def load_policy(settings: TrainSettings) -> TransformersPolicy:
 
     local = os.environ.get("LOCAL_RANK")  # set by accelerate, which knows the device only once the trainer is made
     device = f"cuda:{local}" if local and torch.cuda.is_available() else "auto"
-    return TransformersPolicy(
-        settings.model,
-        dtype=settings.dtype,
-        device=device,
-        quantization=None if settings.quantization == "none" else settings.quantization,
-    )
+    quantization = None if settings.quantization == "none" else settings.quantization
+    return TransformersPolicy(settings.model, dtype=settings.dtype, device=device, quantization=quantization)
 
 
 def lora_config(model: Any, settings: TrainSettings) -> LoraConfig:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from transformers import PrinterCallback, TrainerCallback
 
@@ -107,6 +107,12 @@ class Run:
         return [self.clock, self.log, *([Snapshots(self.folder / "snapshots", every, self.about)] if every else [])]
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What its trainer is given (`sdft.trainers.base.RunTrainer`), of what all trainers take."""
+        about = {"settings": self.settings, "checkpoints": self.folder / "checkpoints", "callbacks": self.callbacks}
+        return {**about, **self.learner}
+
+    @property
     def about(self) -> dict[str, Any]:
         """What is said beside every adapter of the run."""
         settings, prompt = self.settings.model_dump(mode="json"), prompt_of(self.settings).model_dump(mode="json")
@@ -145,6 +151,17 @@ class Run:
             "seconds": self.log.all_seconds(1),
             **({} if self.manager is None else {"evaluation": self.manager.summary()}),
         }
+
+
+class TrainOptions(TypedDict, total=False):
+    """What every way to train can be given besides its settings and folder, as with `sdft.train`."""
+
+    policy: TransformersPolicy | None
+    """A loaded model to train, or None to load `settings.model`. It is wrapped by PEFT in place."""
+    resume: bool
+    """Continue from the last checkpoint in the folder, if there is one."""
+    progress: Progress | None
+    """Called after every optimizer step with its number and metrics."""
 
 
 MakeTrainer = Callable[[Run], AbstractContextManager[Any]]

@@ -50,14 +50,12 @@ def generating(
     model = _model(settings, policy, lora)
     setup = Setup(
         agent_of=partial(make_agent, settings=settings, sampling=True),
-        contexts=layout.contexts,
+        layout=layout,
         manner=Manner(most=layout.batch, episode_timeout=layout.episode_timeout, lead=settings.lead),
         env_options=env_options,
-        call_timeout=layout.call_timeout,
-        patience=layout.patience,
     )
     log.info("Starting %d browser and %d policy workers.", layout.workers, layout.policy_workers)
-    with connected(), RayGenerator(setup, model, layout, ahead=layout.ahead) as generator:
+    with connected(), RayGenerator(setup, model) as generator:
         yield generator
 
 

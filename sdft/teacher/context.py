@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from selfsurf.agents.play.job import Result
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, demonstration
 from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.actions import Action
-
-if TYPE_CHECKING:
-    from selfsurf.sdft.rollouts import Result
 
 
 @dataclass(frozen=True)

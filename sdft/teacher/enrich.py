@@ -5,6 +5,7 @@ The student's prompt, and so what is on the page, is sent to the endpoint that t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from selfsurf.agents.play.job import Result
 from selfsurf.agents.policies.openai import usage
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.record.episode import write_atomically
@@ -25,7 +27,6 @@ from selfsurf.sdft.teacher.context import Told
 
 if TYPE_CHECKING:
     from selfsurf.agents.policies.openai.usage import Prices
-    from selfsurf.sdft.rollouts import Result
 
 ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
 told. Explain to the teacher in at most two short sentences why that is right for this goal on this page: which words \
@@ -97,50 +98,37 @@ class Enricher:
         from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 
         self._settings = settings
+        shared = settings.model_dump(include={"base_url", "prices", "timeout", "retries", "patience"})
         self._policy = OpenAIPolicy(
-            settings.model,
-            settings.endpoint,
-            base_url=settings.base_url,
-            guidance="none",
-            prices=settings.prices,
-            timeout=settings.timeout,
-            retries=settings.retries,
-            patience=settings.patience,
-            max_concurrency=settings.parallel,
+            settings.model, settings.endpoint, guidance="none", max_concurrency=settings.parallel, **shared
         )
         self._cache = Path(settings.cache) if settings.cache else models.home() / "enrich"
         self._ledger = folder / "enrichment.json" if folder else None
         self.spent = _read_spent(self._ledger)
-        """`tokens` and `dollars` of this run, its earlier starts included."""
-        self._reserved = {"tokens": 0.0, "dollars": 0.0}
+        """`tokens` and `dollars` of this run, its earlier starts included; while it is asked, with the most that the
+        requests under way may come to."""
         self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
-    def enrich(
-        self, results: Sequence[Result], lessons: Sequence[Sequence[dict[str, Told]]]
-    ) -> list[list[dict[str, Told]]]:
+    def enrich(self, results: Sequence[Result], lessons: list[list[dict[str, Told]]]) -> list[list[dict[str, Told]]]:
         """Return what is told, by episode, step and context, each with its explanation before it."""
-        asked: dict[str, str] = {}
-        for result, steps in zip(results, lessons, strict=True):
-            for step, said in zip(result.steps, steps, strict=True):
-                for name, told in said.items():
-                    if name in self._settings.contexts:
-                        asked[_question(step.decision.messages, told)] = ""
+        enriched = [[dict(said) for said in steps] for steps in lessons]
+        questions = [
+            (said, name, _question(step.decision.messages, told))
+            for result, steps in zip(results, enriched, strict=True)
+            for step, said in zip(result.steps, steps, strict=True)
+            for name, told in said.items()
+            if name in self._settings.contexts
+        ]
+        asked = dict.fromkeys(question for _, _, question in questions)
         with ThreadPoolExecutor(self._settings.parallel) as pool:
-            asked = dict(zip(asked, pool.map(self._explained, asked), strict=True))
+            explanations = dict(zip(asked, pool.map(self._explained, asked), strict=True))
         if self._ledger is not None:
             write_atomically(self._ledger, json.dumps(self.spent))
-        return [
-            [
-                {
-                    name: _explained(told, asked.get(_question(step.decision.messages, told), ""))
-                    if name in self._settings.contexts else told
-                    for name, told in said.items()
-                }
-                for step, said in zip(result.steps, steps, strict=True)
-            ]
-            for result, steps in zip(results, lessons, strict=True)
-        ]  # fmt: skip
+        for said, name, question in questions:
+            if explanation := explanations[question]:
+                said[name] = replace(said[name], text=f"{explanation}\n{said[name].text}")
+        return enriched
 
     def take_counts(self) -> dict[str, int]:
         """Return since the last call how many texts were asked for anew, cached, failed, or beyond the limit."""
@@ -163,19 +151,12 @@ class Enricher:
         if not self._reserve(most):
             self._count("capped")
             return ""
-        used = {"tokens": 0.0, "dollars": 0.0}
-        try:
-            (reply,) = self._policy.complete(
-                [[Message("user", question)]],
-                temperature=self._settings.temperature,
-                max_new_tokens=self._settings.max_new_tokens,
-            )
-            used = _used(reply, most)
-            text = reply.text.strip()
-        except Exception:  # whatever it is: training goes on with the text as it was, and the failure is counted
-            text = ""
-        finally:
-            self._settle(most, used)
+        used, text = {"tokens": 0.0, "dollars": 0.0}, ""
+        options = self._settings.model_dump(include={"temperature", "max_new_tokens"})
+        with contextlib.suppress(Exception):  # training goes on with the text as it was, and the failure is counted
+            (reply,) = self._policy.complete([[Message("user", question)]], **options)
+            used, text = _used(reply, most), reply.text.strip()
+        self._spend({name: used[name] - most[name] for name in most})
         self._count("asked" if text else "failed")
         if text:
             _write_cached(path, {"text": text, "model": self._settings.model, "question": question})
@@ -200,20 +181,18 @@ class Enricher:
         return {"tokens": prompt + reply, "dollars": prices.cost(prompt, 0, reply) if prices else 0.0}
 
     def _reserve(self, most: dict[str, float]) -> bool:
+        """Count the most that a request may come to as spent, unless that is beyond a limit."""
         limits = {"tokens": self._settings.max_tokens, "dollars": self._settings.max_dollars}
         with self._lock:
-            for name, limit in limits.items():
-                if limit is not None and self.spent[name] + self._reserved[name] + most[name] > limit:
-                    return False
-            for name in most:
-                self._reserved[name] += most[name]
+            if any(limit is not None and self.spent[name] + most[name] > limit for name, limit in limits.items()):
+                return False
+            self._spend(most)
             return True
 
-    def _settle(self, most: dict[str, float], used: dict[str, float]) -> None:
+    def _spend(self, amounts: dict[str, float]) -> None:
         with self._lock:
-            for name in most:
-                self._reserved[name] -= most[name]
-                self.spent[name] += used[name]
+            for name, amount in amounts.items():
+                self.spent[name] += amount
 
     def _count(self, name: str) -> None:
         with self._lock:
@@ -223,10 +202,6 @@ class Enricher:
 def _question(messages: Sequence[Message], told: Told) -> str:
     prompt = "\n\n".join(message.text for message in messages)
     return ASK.format(prompt=prompt, told=told.text)
-
-
-def _explained(told: Told, explanation: str) -> Told:
-    return replace(told, text=f"{explanation}\n{told.text}") if explanation else told
 
 
 def _used(reply: Completion, most: dict[str, float]) -> dict[str, float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
+from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.page import label
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.teacher.context import Context, Told
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Element, Observation
-    from selfsurf.sdft.rollouts import Result, Step
 
 MOST, LONGEST = 4, 60
 """Changes of each sort that are told, and characters of one."""

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from selfsurf.agents.play.job import Result
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.teacher.context import Context, Told
+from selfsurf.sdft.teacher.enrich import Enricher
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import load_recordings
 from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
 
 if TYPE_CHECKING:
-    from selfsurf.sdft.rollouts import Result
     from selfsurf.sdft.settings import TrainSettings
-    from selfsurf.sdft.teacher.enrich import Enricher
 
 
 class Lessons:
@@ -117,8 +117,4 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
                 f"Nobody can teach {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
                 + f". Record an episode of it for --demonstrations, or name more contexts: --set contexts='{more}'."
             )  # fmt: skip
-    if settings.enrich is None:
-        return Lessons(contexts)
-    from selfsurf.sdft.teacher.enrich import Enricher
-
-    return Lessons(contexts, Enricher(settings.enrich, folder))
+    return Lessons(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.teacher.context import Context, Told, could_give, told_action
-
-if TYPE_CHECKING:
-    from selfsurf.sdft.rollouts import Result
 
 
 class Oracle(Context):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from selfsurf.agents.play.job import Result, Step
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import ActionError
@@ -27,7 +28,6 @@ from selfsurf.envs_registry import OPEN, open_id
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Observation
-    from selfsurf.sdft.rollouts import Result, Step
 
 TOLERANCE = 0.1
 """Recorded pages that are less alike by no more than this count as the same page."""
@@ -55,16 +55,6 @@ class Recording:
     goal: str
     seed: int
     steps: tuple[Shown, ...]
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What was done where the agent is now."""
-
-    action: Action
-    """With the ids of the agent's page."""
-    likeness: float
-    """How much alike the pages are, from 0 to 1."""
 
 
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
@@ -131,8 +121,10 @@ def goal_of(result: Result) -> str:
     return result.steps[0].observation["goal"]
 
 
-def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
-    """Return what was done in a recording at the page of the last of an agent's steps.
+def advise(recording: Recording, steps: Sequence[Step]) -> tuple[Action, float] | None:
+    """Return what was done in a recording at the page of the last of an agent's steps, and how alike the pages are.
+
+    The action has the ids of the agent's page; likeness is from 0 to 1.
 
     Of the recorded steps at the page most like this one it is the first that is not done, or the last. None if that is
     another page, or has nothing on it that the recorded action could be done to.
@@ -150,7 +142,7 @@ def advise(recording: Recording, steps: Sequence[Step]) -> Advice | None:
     action, _, missing = matching(shown.action, shown.observation["elements"], now["elements"])
     if missing or not (alike[following] >= ALIKE or _unmistakable(action, now["elements"])):
         return None
-    return Advice(action, alike[following])
+    return action, alike[following]
 
 
 def likeness(then: Mapping[str, Any], now: Mapping[str, Any]) -> float:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
+from selfsurf.sdft.run.checkpoint_files import intact_lines
 from selfsurf.sdft.teacher.context import Context, Told, could_give, told_action
 from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
-
-if TYPE_CHECKING:
-    from selfsurf.sdft.rollouts import Result
 
 KEPT = 3
 """Of the agent's own episodes for a goal, how many are kept: the shortest."""
@@ -54,10 +54,10 @@ class Demonstrations(Context):
         """Tell the action of the step that corresponds to this one."""
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
-        best = max((advice for advice in advices if advice), key=lambda advice: advice.likeness, default=None)
-        if best is None or not could_give(best.action, self._kinds, result.steps[index].decision.visible_ids):
+        action, _ = max((advice for advice in advices if advice), key=lambda advice: advice[1], default=(None, 0.0))
+        if action is None or not could_give(action, self._kinds, result.steps[index].decision.visible_ids):
             return None
-        return told_action(best.action, self.wording)
+        return told_action(action, self.wording)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""
@@ -86,7 +86,7 @@ class Hindsight(Demonstrations):
             self._keep(recording)
         if path is None or not path.exists():
             return
-        known = _lines_before(path, batch)
+        known = list(takewhile(lambda line: line["batch"] < batch, intact_lines(path)))
         write_atomically(path, "".join(json.dumps(line) + "\n" for line in known))
         for line in known:
             self._keep(_read(line))
@@ -121,20 +121,6 @@ def _written(recording: Recording, batch: int) -> str:
     steps = [{"observation": shown.observation, "action": shown.action.to_dict()} for shown in recording.steps]
     about = {"batch": batch, "env_id": recording.env_id, "goal": recording.goal, "seed": recording.seed}
     return json.dumps({**about, "steps": steps})
-
-
-def _lines_before(path: Path, batch: int) -> list[dict[str, Any]]:
-    """Return the lines of earlier batches. What follows one that a kill cut off was written later than it."""
-    lines = []
-    for text in path.read_text(encoding="utf8").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if line["batch"] >= batch:
-            break
-        lines.append(line)
-    return lines
 
 
 def _read(data: dict[str, Any]) -> Recording:

@@ -252,12 +252,9 @@ def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, An
     return {
         "output_dir": str(checkpoints),
         "max_steps": settings.steps,
-        "gradient_accumulation_steps": 1,
         "learning_rate": settings.learning_rate,
         "warmup_steps": min(settings.warmup_steps, settings.steps // 4),
-        "lr_scheduler_type": "linear",
         "max_grad_norm": settings.max_grad_norm,
-        "weight_decay": 0.0,
         "seed": settings.seed,
         "activation_checkpointing": settings.gradient_checkpointing,
         "activation_checkpointing_kwargs": {"use_reentrant": False},

@@ -14,35 +14,27 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import torch
 
-from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.loss.distillation import FORBIDDEN
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import Sample, choose, samples_of
-from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.run.metrics import batch_figures
+from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Untold
 from selfsurf.sdft.trainers.base import EpisodeTrainer
 
 
-def train_grpo(
-    settings: GRPOSettings,
-    out: str | Path,
-    *,
-    policy: TransformersPolicy | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
     refuse_sdft_only(settings)
-    return run_training(settings, out, lambda *_: _trainer, policy=policy, resume=resume, progress=progress)
+    return run_training(settings, out, lambda *_: _trainer, **options)
 
 
 @contextlib.contextmanager
@@ -52,15 +44,8 @@ def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
     first = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
     size, most = settings.episodes_per_step, settings.rollouts.batch
     with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
-        yield EpisodeGRPOTrainer(
-            settings,
-            run.folder / "checkpoints",
-            jobs=[job for job in first for _ in range(settings.group_size)],
-            rollouts=rollouts,
-            processing_class=run.policy.tokenizer,
-            callbacks=run.callbacks,
-            **run.learner,
-        )
+        jobs = [job for job in first for _ in range(settings.group_size)]
+        yield EpisodeGRPOTrainer(jobs=jobs, rollouts=rollouts, processing_class=run.policy.tokenizer, **run.given)
 
 
 class EpisodeGRPOTrainer(EpisodeTrainer):
@@ -68,9 +53,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
 
     settings: GRPOSettings
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """The policy gradient: how likely the sampled tokens are, each weighed by its episode's advantage."""
         logprobs, mask = self.logprobs(model, inputs), inputs["completion_mask"]
         gain = (logprobs - logprobs.detach()).exp() * inputs["advantages"][:, None]
@@ -87,34 +70,23 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
         results = self.rollouts.run(self.agent, jobs)
         self.learned = self.count_failed(results)
         gains = advantages(results, self.settings.group_size)
-        rows, weights = self._rows(results, gains, rng)
-        self._note_batch(results, gains, rows)
-        batch = self.collate(rows, allowed=True)
-        return {**batch, "advantages": torch.tensor(weights or [0.0], device=self.accelerator.device)}
-
-    def _rows(
-        self, results: list[Result], gains: Sequence[float], rng: np.random.Generator
-    ) -> tuple[list[Sample], list[float]]:
-        """Steps to learn from and the advantage of each: of episodes with one, as far as there are such."""
-        found: list[tuple[Sample, float]] = []
-        for result, gain in zip(results, gains, strict=True):
-            found += [(sample, gain) for sample in samples_of([result], self.policy, Lessons((Untold(),)))]
-        telling = [pair for pair in found if pair[1]] or found
+        lessons = Lessons((Untold(),))
+        found = [
+            (sample, gain)
+            for result, gain in zip(results, gains, strict=True)
+            for sample in samples_of([result], self.policy, lessons)
+        ]
+        telling = [pair for pair in found if pair[1]] or found  # steps of episodes with an advantage, if there are any
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self.max_rows, rng)
-        return rows, [weight[id(row)] for row in rows]
-
-    def _note_batch(self, results: list[Result], gains: Sequence[float], rows: list[Sample]) -> None:
-        judged = [result for result in results if result.trainable]
+        rewards = [result.reward for result in results if result.trainable]
         self.note({
-            "episodes/success": sum(result.solved for result in judged) / max(len(judged), 1),
-            "episodes/masked": len(results) - len(judged),
-            "episodes/with_advantage": sum(bool(gain) for gain in gains),
-            "reward": sum(result.reward for result in judged) / max(len(judged), 1),
-            "rows": len(rows),
-            "rows/prompt_tokens": float(np.mean([len(row.prompt_ids) for row in rows] or [0])),
-            "tokens/learned": sum(len(row.completion_ids) for row in rows),
+            **batch_figures(results, [sample for sample, _ in found], rows),
+            "episodes/with_advantage": sum(map(bool, gains)),
+            "reward": sum(rewards) / max(len(rewards), 1),
         })  # fmt: skip
+        weights = torch.tensor([weight[id(row)] for row in rows] or [0.0], device=self.accelerator.device)
+        return {**self.collate(rows, allowed=True), "advantages": weights}
 
 
 def advantages(results: Sequence[Result], group_size: int) -> list[float]:

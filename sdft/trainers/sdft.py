@@ -17,12 +17,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 
-from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.distillation import confident, divergence, importance, mean_of_rows
 from selfsurf.sdft.measure.heldout import check_heldout
@@ -32,9 +31,9 @@ from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import choose, samples_of
 from selfsurf.sdft.run.checkpoints import CheckpointManager
-from selfsurf.sdft.run.metrics import Progress, batch_figures, memory_figures
+from selfsurf.sdft.run.metrics import batch_figures, memory_figures
 from selfsurf.sdft.run.processes import check_alone, whole
-from selfsurf.sdft.run.run import MakeTrainer, Run, run_training
+from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
@@ -57,22 +56,15 @@ class NothingToTeach(ValueError):
     """The teacher is no different from the student."""
 
 
-def train(
-    settings: TrainSettings,
-    out: str | Path,
-    *,
-    policy: TransformersPolicy | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def train(settings: TrainSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Train an adapter by SDFT.
 
     Args:
         settings: what to do.
         out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
-        policy: a loaded model to train, or None to load `settings.model`. Its model is wrapped by PEFT in place.
-        resume: continue from the last checkpoint in `out`, if there is one.
-        progress: called after every optimizer step with its number and metrics.
+        options: `policy`, a loaded model to train, or None to load `settings.model` (it is wrapped by PEFT in place);
+            `resume`, to continue from the last checkpoint in `out`, if there is one; `progress`, called after every
+            optimizer step with its number and metrics.
 
     Returns:
         The summary that is also saved beside the adapter, with `adapter` as the folder's path.
@@ -94,32 +86,20 @@ def train(
         lessons = make_lessons(settings, folder, batch=last or 0)
         return lambda run: _trainer(run, jobs, lessons)
 
-    return run_training(settings, out, check, policy=policy, resume=resume, progress=progress)
+    return run_training(settings, out, check, **options)
 
 
 @contextlib.contextmanager
 def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[EpisodeSDFTTrainer]:
     settings = run.settings
-    environment = {
-        "max_episode_steps": settings.max_episode_steps,
-        "screenshot": shows_images(run.policy, settings),
-    }
+    environment = {"max_episode_steps": settings.max_episode_steps, "screenshot": shows_images(run.policy, settings)}
     with (
         Rollouts(settings.episodes_per_step, most=settings.rollouts.batch, **environment) as rollouts,
         generating(settings, run.policy, run.learner, environment) as generator,
     ):
-        trainer = EpisodeSDFTTrainer(
-            settings,
-            run.folder / "checkpoints",
-            jobs=jobs,
-            rollouts=rollouts,
-            generator=generator,
-            lessons=lessons,
-            compared=run.log.has("step0_divergence"),
-            processing_class=run.policy.tokenizer if run.policy.processor is None else run.policy.processor,
-            callbacks=run.callbacks,
-            **run.learner,
-        )
+        owner = run.policy.tokenizer if run.policy.processor is None else run.policy.processor
+        about = {"lessons": lessons, "compared": run.log.has("step0_divergence"), **run.given}
+        trainer = EpisodeSDFTTrainer(jobs=jobs, rollouts=rollouts, generator=generator, processing_class=owner, **about)
         if settings.evaluate_every:
             agent = make_agent(trainer.policy, settings, sampling=False)
             run.manager = CheckpointManager(trainer, agent, rollouts, settings, run.log, resumed_at=run.last)
@@ -170,9 +150,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
         student, teacher = self._student_and_teacher(model, inputs)
         return self._distillation_loss(student, teacher, inputs) + self.forgetting(model)
@@ -211,9 +189,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         if self.learned:
             self._idle = None
         elif self._told:
-            self._count_idle(
-                f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower or to 0."
-            )
+            self._count_idle(f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower.")
         return kept
 
     def _compare(self, student: torch.Tensor, teacher: torch.Tensor, mask: torch.Tensor) -> None:

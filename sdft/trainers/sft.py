@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import torch
@@ -33,8 +33,7 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
-from selfsurf.sdft.run.metrics import Progress
-from selfsurf.sdft.run.run import Run, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
@@ -45,16 +44,10 @@ class Demonstrator(LLMAgent):
     """Takes the privileged actions, and records what the student would have seen and written."""
 
     def decide(
-        self,
-        observations: Sequence[Observation],
-        slots: Sequence[int] | None = None,
-        *,
-        privileged: Sequence[Privileged | None] | None = None,
-        seeds: Sequence[int] | None = None,
+        self, observations: Sequence[Observation], slots: Sequence[int] | None = None, **options: Any
     ) -> list[Decision]:
-        """Take the privileged actions; an episode without one is given up. Nothing is drawn, so `seeds` say nothing."""
-        slots = list(range(len(observations))) if slots is None else list(slots)
-        told = [None] * len(observations) if privileged is None else list(privileged)
+        """Take the `privileged` actions; an episode without one is given up. Nothing is drawn: `seeds` say nothing."""
+        slots, told = slots or range(len(observations)), options.get("privileged") or [None] * len(observations)
         return [self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)]
 
     def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
@@ -119,13 +112,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
 
 
 def train_sft(
-    settings: TrainSettings,
-    out: str | Path,
-    *,
-    rows: Path | None = None,
-    policy: TransformersPolicy | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
+    settings: TrainSettings, out: str | Path, *, rows: Path | None = None, **options: Unpack[TrainOptions]
 ) -> dict[str, Any]:
     """Train an adapter on demonstrations; what `out` holds and what is returned are as with `sdft.train`.
 
@@ -134,13 +121,11 @@ def train_sft(
             seeds and prompts. What concerns the teacher or sampling is without effect.
         out: folder of the run.
         rows: demonstrations written by `collect`; they are collected into `out` if not given.
-        policy: see `sdft.train`.
-        resume: the same.
-        progress: the same.
+        options: as with `sdft.train`.
     """
     refuse_sdft_only(settings)
     made = partial(_trainer, rows=rows)
-    return run_training(settings, out, lambda *_: made, policy=policy, resume=resume, progress=progress)
+    return run_training(settings, out, lambda *_: made, **options)
 
 
 @contextlib.contextmanager
@@ -155,14 +140,8 @@ def _trainer(run: Run, rows: Path | None) -> Iterator[DemonstrationTrainer]:
     if len(lines) < settings.steps:
         few = f"There are {len(lines)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
         warnings.warn(few, stacklevel=2)
-    trainer = DemonstrationTrainer(
-        settings,
-        run.folder / "checkpoints",
-        [Sample(line["env_id"], line["prompt_ids"], [], line["completion_ids"], [], [], None, None) for line in lines],
-        processing_class=run.policy.tokenizer,
-        callbacks=run.callbacks,
-        **run.learner,
-    )
+    samples = [Sample(one["env_id"], one["prompt_ids"], [], one["completion_ids"], [], [], None, None) for one in lines]
+    trainer = DemonstrationTrainer(items=samples, processing_class=run.policy.tokenizer, **run.given)
     trainer.seconds["collect"] = collected
     yield trainer
 
@@ -179,9 +158,7 @@ def batches_of(rows: int, steps: int) -> list[range]:
 class DemonstrationTrainer(RunTrainer):
     """SFT from the steps of demonstrations, each learned from once."""
 
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
         logprobs, mask = self.student_logits(model, inputs).log_softmax(-1), inputs["completion_mask"]
         likely = logprobs.gather(-1, inputs["completion_ids"][..., None])[..., 0]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from selfsurf.scripts.machine.processes import descendants
-from selfsurf.scripts.suite.books import Books, BooksError
+from selfsurf.scripts.suite.records import Records, RecordsError
 
 AGENTS = '''
 import os, time
@@ -182,29 +182,29 @@ def test_what_cannot_be_run_is_said_before_anything_is_begun(suite, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_books_refuse_what_is_not_theirs(tmp_path):
+def test_records_refuse_what_is_not_theirs(tmp_path):
     about = {"format": 1, "suite": "s", "agent": {}, "tasks": [{"id": "t"}], "seeds": [0], "max_steps": None}
     record = {"task": "t", "seed": 0, "outcome": "solved"}
-    with Books(tmp_path / "run", about) as books:
-        assert books.add(record)
-        assert not books.add({**record, "outcome": "failed"})
-        with pytest.raises(BooksError, match="Another process"):
-            Books(tmp_path / "run", about)
+    with Records(tmp_path / "run", about) as records:
+        assert records.add(record)
+        assert not records.add({**record, "outcome": "failed"})
+        with pytest.raises(RecordsError, match="Another process"):
+            Records(tmp_path / "run", about)
     path = tmp_path / "run" / "results.jsonl"
     path.write_text(path.read_text() + '{"task": "t", "se')
-    with Books(tmp_path / "run", about) as books:
-        assert list(books.records) == [("t", 0)]
+    with Records(tmp_path / "run", about) as records:
+        assert list(records.done) == [("t", 0)]
         assert path.read_text().count("\n") == 1
     path.write_text("{}\n" + path.read_text())
-    with pytest.raises(BooksError, match="line 1"):
-        Books(tmp_path / "run", about)
+    with pytest.raises(RecordsError, match="line 1"):
+        Records(tmp_path / "run", about)
     path.write_text(2 * (json.dumps(record) + "\n"))
-    with pytest.raises(BooksError, match="twice"):
-        Books(tmp_path / "run", about)
+    with pytest.raises(RecordsError, match="twice"):
+        Records(tmp_path / "run", about)
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path):
-        with pytest.raises(BooksError, match="give"):
-            Books(folder, about)
+        with pytest.raises(RecordsError, match="give"):
+            Records(folder, about)
 
 
 def killed(folder, words, more, delay):

@@ -51,19 +51,18 @@ def test_groups_are_whole(settings):
 
 def test_rows_are_scored_under_the_mask_they_were_sampled_under(tiny_policy, grpo_settings, tmp_path, monkeypatch):
     sampled, computed = [], []
-    made, loss = EpisodeGRPOTrainer._rows, EpisodeGRPOTrainer.compute_loss
+    collated, loss = EpisodeGRPOTrainer.collate, EpisodeGRPOTrainer.compute_loss
 
-    def rows(self, *args):
-        found = made(self, *args)
-        sampled.extend(sum(row.logprobs) for row in found[0])
-        return found
+    def collate(self, rows, **options):
+        sampled.extend(sum(row.logprobs) for row in rows)
+        return collated(self, rows, **options)
 
     def compute_loss(self, model, inputs, *args, **options):
         scores = self.logprobs(model, inputs)
         computed.extend((scores * inputs["completion_mask"]).sum(-1).tolist())
         return loss(self, model, inputs, *args, **options)
 
-    monkeypatch.setattr(EpisodeGRPOTrainer, "_rows", rows)
+    monkeypatch.setattr(EpisodeGRPOTrainer, "collate", collate)
     monkeypatch.setattr(EpisodeGRPOTrainer, "compute_loss", compute_loss)
     train_grpo(grpo_settings.model_copy(update={"steps": 1}), tmp_path / "run", policy=tiny_policy)
     assert len(sampled) >= 2

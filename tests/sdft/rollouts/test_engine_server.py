@@ -62,7 +62,7 @@ def asked():
     return Asked(
         [[Message("user", f"Click {number}.")] for number in range(4)],
         {"prefill": "", "temperature": 1.0, "max_new_tokens": 12},
-        {"grammars": [GRAMMAR] * 4, "schemas": None, "seed": [11, 12, 13, 14]},
+        {"grammars": [GRAMMAR] * 4, "seed": [11, 12, 13, 14]},
     )
 
 

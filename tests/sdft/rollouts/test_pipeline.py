@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.sdft.rollouts import Batch, Books, Job, RolloutError
+from selfsurf.sdft.rollouts import Batch, Job, RolloutError, Tally
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
 
 
@@ -24,7 +24,7 @@ class Recorder:
 
     def collect(self, number):
         self.said.append(("collect", number))
-        return Batch([], Books(), seconds=4.0, waited=1.0)
+        return Batch([], Tally(), seconds=4.0, waited=1.0)
 
 
 def jobs_of(number):
@@ -74,7 +74,7 @@ def test_other_episodes_than_were_asked_for_are_noticed():
 
 
 def test_metrics_tell_staleness_and_waiting():
-    batch = Batch([], Books(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0)
+    batch = Batch([], Tally(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0)
     assert figures(batch, 5, [4, 4, 5]) == {
         "episodes/rerun": 3, "rollouts/seconds": 4.0, "rollouts/waited_seconds": 1.0, "rows/staleness": pytest.approx(2 / 3),
     }  # fmt: skip

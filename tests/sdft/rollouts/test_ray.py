@@ -1,4 +1,4 @@
-"""Rollouts on a cluster of several nodes on this machine: the samples of one process, and books that balance when
+"""Rollouts on a cluster of several nodes on this machine: the samples of one process, and a tally that adds up when
 workers, browsers and nodes are killed in the middle of a batch."""
 
 import contextlib
@@ -11,7 +11,7 @@ import pytest
 
 from selfsurf.agents.play.player import Manner
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import Books, Job, RolloutError, Rollouts
+from selfsurf.sdft.rollouts import Job, RolloutError, Rollouts, Tally
 from selfsurf.sdft.rollouts.layout import Resources, RolloutSettings
 from selfsurf.sdft.rollouts.ray_browser import Setup
 from selfsurf.sdft.rollouts.ray_generator import RayGenerator
@@ -31,8 +31,8 @@ def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
 
 def setup(settings, plan, most=None):
     return Setup(
-        agent_of=partial(make_agent, settings=settings, sampling=True), contexts=plan.contexts, manner=Manner(most=most),
-        env_options={"max_episode_steps": STEPS}, call_timeout=plan.call_timeout, patience=plan.patience,
+        agent_of=partial(make_agent, settings=settings, sampling=True), layout=plan, manner=Manner(most=most),
+        env_options={"max_episode_steps": STEPS},
     )  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def generator_of(settings, model):
     started = []
     with contextlib.ExitStack() as stack:
 
-        def start(plan, most=None, ahead=0):
-            started.append(stack.enter_context(RayGenerator(setup(settings, plan, most), model, plan, ahead=ahead)))
+        def start(plan, most=None):
+            started.append(stack.enter_context(RayGenerator(setup(settings, plan, most), model)))
             return started[-1]
 
         yield start
@@ -80,7 +80,7 @@ def here(settings, model, weights, jobs, seed, version, most=None):
 
 def in_the_middle(generator, number, ended=2):
     """Wait until some episodes of a batch have ended, and not all."""
-    assert until(lambda: generator.ended(number) >= ended, 90)
+    assert until(lambda: generator._orders[number].ledger.closed >= ended, 90)
 
 
 @pytest.mark.slow
@@ -100,10 +100,10 @@ def test_a_killed_worker_changes_no_sample_and_no_count(
     os.kill(victim, signal.SIGKILL)
     batch = generator.collect(0)
     assert gone(held)
-    assert (batch.books.asked, batch.books.finished, batch.books.masked) == (len(jobs), len(jobs), 0)
-    assert batch.books.lost >= 1
+    assert (batch.tally.asked, batch.tally.finished, batch.tally.masked) == (len(jobs), len(jobs), 0)
+    assert batch.tally.lost >= 1
     assert generator.figures.browsers_replaced == 1
-    assert generator.figures.books == batch.books
+    assert generator.figures.tally == batch.tally
     assert [result.job for result in batch.results] == jobs
     assert sampled(batch.results) == sampled(here(settings, model, weights, jobs, 1, 0, most=1))
 
@@ -156,9 +156,9 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
 
     def check(number):
         batch = generator.collect(number)
-        assert (batch.books.asked, batch.books.finished, batch.books.masked) == (len(jobs), len(jobs), 0)
+        assert (batch.tally.asked, batch.tally.finished, batch.tally.masked) == (len(jobs), len(jobs), 0)
         assert sampled(batch.results) == expected
-        return batch.books
+        return batch.tally
 
     # A browser: its episodes are env_error in their worker, and are run again.
     with under_way(generator, 0, jobs):
@@ -179,8 +179,8 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
     generator.request(2, jobs, seed=7)
     in_the_middle(generator, 2, ended=1)
     os.kill(generator.policy_states()[0].pid, signal.SIGKILL)
-    assert check(2) == Books(asked=len(jobs), finished=len(jobs))
-    assert generator.figures.books.asked == 3 * len(jobs)
+    assert check(2) == Tally(asked=len(jobs), finished=len(jobs))
+    assert generator.figures.tally.asked == 3 * len(jobs)
 
 
 @contextlib.contextmanager
@@ -224,7 +224,7 @@ def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, we
         os.kill(victim, signal.SIGKILL)
         assert until(lambda victim=victim: victim not in generator.figures.processes.values(), 60)
     batch = generator.collect(0)
-    assert batch.books == Books(asked=1, masked=1, lost=LOSSES + 1)
+    assert batch.tally == Tally(asked=1, masked=1, lost=LOSSES + 1)
     (result,) = batch.results
     assert (result.outcome, result.trainable) == ("env_error", False)
 
@@ -310,4 +310,4 @@ def test_workers_that_cannot_start_say_why(cluster_of, settings, model):
     cluster_of(1)
     plan = layout()
     with pytest.raises(RolloutError, match="nowhere"):
-        RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"), plan)
+        RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"))

@@ -1,4 +1,4 @@
-"""The books of a run: what was asked, in `run.json`, and how each episode went, a line each in `results.jsonl`.
+"""The records of a run: what was asked, in `run.json`, and how each episode went, a line each in `results.jsonl`.
 
 A record is on disk before the run goes on, so a kill at any moment loses only episodes that were under way, which run
 again. A line that the kill cut off is cut off.
@@ -22,40 +22,40 @@ NOTED_EVERY = 5.0
 """Seconds between two notes of how far a process has come."""
 
 SAME = ("format", "suite", "agent", "tasks", "seeds", "max_steps")
-"""What a run that goes on must have in common with what it goes on with."""
+"""What a resumed run must have in common with the run it resumes."""
 
 
-class BooksError(ValueError):
+class RecordsError(ValueError):
     """A folder can't be used for a run. The message says why and what to do."""
 
 
-class Books:
-    """The books in a folder, held by one process at a time. Use it as a context manager.
+class Records:
+    """The records of a run in a folder, held by one process at a time. Use it as a context manager.
 
     Args:
-        folder: made if need be. One that holds the same run is gone on with.
+        folder: made if need be. One that holds the same run is resumed.
         about: the contents of `run.json`.
 
     Raises:
-        BooksError: the folder holds another run or something else, is in use, or its records are damaged.
+        RecordsError: the folder holds another run or something else, is in use, or its records are damaged.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.folder = folder
-        self.records: dict[Key, dict[str, Any]] = {}
+        self.done: dict[Key, dict[str, Any]] = {}
         self._session: dict[str, Any] | None = None
         self._noted = 0.0
         if folder.exists() and not folder.is_dir():
-            raise BooksError(f"{folder} is a file; give a folder.")
+            raise RecordsError(f"{folder} is a file; give a folder.")
         if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists() and not _only_lock(folder):
-            raise BooksError(f"{folder} is not empty and holds no run; give another folder.")
+            raise RecordsError(f"{folder} is not empty and holds no run; give another folder.")
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = (folder / "run.lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
-            raise BooksError(f"Another process is running in {folder}.") from None
+            raise RecordsError(f"Another process is running in {folder}.") from None
         try:
             self.about = self._agree(dict(about))
             self._read()
@@ -64,7 +64,7 @@ class Books:
             raise
         self._lines = (folder / "results.jsonl").open("a", encoding="utf8")
 
-    def __enter__(self) -> Books:
+    def __enter__(self) -> Records:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,15 +74,15 @@ class Books:
             (self.folder / "run.lock").unlink()
 
     def add(self, record: dict[str, Any]) -> bool:
-        """Take down how an episode went, and when; False if that is known already, and then nothing changes."""
+        """Record how an episode went, and when; return False, and change nothing, if it is there already."""
         key = (str(record["task"]), int(record["seed"]))
-        if key in self.records:
+        if key in self.done:
             return False
         record = {**record, "ended": round(time.time(), 3)}
         self._lines.write(json.dumps(record, ensure_ascii=True) + "\n")
         self._lines.flush()
         os.fsync(self._lines.fileno())
-        self.records[key] = record
+        self.done[key] = record
         if self._session is not None:
             self._session["episodes"] += 1
             if time.time() - self._noted > NOTED_EVERY:
@@ -111,10 +111,10 @@ class Books:
         try:
             before: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
         except ValueError as error:
-            raise BooksError(f"{path} is damaged: {error}.") from None
+            raise RecordsError(f"{path} is damaged: {error}.") from None
         differs = [name for name in SAME if before.get(name) != about.get(name)]
         if differs:
-            raise BooksError(
+            raise RecordsError(
                 f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to go "
                 "on with it, or another folder. A task's code and pages and an agent's code count as well."
             )
@@ -133,12 +133,14 @@ class Books:
                 record = json.loads(line)
                 key = (str(record["task"]), int(record["seed"]))
             except (ValueError, KeyError, TypeError):
-                raise BooksError(f"{path}, line {number} is no record; repair or remove it.") from None
-            if key in self.records:
-                raise BooksError(f"{path}, line {number}: {key[0]} seed {key[1]} stands there twice; remove one.")
+                raise RecordsError(f"{path}, line {number} is no record; repair or remove it.") from None
+            if key in self.done:
+                raise RecordsError(f"{path}, line {number}: {key[0]} seed {key[1]} stands there twice; remove one.")
             if key[0] not in tasks or key[1] not in self.about["seeds"]:
-                raise BooksError(f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it.")
-            self.records[key] = record
+                raise RecordsError(
+                    f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it."
+                )
+            self.done[key] = record
 
 
 def _only_lock(folder: Path) -> bool:
