@@ -14,14 +14,14 @@ from inspect import signature
 from typing import Any
 
 from selfsurf.agents.agent import Act, Agent, Decision, Privileged
-from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
+from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError
 from selfsurf.agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
 from selfsurf.bare import alias
 from selfsurf.browser_env.classes import load_class
 
 __all__ = [
-    "BACKENDS", "Act", "Agent", "Backend", "Completion", "Decision", "Message", "Policy", "PolicyError", "Privileged",
-    "check_options", "make", "names", "policy_class",
+    "BACKENDS", "Act", "Agent", "Backend", "Completion", "Conversation", "Decision", "Message", "Policy", "PolicyError",
+    "Privileged", "check_options", "make", "names", "policy_class",
 ]  # fmt: skip
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from selfsurf.agents.policy import Completion, Message
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Observation
 
 Act: TypeAlias = Action | str
 """What `act` returns. A str is a reply that could not be read as an action: the environment answers it with an

@@ -22,8 +22,7 @@ from selfsurf.agents.reply.constraint import MAX_TEXT, grammar
 from selfsurf.agents.reply.kinds import DEFAULT_KINDS, check_kinds
 from selfsurf.agents.reply.parse import Parsed, parse
 from selfsurf.agents.reply.schema import action_schema
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Observation
 
 SMALL = 3_000_000_000
 """Models with fewer weights are constrained by default: they rarely keep to a format by themselves."""

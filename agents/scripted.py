@@ -9,8 +9,7 @@ import numpy as np
 
 from selfsurf.agents.agent import Act, Decision, Privileged
 from selfsurf.agents.reply.kinds import is_editable
-from selfsurf.browser_env.actions import Action, Click, Fill, Infeasible, Wait, parse_action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Fill, Infeasible, Observation, Wait, parse_action
 
 
 class _PerSlot:

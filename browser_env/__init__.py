@@ -9,21 +9,38 @@ import gymnasium as gym
 
 from selfsurf.bare import alias
 from selfsurf.browser_env.act.settle import Bounds
-from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.actions import (
+    Action,
+    Click,
+    Drag,
+    Fill,
+    Finish,
+    Hover,
+    Infeasible,
+    Message,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+    Wait,
+    parse_action,
+)  # fmt: skip
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observation import Element, Info, Observation
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.safety import Risk, Safety, Secret
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.runtime import shutdown
+from selfsurf.browser_env.session.runtime import runtime, shutdown
 from selfsurf.browser_env.task import EpisodeState, Score, Task
 from selfsurf.browser_env.vector import VectorBrowserEnv
 
 __all__ = [
-    "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Element", "EnvError",
-    "EpisodeState", "Observation", "Outcome", "Risk", "Safety", "Score", "Secret", "SessionOptions", "Task",
-    "VectorBrowserEnv", "parse_action", "shutdown",
+    "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Click", "Drag",
+    "Element", "EnvError", "EpisodeState", "Fill", "Finish", "Hover", "Infeasible", "Info", "Message",
+    "Observation", "Outcome", "Press", "Risk", "Safety", "Score", "Scroll", "Secret", "Select", "SessionOptions",
+    "Task", "Type", "Upload", "VectorBrowserEnv", "Wait", "parse_action", "runtime", "shutdown",
 ]  # fmt: skip
 
 if "Browser-v0" not in gym.registry:

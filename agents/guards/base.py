@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Observation
 
 
 @dataclass(frozen=True)

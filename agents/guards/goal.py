@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from selfsurf.agents.guards.base import Guard, Verdict
-from selfsurf.browser_env.actions import Action, Fill, Finish, Message, Type, Wait
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Fill, Finish, Message, Observation, Type, Wait
 
 FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 

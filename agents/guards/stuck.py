@@ -13,8 +13,7 @@ from typing import Any
 
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env.actions import Action, Finish, Infeasible, Press, Scroll, Wait
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Element, Finish, Infeasible, Observation, Press, Scroll, Wait
 
 _CLOCK = re.compile(
     r"(?i)\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from selfsurf.agents.guards.base import Guard, Verdict
-from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Press, Type
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Click, Element, Fill, Finish, Observation, Press, Type
 
 _SUBMIT = re.compile(
     r"(?i)^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"

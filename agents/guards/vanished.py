@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from selfsurf.agents.guards.base import Guard, Verdict
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Observation
 
 _Kind = tuple[str, str]
 

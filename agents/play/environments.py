@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from selfsurf.browser_env import AsyncBrowserEnv, Task
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env import AsyncBrowserEnv, Task, runtime
 
 CLOSING = 10.0
 """Seconds that an environment may take to close before it is abandoned."""

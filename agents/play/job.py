@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.agents.agent import Decision
-from selfsurf.browser_env import Observation, Outcome
-from selfsurf.browser_env.observation import Info
+from selfsurf.browser_env import Info, Observation, Outcome
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,8 @@ from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.play.job import Ask, Result, Step
 from selfsurf.agents.play.record import policy_record
 from selfsurf.agents.policy import PolicyError
-from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome
-from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.browser_env.session.runtime import runtime
 
 T = TypeVar("T")
 
@@ -286,7 +284,9 @@ class Player:
                 detail = f"the environment did not answer within {CALL_TIMEOUT:g} s"
             raise _Over(Outcome.ENV_ERROR, detail, trace="".join(traceback.format_exception(error))) from error
         finally:
-            live.result.env_seconds += time.monotonic() - start
+            seconds = time.monotonic() - start
+            live.result.env_seconds += seconds
+            self.times.env_seconds += seconds
 
     def _handle_events(self, patience: float) -> None:
         """Handle what has happened; wait for the first of it."""
@@ -439,7 +439,6 @@ class Player:
                 score=result.score, **result.totals(),
             )  # fmt: skip
         self.times.episodes += 1
-        self.times.env_seconds += result.env_seconds
         self._ended.append((live.ask, result))
         if error is not None:
             raise error

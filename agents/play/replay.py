@@ -14,10 +14,7 @@ from selfsurf.agents.play.decide import Decider
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import Ask, Job, Step
 from selfsurf.agents.play.player import Manner, Player, Watch
-from selfsurf.browser_env import Task
-from selfsurf.browser_env.actions import Action, Finish, Infeasible, Upload
-from selfsurf.browser_env.errors import ActionError, EnvError
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, ActionError, EnvError, Finish, Infeasible, Observation, Task, Upload
 from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.format import recorded_action

@@ -8,8 +8,7 @@ from typing import Any
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.reply.compact import compact, expand
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Observation
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import Found, objects, unescape
 from selfsurf.agents.reply.reading.naming import ALIASES, arguments, full_forms
 from selfsurf.agents.reply.reading.prose import Standing, without_thinking
-from selfsurf.browser_env.actions import Action, Finish, parse_action
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 
 __all__ = ["ALIASES", "MAX_CHARACTERS", "How", "Parsed", "parse"]
 

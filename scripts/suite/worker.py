@@ -17,10 +17,9 @@ from typing import Any, TypeAlias
 
 from selfsurf.agents.play import Ask, Environments, Manner, Player, Result, Watch, make_decider
 from selfsurf.agents.play.record import versions
-from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task
+from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task, shutdown
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.browser_env.session.runtime import shutdown
 from selfsurf.envs_registry.loading import load_task
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.terminal.console import quiet_libraries

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
-from selfsurf.browser_env import Outcome
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env import Action, ActionError, Outcome
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching

@@ -20,14 +20,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from selfsurf.agents.agent import Decision, Privileged
+from selfsurf.agents import Completion, Conversation, Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.local.prompts import token_ids
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.agents.policy import Completion, Conversation
 from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env.actions import Infeasible, parse_action
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Infeasible, Observation, parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError, Rollouts

@@ -10,10 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 import selfsurf.tasks.miniwob.oracles as oracles
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.observation import Observation
-from selfsurf.browser_env.task import EpisodeState, Score, Task
+from selfsurf.browser_env import Action, EnvError, EpisodeState, Observation, Score, Task
 
 FLIGHTS = ("flight.AA", "flight.Alaska", "flight.Alaska-auto")
 """The three tasks on airlines' pages (FlightWoB), in addition to the 125 that the `miniwob` package registers."""

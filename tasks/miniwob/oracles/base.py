@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from selfsurf.browser_env.actions import Action, Click, Fill
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Click, Element, Fill, Observation
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 
 Notes: TypeAlias = dict[str, Any]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from selfsurf.browser_env.actions import Action, Click, Select
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Observation, Select
 from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted, said, same, submit
 
 

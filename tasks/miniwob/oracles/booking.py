@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Click, Fill, Press, Scroll
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Click, Element, Fill, Observation, Press, Scroll
 from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, quoted
 from selfsurf.tasks.miniwob.oracles.buying import best, offers
 from selfsurf.tasks.miniwob.oracles.dates import choose_day

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from selfsurf.browser_env.actions import Action, Click, Wait
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Click, Element, Observation, Wait
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, oracle, outline, text_lines
 
 MOVE = 1.5

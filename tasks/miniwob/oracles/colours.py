@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Element, Observation
 from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, said, submit
 
 OTHER_NAMES = {"grey": "gray", "cyan": "aqua"}

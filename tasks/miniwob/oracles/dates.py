@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from selfsurf.browser_env.actions import Action, Press
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Element, Observation, Press
 from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_submit, oracle, submit, text_lines
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Drag
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Drag, Element, Observation
 from selfsurf.tasks.miniwob.oracles.base import elements, oracle, submit
 
 _PLACES = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Fill, Press, Select, Wait
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Fill, Observation, Press, Select, Wait
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, oracle, submit
 from selfsurf.tasks.miniwob.oracles.selection import marked_text
 

@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any
 
-from selfsurf.browser_env.actions import Action, Click, Fill, Type
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Click, Element, Fill, Observation, Type
 from selfsurf.tasks.miniwob.oracles.base import click, elements, line_near, oracle
 
 _CODES = {

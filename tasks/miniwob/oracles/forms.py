@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Click, Fill, Press, Select, Type
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Fill, Observation, Press, Select, Type
 from selfsurf.tasks.miniwob.oracles.base import (
     Notes,
     click,

@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.actions import Action, Click, Hover
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Hover, Observation
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, oracle, quoted, submit
 
 DIGITS = (

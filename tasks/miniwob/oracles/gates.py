@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from selfsurf.browser_env.actions import Action, Fill, Scroll
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Fill, Observation, Scroll
 from selfsurf.tasks.miniwob.oracles.base import click, elements, fill_then_press, oracle, quoted
 
 

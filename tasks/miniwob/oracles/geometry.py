@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from selfsurf.browser_env.actions import Action, Click, Drag
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Drag, Observation
 from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, submit
 from selfsurf.tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
 

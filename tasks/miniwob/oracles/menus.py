@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from selfsurf.browser_env.actions import Action, Hover, Select, Wait
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Element, Hover, Observation, Select, Wait
 from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, quoted, said, submit
 
 ICONS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Click, Fill
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Fill, Observation
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, oracle, outline, quoted, said
 
 PAGE = 3

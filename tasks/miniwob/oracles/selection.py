@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from selfsurf.browser_env.actions import Action, Click, Scroll
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Observation, Scroll
 from selfsurf.tasks.miniwob.oracles.base import elements, last_done, oracle, submit, text_lines
 from selfsurf.tasks.miniwob.oracles.texts import ordinal
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from selfsurf.browser_env.actions import Action, Drag
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Drag, Element, Observation
 from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, outline, said, submit
 
 _LOOK = re.compile(

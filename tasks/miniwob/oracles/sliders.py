@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Drag, Press
-from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env import Action, Drag, Element, Observation, Press
 from selfsurf.tasks.miniwob.oracles.base import Notes, elements, line_near, oracle, submit
 
 FINE = 3

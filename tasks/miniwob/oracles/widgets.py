@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from selfsurf.browser_env.actions import Action, Drag
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Drag, Observation
 from selfsurf.tasks.miniwob.oracles.base import Notes, elements, fill_then_submit, oracle, said, submit
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from selfsurf.browser_env.actions import Action, Click
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env import Action, Click, Observation
 from selfsurf.tasks.miniwob.oracles.base import elements, oracle, said, submit
 
 SYNONYMS = [
