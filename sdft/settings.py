@@ -189,7 +189,7 @@ class TrainSettings(BaseModel):
                 "them, others don't"
             )
         if self.hindsight_episodes and "hindsight" not in self.contexts:
-            raise ValueError('hindsight_episodes need the context "hindsight": name it in contexts, or leave them out')
+            raise ValueError('hindsight_episodes are for the context "hindsight": name it in contexts, or omit them')
         if self.evaluate_tasks and not self.evaluate_every:
             raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
