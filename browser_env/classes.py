@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from pathlib import Path
@@ -53,6 +54,8 @@ def _load(name: str, path: Path) -> ModuleType:
 
 
 def _module(name: str) -> ModuleType:
+    if os.getcwd() not in sys.path and "" not in sys.path:  # a command's path lacks it
+        sys.path.append(os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

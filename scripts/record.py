@@ -150,8 +150,11 @@ def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.browser_env.session.browsers import require_window
 
     meta, files = episode.meta, settings.files
+    if (episode.folder / "manifest.json").exists():
+        for damage in episode.damage():
+            console.print(f"The episode is damaged: {damage}", style="red", markup=False)
     first = next(episode.steps(), None)
-    url = meta["url"] or (first["observation"]["url"] if first else "")
+    url = meta["url"] or (first["observation"].get("url", "") if first else "")
     task = chosen_task("" if meta["env_id"] == "Browser-v0" else meta["env_id"], url, meta["goal"])
     options = _options(settings, **({} if files is None else {"upload_from": (files,)}))
     if settings.headful:

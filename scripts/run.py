@@ -38,7 +38,7 @@ class Settings(AgentArguments):
     task: str = ""
     """Gymnasium id of a task, instead of a goal and a URL."""
     agent: Agent = "transformers"
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     """Seed of the episode."""
     max_steps: int | None = Field(
         default=None, ge=1, description=f"Step limit; the task's own, or {OPEN_STEPS}, if not given."
@@ -89,7 +89,7 @@ def main(settings: Settings) -> int:
             interrupts.hold()
         except KeyboardInterrupt:
             pass
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if attempt is not None:
                 attempt.fail(error, silent=silent or interrupts.seen)
             elif not interrupts.seen:
@@ -153,7 +153,7 @@ class _Attempt(Watch):
         self.state.take(step)
         self.view.stepped()
 
-    def fail(self, error: Exception, *, silent: bool) -> None:
+    def fail(self, error: Exception | SystemExit, *, silent: bool) -> None:
         """Note that this error ended the episode. A request that can't be made is nobody's failure.
 
         Of an error that nobody foresaw, the episode keeps where it came from, and it is shown unless `silent`.

@@ -24,7 +24,7 @@ def main(
     full: Annotated[bool, typer.Option(help="Show the whole page at every step, not its first lines.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Print an episode step by step: what was seen, done, and what came of it."""
+    """Print an episode step by step: what was seen, done, and what came of it. Exit code 1: it is damaged."""
     try:
         found = Episode(episode)
         steps = list(found.steps())
@@ -32,18 +32,18 @@ def main(
         text = json.dumps({"error": str(error)}) if as_json else f"{error}{_near(episode)}"
         print(text, file=sys.stdout if as_json else sys.stderr)
         return 1
+    damages = found.damage() if (found.folder / "manifest.json").exists() else []
     if as_json:
-        print(json.dumps({"episode": found.meta, "steps": steps}, indent=1))
-        return 0
+        print(json.dumps({"episode": found.meta, "steps": steps, "damage": damages}, indent=1))
+        return int(bool(damages))
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
     console.print(_end(found.meta), soft_wrap=True)
-    if (found.folder / "manifest.json").exists():
-        for damage in found.damage():
-            console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
-    return 0
+    for damage in damages:
+        console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
+    return int(bool(damages))
 
 
 def _near(path: Path) -> str:
@@ -62,7 +62,7 @@ def _head(meta: dict[str, Any]) -> Table:
 
 
 def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
-    page = step["observation"]["dom"].splitlines()
+    page = step["observation"].get("dom", "").splitlines()
     shown = page if full else page[:lines]
     body = [escape(line) for line in shown]
     if len(page) > len(shown):

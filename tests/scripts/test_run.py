@@ -421,3 +421,11 @@ def test_the_panel_shows_what_happens() -> None:
     assert "B12" not in shown.getvalue()
     assert type(live.view(state, console, silent=True)) is live.View
     assert isinstance(live.view(state, Console(file=shown), silent=False), live.Lines)
+
+
+def test_an_agent_that_exits_ends_its_episode(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaving.py").write_text("class Leaving:\n    def act(self, obs):\n        raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    result, meta, _ = run("--goal", "Look.", "--url", PAGE, "--agent", "leaving:Leaving")  # by its name in this folder
+    assert result.exit_code == 1, result.output
+    assert (meta["outcome"], meta["outcome_detail"]) == ("env_error", "SystemExit: 3")

@@ -57,3 +57,10 @@ def test_view_shows_what_ended_an_episode(episode):
     (episode / "episode.json").write_text(json.dumps(meta))
     result = CliRunner().invoke(app, ["view", str(episode)])
     assert meta["outcome_detail"] in result.output
+
+
+def test_view_of_a_damaged_episode_fails(episode):
+    lines = episode / "steps.jsonl"
+    lines.write_bytes(b"\xff" + lines.read_bytes())
+    result = CliRunner().invoke(app, ["view", str(episode)])
+    assert result.exit_code == 1
