@@ -1,23 +1,29 @@
-"""Record docs/agent.svg: an agent before and after training, on a page whose seed it was not trained on.
+"""Draw docs/agent.svg: an agent before and after training, on a page whose seed it was not trained on.
 
-It is played when this is called, with the adapter of `scripts/demo.sh`. A frame shows the page with marks, the outline
-that the agent reads, and what it does.
+It is made of two episodes, the second one's adapter from `scripts/demo.sh`:
+
+    selfsurf run --task MiniWoB/click-option-v0 --seed 2000001 --max-steps 3 --set guards=false --out before
+    (and once more with --adapter and --out after)
+
+A frame shows the page with marks, the outline that the agent reads, and what it does.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import gymnasium
+import numpy as np
 import typer
 from PIL import Image
 
-from selfsurf import agents
+from selfsurf.browser_env.observe.marks import draw as draw_marks
+from selfsurf.browser_env.record.episode import Episode
 from selfsurf.scripts.docs.pages import ROOT
 
 SECONDS = 2.2
@@ -30,23 +36,22 @@ Frame: TypeAlias = tuple[Any, list[tuple[str, str]]]
 """A picture, and lines of text with their colours."""
 
 
-def play(title: str, env_id: str, seed: int, adapter: Path | None) -> Iterator[Frame]:
-    """Play an episode and yield a frame for each step, and one for the end."""
-    agent = agents.make(
-        "transformers", model="smollm2", adapter=adapter, actions=("click", "fill", "select"), max_prompt_tokens=1024,
-        guards=False,
-    )  # fmt: skip
-    env = gymnasium.make(env_id, max_episode_steps=3)
-    obs, info = env.reset(seed=seed)
-    agent.reset(obs["goal"])
-    while info["outcome"] == "running":
-        picture, text = env.get_wrapper_attr("marked")(), [(title, "#ffffff"), (f"goal: {obs['goal']}", "#8fd0ff")]
-        text += [("", ""), *((line, "#9aa4b5") for line in obs["dom"].splitlines())]
-        obs, _, _, _, info = env.step(agent.act(obs))
-        yield picture, [*text, ("", ""), (obs["last_action"], "#ffd479")]
-    colour = "#7ee08a" if info["outcome"] == "solved" else "#ff8f8f"
-    yield obs["screenshot"], [*text[:2], ("", ""), (info["outcome"], colour)]
-    env.close()
+def read(title: str, folder: Path) -> Iterator[Frame]:
+    """Yield a frame for each step of an episode on disk, and one for its end."""
+    episode = Episode(folder)
+    top = [(title, "#ffffff"), (f"goal: {episode.meta['goal']}", "#8fd0ff")]
+    for step in episode.steps():
+        seen = step["observation"]
+        outline = [(line, "#9aa4b5") for line in seen["dom"].splitlines()]
+        picture = draw_marks(_pixels(folder / step["screenshot"]), seen["elements"])
+        yield picture, [*top, ("", ""), *outline, ("", ""), (json.dumps(step["actions"][0]), "#ffd479")]
+    colour = "#7ee08a" if episode.meta["outcome"] == "solved" else "#ff8f8f"
+    end = _pixels(folder / episode.meta["final_screenshot"])
+    yield end, [*top, ("", ""), (episode.meta["outcome"], colour)]
+
+
+def _pixels(path: Path) -> Any:
+    return np.asarray(Image.open(path).convert("RGB"))
 
 
 def draw(frames: list[Frame]) -> str:
@@ -73,11 +78,9 @@ def draw(frames: list[Frame]) -> str:
     return "".join(parts) + "</svg>\n"
 
 
-def main(adapter: Path = Path("runs/demo/training/adapter"), seed: int = 2_000_001) -> None:
-    """Play a task before and after training, and write the recording."""
-    task = "MiniWoB/click-option-v0"
-    frames = [*play("SmolLM2-135M, before training", task, seed, None)]
-    frames += play("after 28 steps of selfsurf train", task, seed, adapter)
+def main(before: Path, after: Path) -> None:
+    """Write the recording of two episodes: one before training, one after it."""
+    frames = [*read("SmolLM2-135M, before training", before), *read("after 28 steps of selfsurf train", after)]
     (ROOT / "docs" / "agent.svg").write_text(draw(frames), encoding="utf8")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env import parse_action
 from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
@@ -116,23 +117,15 @@ def measure(
 
 def _oracle_episode(job: Job) -> Recording:
     """Let the oracle play the episode."""
-    from selfsurf.browser_env import AsyncBrowserEnv
-    from selfsurf.browser_env.actions import parse_action
-    from selfsurf.browser_env.session.runtime import runtime
-    from selfsurf.envs_registry import task_of
+    from selfsurf.agents.scripted import OracleAgent
+    from selfsurf.sdft.rollouts import Rollouts
     from selfsurf.sdft.teacher.recording import Recording, Shown
 
-    env = AsyncBrowserEnv(task=task_of(job.env_id), screenshot=False)
-    try:
-        observation, _ = runtime().run(env.reset(seed=job.seed))
-        steps, goal = [], observation["goal"]
-        while (view := env.privileged()) is not None:
-            action = parse_action(view["action"])
-            steps.append(Shown(observation, action))
-            observation = runtime().run(env.step(action))[0]
-    finally:
-        runtime().run(env.close())
-    return Recording(job.env_id, goal, job.seed, tuple(steps))
+    with Rollouts(1) as rollouts:
+        (result,) = rollouts.run(OracleAgent(), [job])
+    told = [step for step in result.steps if step.privileged]
+    shown = tuple(Shown(step.observation, parse_action(step.decision.action)) for step in told)
+    return Recording(job.env_id, told[0].observation["goal"], job.seed, shown)
 
 
 def _row(step: Step, told: Told | None, plain: _Scores, taught: _Scores | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Ledger, Manner, Player, Result, Tally
 from selfsurf.agents.play.record import versions
+from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.envs_registry import task_of
 
@@ -41,7 +42,7 @@ class Rollouts:
 
     def run(
         self,
-        agent: LLMAgent,
+        agent: LLMAgent | OracleAgent,
         jobs: Sequence[Job],
         *,
         demonstrate: bool = False,
@@ -70,7 +71,8 @@ class Rollouts:
             The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it
             fails again its outcome is `env_error`.
         """
-        ledger = Ledger(jobs, seed=agent.next_seed() if seed is None else seed, version=version)
+        own = agent.next_seed() if seed is None and isinstance(agent, LLMAgent) else seed
+        ledger = Ledger(jobs, seed=own, version=version)
 
         def record(ask: Ask) -> EpisodeWriter | None:
             if folder is None:
