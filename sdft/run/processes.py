@@ -56,7 +56,7 @@ def check_sharding(deepspeed: Any, fsdp: Any) -> None:
             "(docs/cluster/zero2.yaml) or FSDP 2 (docs/cluster/fsdp2.yaml)."
         )
     if fsdp is not None and fsdp.fsdp_version == 1:
-        raise ValueError("FSDP 1 hides weights from teacher and sampling: set fsdp_version: 2, docs/cluster/fsdp2.yaml.")
+        raise ValueError("FSDP 1 hides weights from the teacher: set fsdp_version: 2, as docs/cluster/fsdp2.yaml does.")
 
 
 @contextlib.contextmanager
