@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from selfsurf import __version__, browser_env
 from selfsurf.agents.play.replay import replay
-from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.episode import Episode, write_manifest
 from selfsurf.browser_env.record.format import COMPLETION, DECISION, EPISODE, STEP
 from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.session.runtime import runtime
@@ -100,5 +100,6 @@ def test_fields_that_nobody_knows_are_ignored(tmp_path):
     (folder / "episode.json").write_text(json.dumps({**meta, "weather": "fine"}))
     steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
     (folder / "steps.jsonl").write_text("".join(json.dumps({**step, "mood": 1}) + "\n" for step in steps))
+    write_manifest(folder)
     assert CliRunner().invoke(app, ["view", str(folder)]).exit_code == 0
     assert replay(Episode(folder), task_of(TASK)).same_outcome
