@@ -240,7 +240,7 @@ class Episode:
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
         path = self.folder / "steps.jsonl"
-        lines = path.read_text(encoding="utf8", errors="replace").split("\n") if path.exists() else []
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
         for number, line in enumerate(lines, 1):
             if not line:
                 continue
