@@ -7,21 +7,27 @@ action = agent.act(obs)
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.util import find_spec
-from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.agent import Act, Agent, Decision, Privileged
 from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError
 from selfsurf.agents.scripted import OracleAgent, RandomAgent, ScriptedAgent
 from selfsurf.bare import alias
-from selfsurf.browser_env.classes import load_class
+from selfsurf.browser_env.classes import classes_beside, load_class
+from selfsurf.extras import how_to_install
+
+if TYPE_CHECKING:
+    from selfsurf.agents.webtask import SyncWebtask, Webtask
 
 __all__ = [
-    "BACKENDS", "Act", "Agent", "Backend", "Completion", "Conversation", "Decision", "Message", "Policy", "PolicyError",
-    "Privileged", "check_options", "make", "names", "policy_class",
+    "BACKENDS", "COMPOSED", "Act", "Agent", "Backend", "Completion", "Conversation", "Decision", "Message", "Policy",
+    "PolicyError", "Privileged", "SyncWebtask", "Webtask", "backend_of", "check_options", "is_policy", "make", "names",
+    "policy_class", "takers",
 ]  # fmt: skip
 
 
@@ -35,6 +41,10 @@ class Backend:
     """What must be installed."""
     extra: str = ""
     """The extra of this distribution that installs them."""
+    remote: bool = False
+    """Whether the model is on a server."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that it has unless others are given."""
 
 
 BACKENDS: dict[str, Backend] = {
@@ -43,11 +53,20 @@ BACKENDS: dict[str, Backend] = {
         ("torch", "transformers", "llguidance"),
         "train",
     ),
-    "openai": Backend("selfsurf.agents.policies.openai.policy:OpenAIPolicy", ("openai",), "openai"),
+    "openai": Backend("selfsurf.agents.policies.openai.policy:OpenAIPolicy", ("openai",), "openai", remote=True),
+    "nim": Backend(
+        "selfsurf.agents.policies.openai.policy:OpenAIPolicy", ("openai",), "nim", True, {"endpoint": "nim"}
+    ),
     "tensorrt": Backend("selfsurf.agents.policies.tensorrt.policy:TensorRTPolicy", ("tensorrt_llm",)),
     "mlx": Backend("selfsurf.agents.policies.mlx.policy:MLXPolicy", ("mlx", "mlx_lm", "mlx_vlm", "llguidance"), "mlx"),
 }
 """Language models by name. One more is one line here, or none at all: `make("module:Class")`."""
+
+COMPOSED: dict[str, str] = {
+    "graph": "selfsurf.agents.graph.agent:GraphAgent",
+    "roles": "selfsurf.agents.roles.executor:TaskExecutor",
+}
+"""Agents made of an `LLMAgent` and more, by name; the option `policy` names the backend, `transformers` by default."""
 
 
 def make(name: str, **options: Any) -> Agent:
@@ -57,71 +76,149 @@ def make(name: str, **options: Any) -> Agent:
     (`agents.adapters.prompt`): kinds of actions, limits, vision, guards. Options that are given win.
 
     Args:
-        name: a backend (`transformers`, `openai`, `mlx`, `tensorrt`), `module:Class` of any other `Policy`, or
-            `scripted`, `random` or `oracle`.
-        options: those of `LLMAgent` (`constrained`, `temperature`, ...) and of the backend's policy (`model`,
-            `adapter`, `seed`, ...); the others their class's own.
+        name: a backend (one of `BACKENDS`), one of `COMPOSED`, `module:Class` or `file.py:Class` of any other
+            `Policy` or agent, or `scripted`, `random` or `oracle`.
+        options: those of `LLMAgent` (`prompt`, `constrained`, `temperature`, ...) and of the backend's policy
+            (`model`, `adapter`, `seed`, ...); the others their class's own. Their types are checked.
 
     Raises:
+        browser_env.arguments.WrongName: it does not have such an option, or lacks one; a TypeError.
+        browser_env.arguments.OptionError: an option's value is wrong; a ValueError.
         ValueError: there is no agent of that name.
-        TypeError: it does not have such an option.
         ImportError: a package that it needs is not installed.
         agents.adapters.identity.AdapterError: what is saved beside the adapter is damaged.
     """
+    options = check_options(name, options)
     if name in _SIMPLE:
         return _SIMPLE[name](**options)
+    if name in COMPOSED:
+        return _composed(name, options)
+    kind: Any = policy_class(name)
+    if not is_policy(kind):
+        agent: Agent = kind(**options)
+        return agent
     from selfsurf.agents.adapters.prompt import read_prompt
     from selfsurf.agents.llm_agent import LLMAgent
 
-    kind = policy_class(name)
-    own = signature(kind).parameters
+    own, around = inspect.signature(kind).parameters, inspect.signature(LLMAgent).parameters
     prompt = read_prompt(options.get("adapter"))
-    given = {key: options.pop(key) for key in signature(LLMAgent).parameters if key in options and key not in own}
+    given = {key: options.pop(key) for key in around if key in options and key not in own}
     policy = kind(**options)
     trained = {} if prompt is None else prompt.options(policy)
     return LLMAgent(policy, **{**trained, **given})
+
+
+def _composed(name: str, options: dict[str, Any]) -> Agent:
+    around: Any = load_class(COMPOSED[name])
+    backend = backend_of(name, {"policy": options.pop("policy", None)})
+    own = {key: options.pop(key) for key in inspect.signature(around).parameters if key in options}
+    if not options.get("adapter"):
+        options = {**around.defaults(policy_class(backend)), **options}
+    made: Agent = around(make(backend, **options), **own)
+    return made
+
+
+def backend_of(name: str, options: Mapping[str, Any]) -> str:
+    """Return where an agent's policy comes from: its own name, or a composed agent's option `policy`."""
+    return str(options.get("policy") or "transformers") if name in COMPOSED else name
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
     """Return the class of a backend, or of `module:Class` or `file.py:Class`, importing it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or it is neither an agent nor a policy.
         ImportError: a package that it needs is not installed.
     """
     if name not in BACKENDS and ":" not in name:
-        raise ValueError(f"Unknown agent {name!r}: the agents are {', '.join(names())}, or module:Class of a policy.")
+        near = get_close_matches(name, names(), 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(
+            f"Unknown agent {name!r}: {meant}The agents are {', '.join(names())}, or file.py:Class or module:Class of "
+            "an agent or a policy."
+        )
     backend = BACKENDS.get(name, Backend(name))
     missing = [package for package in backend.packages if find_spec(package) is None]
     if missing:
-        how = f": pip install 'selfsurf[{backend.extra}]'" if backend.extra else "; see docs/agents.md"
+        how = f": {how_to_install(backend.extra)}" if backend.extra else "; see docs/agents.md"
         raise ImportError(f"The agent {name} needs {', '.join(missing)}{how}.")
-    found: Callable[..., Policy] = load_class(backend.where)
+    found: Callable[..., Policy] = load_class(backend.where, wanted=_acts_or_completes)
+    if inspect.isclass(found) and not _acts_or_completes(found):
+        beside = classes_beside(found, _acts_or_completes).replace("; it", " Its file").removeprefix(".")
+        raise ValueError(
+            f"{name} is no agent, which has act(obs) or act_batch(observations), and no policy, which has complete."
+            f"{beside}"
+        )
     return found
 
 
-def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options for `make(name, ...)` that were given as JSON values, in their right types. Loads no model.
+def _acts_or_completes(kind: Any) -> bool:
+    return any(hasattr(kind, method) for method in ("complete", *_ACTS))
+
+
+def is_policy(kind: Any) -> bool:
+    """Whether it makes policies, which need an `LLMAgent` around them, rather than agents."""
+    return hasattr(kind, "complete") or not any(hasattr(kind, method) for method in _ACTS)
+
+
+def check_options(name: str, options: Mapping[str, Any], written: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return options for `make(name, ...)` in their right types; of a dict, what it stands for. Loads no model.
+
+    Args:
+        name: of the agent.
+        options: as JSON has them or in memory.
+        written: the texts of those that were read from one (`browser_env.arguments.checked`).
 
     Raises:
-        agents.options.OptionError: one is unknown, missing or wrong; a ValueError.
+        browser_env.arguments.OptionError: one is unknown, missing or wrong; a ValueError.
         ValueError: there is no agent of that name.
         ImportError: a package that it needs is not installed.
     """
-    from selfsurf.agents.options import checked
+    from selfsurf.browser_env.arguments import checked
 
+    backend = backend_of(name, options)
+    own = BACKENDS[backend].options if backend in BACKENDS else {}
+    composed = {"policy": backend} if name in COMPOSED else {}
+    given = {key: value for key, value in options.items() if key not in composed}
+    return {**checked(f"The agent {name}", takers(name, options), {**own, **given}, written), **composed}
+
+
+def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callable[..., Any], ...]:
+    """Return the classes that take an agent's options; of a name in several, the first one counts.
+
+    Args:
+        name: of the agent.
+        options: those given, of which a composed agent's `policy` counts.
+
+    Raises:
+        ValueError: there is no agent of that name.
+        ImportError: a package that it needs is not installed.
+    """
     if name in _SIMPLE:
-        return checked(name, (_SIMPLE[name],), options)
+        return (_SIMPLE[name],)
+    kind = policy_class(backend_of(name, options or {}))
+    if not is_policy(kind):
+        if name in COMPOSED:
+            raise ValueError(f"The agent {name} is made around a policy, and {(options or {})['policy']} is none.")
+        return (kind,)
     from selfsurf.agents.llm_agent import LLMAgent
 
-    return checked(name, (policy_class(name), LLMAgent), options)
+    return (kind, LLMAgent, *((load_class(COMPOSED[name]),) if name in COMPOSED else ()))
 
 
 def names() -> tuple[str, ...]:
     """The names that `make` knows."""
-    return (*BACKENDS, *_SIMPLE)
+    return (*BACKENDS, *COMPOSED, *_SIMPLE)
 
 
+def __getattr__(name: str) -> Any:
+    """Import the façade when it is first used: it stands on all of this."""
+    if name in ("SyncWebtask", "Webtask"):
+        return load_class(f"selfsurf.agents.webtask:{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_ACTS = ("act", "act_batch", "decide")
 _SIMPLE: dict[str, Callable[..., Agent]] = {"scripted": ScriptedAgent, "random": RandomAgent, "oracle": OracleAgent}
 
 alias(__name__)

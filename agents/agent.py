@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env import Action, Observation
@@ -22,6 +22,18 @@ UNASKED = Completion("", [], [], [], None, "eos")
 
 class Stop(Exception):
     """Raised by an agent that ends its episode without an action, as `stopped`. The message says why."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What an agent asks of the environment before it acts. It is no step, and changes nothing.
+
+    The player answers it (`agents.play.queries`) by the agent's `told(answer, slot)`, and has it decide again.
+    """
+
+    ask: Literal["risk", "scan"]
+    """How risky `action` is on the page as it is, or what a long page shows further down."""
+    action: Action | None = None
 
 
 @dataclass(frozen=True)
@@ -46,17 +58,34 @@ class Decision:
     """What the guards did in this episode so far, this action included (`LLMAgent.guard_counts`)."""
     privileged: Privileged | None = None
     """The demonstration that the model was given, if any."""
+    more: tuple[Action, ...] = ()
+    """The reply's further actions, to be carried out after this one (`agents.sequence`)."""
+    place: int = 0
+    """Of the action in its reply; from 1 on, it is one of the `more` of an earlier decision."""
+    left: str = ""
+    """Which of the last reply's actions were not carried out, and why, as the model was told."""
+    roles: tuple[dict[str, Any], ...] = ()
+    """What each role of a composed agent proposed, and what came of it so far."""
+    query: Query | None = None
+    """What is to be asked before anything is done; the action is none then."""
+    graph: dict[str, Any] = field(default_factory=dict)
+    """What an agent of a graph says of the step: stage, intent, nodes, queries with answers, narration, claim."""
 
 
 class Agent(Protocol):
     """Chooses actions. A slot is one of several episodes that run at the same time.
 
     An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also says how its actions came about, which is what
-    logs and training are made of.
+    logs and training are made of. One with `follow` (as `LLMAgent.follow`) can go on after steps that it did not take.
     """
 
     def reset(self, goal: str, slot: int = 0) -> None:
-        """Begin a new episode in `slot`, forgetting the last one. An empty goal means `obs["goal"]`."""
+        """Begin a new episode in `slot`, forgetting the last one. An empty goal means `obs["goal"]`.
+
+        One that takes `open_ended` and `files` is told, too, whether no task judges the goal, and the names of the
+        files that may be uploaded; one that takes `folder` and `queries`, where the episode is recorded (a Path, or
+        None) and that a `Query` is answered.
+        """
 
     def act(self, obs: Observation) -> Act:
         """Choose the next action of slot 0."""

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.agent import UNASKED, Act, Decision, Privileged
+from selfsurf.agents.aids import aid_names, make_aids
+from selfsurf.agents.best_of import best_of
+from selfsurf.agents.functions import MAX_CALLS, Called, call_in, functions_of
+from selfsurf.agents.memory import Memory
 from selfsurf.agents.options import Amount, Count
-from selfsurf.agents.policy import Completion, Conversation, Message, Policy
+from selfsurf.agents.policy import Call, Completion, Conversation, Message, Policy, summed
 from selfsurf.agents.prompt.examples import Example
+from selfsurf.agents.prompt.named import AUTO, PromptName, writer_of
 from selfsurf.agents.prompt.outlines import Outlines
-from selfsurf.agents.prompt.page import label
-from selfsurf.agents.prompt.prompt import build, with_demonstration
+from selfsurf.agents.prompt.prompt import (
+    DEMONSTRATION,
+    LISTED_DEMONSTRATION,
+    Budget,
+    Prompt,
+    Turn,
+    with_demonstration,
+)
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import MAX_TEXT, grammar
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, check_kinds
-from selfsurf.agents.reply.parse import Parsed, parse
-from selfsurf.agents.reply.schema import action_schema
+from selfsurf.agents.reply.kinds import check_kinds
+from selfsurf.agents.reply.read import read_reply, unread
+from selfsurf.agents.reply.schema import action_schema, thoughtful
+from selfsurf.agents.reply.thought import thought_in
+from selfsurf.agents.sequence import Rest
 from selfsurf.browser_env import Action, Observation
+
+if TYPE_CHECKING:
+    from selfsurf.agents.prompt.prompt import PromptWriter
 
 SMALL = 3_000_000_000
 """Models with fewer weights are constrained by default: they rarely keep to a format by themselves."""
@@ -35,19 +53,14 @@ _POLICY_HAS = (*Policy.__annotations__, *(name for name in vars(Policy) if not n
 _REPLY_OVERHEAD = 20
 """Tokens of a reply that are not its text."""
 
+_LONG_TEXT, _LONG_THOUGHT = 4000, 1000
+"""Most characters of a text and of a thought in a constrained reply that thinks."""
+
+_TOLD = 200
+"""Most characters that the history keeps of what a function said."""
 
 _Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
 """What the model is given, and the elements whose ids are in it."""
-
-
-@dataclass
-class _Slot:
-    goal: str = ""
-    history: list[str] = field(default_factory=list)
-    error: str = ""
-    advice: str = ""
-    """From the guards, for the next prompt."""
-    guards: list[guarding.Guard] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
@@ -56,14 +69,29 @@ class LLMAgent:
 
     Args:
         policy: the language model.
-        constrained: sample under a grammar of valid actions on visible elements. None: for models below 3e9 weights.
+        prompt: what writes the prompts: `compact` (the small model's), `chat` (the strong model's), `file.py:Class` of
+            a `PromptWriter` of your own, or one in memory. `auto`: `compact` for models below 3e9 weights.
+        instructions: words of your own for the prompt.
+        functions: Python functions that the model may call while it decides, or `file.py:function`
+            (`agents.functions`); needs free replies, or a policy that takes replies as tool calls.
+        constrained: sample under a grammar of valid actions on visible elements. None: for models below 3e9 weights,
+            and where replies are tool calls.
         temperature: 0 takes the most likely token.
-        max_new_tokens: most tokens of a reply.
+        max_new_tokens: most tokens of a reply, thinking included; None: the prompt's own.
         max_prompt_tokens: most tokens of a prompt; the page is cut to fit. `"auto"`: the backend's own budget; None:
             what the model's context leaves.
-        prefill: the reply's first characters, given to the model.
-        actions: the kinds of actions offered.
+        prefill: the reply's first characters, given to the model; None: the prompt's own.
+        actions: the kinds of actions offered, or names of groups of them (`agents.reply.kinds.GROUPS`); None: the
+            prompt's own, which may be others where no task judges the goal.
+        more_actions: kinds that are offered besides those.
+        max_actions: most actions of a reply. With more than 1 they are carried out, a step each, until one fails or
+            leads to another page (`agents.sequence`).
+        labels: a reply names a field between its id and what is written into it, where it is constrained.
         guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
+        aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
+        site_memory: folder in which it keeps how goals were reached on each site, and is told that again
+            (`agents.aids.site`); None: nowhere.
+        best_of: replies to each prompt, of which the model chooses one (`agents.best_of`).
         examples: few-shot examples, the most useful first; those that leave too little room for the page are dropped.
         vision: what is shown of the screenshot. `"auto"`: marks, where the policy sees images and the observation has
             a screenshot, else nothing.
@@ -77,13 +105,22 @@ class LLMAgent:
 
     policy: Policy
     _: KW_ONLY
+    prompt: PromptName | PromptWriter = AUTO
+    instructions: str = ""
+    functions: Annotated[Sequence[Any], AfterValidator(functions_of)] = ()
     constrained: bool | None = None
     temperature: Amount = 0.0
-    max_new_tokens: Count = 64
+    max_new_tokens: Count | None = None
     max_prompt_tokens: Count | Literal["auto"] | None = "auto"
-    prefill: str = '{"'
-    actions: Annotated[Sequence[str], AfterValidator(check_kinds)] = DEFAULT_KINDS
+    prefill: str | None = None
+    actions: Annotated[Sequence[str], AfterValidator(check_kinds)] | None = None
+    more_actions: Sequence[str] = ()
+    max_actions: Count = 1
+    labels: bool = False
     guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
+    aids: Annotated[bool | Sequence[str], AfterValidator(aid_names)] = False
+    site_memory: str | None = None
+    best_of: Count = 1
     examples: Sequence[Example] = ()
     vision: Vision = "auto"
     max_image_side: Count | None = MAX_IMAGE_SIDE
@@ -96,19 +133,36 @@ class LLMAgent:
         if lacking:
             what = type(policy).__name__
             raise TypeError(f"{what} is not a policy: it lacks {', '.join(lacking)} (agents.policy.Policy).")
+        small = policy.parameter_count is not None and policy.parameter_count < SMALL
+        self.prompt = self._writer = writer_of(self.prompt, small=small)
+        if self.max_new_tokens is None:
+            longest = self._writer.max_new_tokens * (1 if self._writer.thinks else self.max_actions)
+            self.max_new_tokens = min(longest, (policy.context_length or 2 * longest) // 2)
         if self.max_new_tokens < 1 or self.temperature < 0:
             raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
-        small = policy.parameter_count is not None and policy.parameter_count < SMALL
+        self.functions = functions_of(self.functions)
+        self._calls = getattr(policy, "calls", False)
         if self.constrained is None:
-            self.constrained = policy.guidance != "none" and small
+            self.constrained = policy.guidance != "none" and (small or (self._calls and self._writer.thinks))
         if self.constrained and policy.guidance == "none":
             raise ValueError(f"{policy.name} can't be constrained; pass constrained=False.")
+        if self.functions and self.constrained and not self._calls:
+            raise ValueError(
+                "Functions can't be called under a constraint: pass constrained=False, or tools=True where the server "
+                "takes tool calls."
+            )
         wanted = policy.prompt_budget if self.max_prompt_tokens == "auto" else self.max_prompt_tokens
         limits = [wanted, policy.context_length and policy.context_length - self.max_new_tokens]
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
-        self.actions = check_kinds(self.actions)
-        self.guards = guarding.guard_names(self.guards)
-        self._slots: dict[int, _Slot] = {}
+        self.prefill = self._writer.prefill if self.prefill is None else self.prefill
+        if self.max_actions < 1:
+            raise ValueError("max_actions is at least 1.")
+        own = self._writer.actions if self.actions is None else self.actions
+        open_ended = own if self.actions else getattr(self._writer, "open_actions", ()) or own
+        self._open_actions = check_kinds((*open_ended, *self.more_actions))
+        self.actions = check_kinds((*own, *self.more_actions))
+        self.guards, self.aids = guarding.guard_names(self.guards), aid_names(self.aids)
+        self._slots: dict[int, Memory] = {}
         self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
             raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
@@ -125,9 +179,24 @@ class LLMAgent:
         """Restart the agent's random stream: the same seed and observations give the same actions again."""
         self.seed = seed
 
-    def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Begin a new episode in `slot`. An empty goal means `obs["goal"]`."""
-        self._slots[slot] = _Slot(goal, guards=guarding.make_guards(self.guards))
+    def reset(self, goal: str = "", slot: int = 0, *, open_ended: bool = False, files: Sequence[str] = ()) -> None:
+        """Begin a new episode.
+
+        Args:
+            goal: what is wanted; empty: `obs["goal"]`.
+            slot: whose episode it is.
+            open_ended: no task judges it; unless `actions` were given, the prompt's `open_actions` are offered.
+            files: the names of those that may be uploaded; without any, uploading is not offered.
+        """
+        kinds = self._open_actions if open_ended else cast("tuple[str, ...]", self.actions)
+        kinds = tuple(kind for kind in kinds if kind != "upload" or files) or ("wait",)
+        guards, aids = guarding.make_guards(self.guards), make_aids(aid_names(self.aids), self.site_memory)
+        self._slots[slot] = Memory(goal, guards=guards, aids=aids, kinds=kinds, files=tuple(files))
+
+    def ended(self, slot: int = 0, *, reached: bool) -> None:
+        """Take note of an episode's end: whether the goal was reached, by its task's verdict or else by the claim."""
+        for aid in self._slots[slot].aids if slot in self._slots else ():
+            aid.ended(reached=reached)
 
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
         """Choose the next action of slot 0; `privileged` shows the model the right one."""
@@ -163,25 +232,106 @@ class LLMAgent:
         if not len(slots) == len(told) == len(observations) or len(set(slots)) != len(slots):
             raise ValueError("slots and privileged must match observations one to one, without repeated slots.")
         seen = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+        decisions = [self._go_on(obs, memory) for obs, memory in seen]
+        asked = [row for row, decision in enumerate(decisions) if decision is None]
+        answers = self._ask(
+            [seen[row] for row in asked],
+            [told[row] for row in asked],
+            None if seeds is None else [seeds[row] for row in asked],
+        )
+        given = iter(answers)
+        return [next(given) if decision is None else decision for decision in decisions]
+
+    def _go_on(self, obs: Observation, slot: Memory) -> Decision | None:
+        """The next action of the last reply; None if the model is to be asked."""
+        rest, slot.rest = slot.rest, None
+        action = None if rest is None else rest.take(obs)
+        if rest is None or action is None:
+            slot.left = slot.left if rest is None else " ".join(filter(None, (rest.left, slot.left)))
+            return None
+        verdict = guarding.apply(slot.guards, action, obs, slot.goal or obs["goal"])
+        if verdict.action != action:
+            rest.drop("something else was done before it")
+        slot.rest, slot.error, slot.advice = rest, "", verdict.feedback
+        slot.did(verdict.action, obs)
+        ids, counts = frozenset(element["id"] for element in obs["elements"]), guarding.counts(slot.guards)
+        return Decision(
+            verdict.action, UNASKED, (), ids, "json", guard_note=verdict.note, guard_counts=counts, place=rest.place
+        )
+
+    def _ask(
+        self, seen: Sequence[tuple[Observation, Memory]], told: Sequence[Privileged | None], seeds: list[int] | None
+    ) -> list[Decision]:
+        """Ask the model, once for all."""
+        if not seen:
+            return []
         prompts = [self._prompt(obs, memory, hint) for (obs, memory), hint in zip(seen, told, strict=True)]
-        guides = [self._guide(obs, ids) for (obs, _), (_, ids) in zip(seen, prompts, strict=True)]
+        guides = [self._guide(obs, memory, ids) for (obs, memory), (_, ids) in zip(seen, prompts, strict=True)]
+        conversations = [messages for messages, _ in prompts]
+        drawn: int | list[int] | None = self.next_seed() if seeds is None else seeds
+        completions = self._complete(conversations, guides, drawn)
+        for _ in range(MAX_CALLS if self.functions else 0):
+            calls = [call_in(completion.text, self.functions) for completion in completions]
+            rows = [row for row, call in enumerate(calls) if call is not None]
+            if not rows:
+                break
+            for row in rows:
+                conversations[row] = self._told(conversations[row], seen[row][1], completions[row], calls[row])
+            drawn = self.next_seed() if seeds is None else [seeds[row] + len(conversations[row]) for row in rows]
+            again = self._complete([conversations[row] for row in rows], [guides[row] for row in rows], drawn)
+            for row, completion in zip(rows, again, strict=True):
+                completions[row] = replace(completion, usage=summed(completions[row].usage, completion.usage))
+        return [
+            self._decide(*turn, (messages, ids), completion, hint)
+            for turn, (_, ids), messages, completion, hint in zip(
+                seen, prompts, conversations, completions, told, strict=True
+            )
+        ]
+
+    def _complete(
+        self, conversations: Sequence[Conversation], guides: Sequence[Any], seed: int | Sequence[int] | None
+    ) -> list[Completion]:
+        """Ask the policy."""
         by_schema = self.policy.guidance == "schema"
-        completions = self.policy.complete(
-            [messages for messages, _ in prompts],
+        more: dict[str, Any] = {"functions": self.functions} if self.functions and self._calls else {}
+        ask = self.policy.complete if self.best_of == 1 else partial(best_of, self.policy, self.best_of)
+        completions = ask(
+            conversations,
             grammars=None if by_schema else guides,
             schemas=guides if by_schema else None,
-            prefill=self.prefill,
+            prefill=cast(str, self.prefill),
             temperature=self.temperature,
-            max_new_tokens=self.max_new_tokens,
-            seed=self.next_seed() if seeds is None else list(seeds),
+            max_new_tokens=cast(int, self.max_new_tokens),
+            seed=seed,
+            **more,
         )
-        if not isinstance(completions, list) or len(completions) != len(prompts):
+        if not isinstance(completions, list) or len(completions) != len(conversations):
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
-            raise TypeError(f"{self.policy.name}: complete returned {made} for {len(prompts)} conversations.")
-        return [
-            self._decide(*turn, prompt, completion, hint)
-            for turn, prompt, completion, hint in zip(seen, prompts, completions, told, strict=True)
-        ]
+            raise TypeError(f"{self.policy.name}: complete returned {made} for {len(conversations)} conversations.")
+        return completions
+
+    def _told(
+        self, messages: tuple[Message, ...], memory: Memory, completion: Completion, called: Called | None
+    ) -> tuple[Message, ...]:
+        """Call the function, and return the conversation with the call and its result."""
+        assert called is not None
+        result = called.function(called.arguments)
+        memory.note(f"{called} said: {result if len(result) <= _TOLD else f'{result[:_TOLD]}…'}")
+        if not self._calls:
+            said = f"{called.function.name} says:\n{result}\n\nGo on."
+            return (*messages, Message("assistant", completion.text), Message("user", said))
+        call = Call(f"call{len(messages):05d}", called.function.name, json.dumps(called.arguments, ensure_ascii=False))
+        return (*messages, Message("assistant", str(called), call=call), Message("tool", result, call=call))
+
+    @property
+    def thinks(self) -> bool:
+        """Whether replies begin with a thought."""
+        return self._writer.thinks
+
+    def advise(self, text: str, slot: int = 0) -> None:
+        """Tell the model something in its next prompt; what is left of its last reply is not carried out."""
+        memory = self._slots[slot]
+        memory.rest, memory.left = None, " ".join(filter(None, (memory.left, text)))
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
         """Note an action that somebody else took in an episode, so that the agent goes on from there.
@@ -189,64 +339,131 @@ class LLMAgent:
         Nothing is asked of the model: the decision's completion has no tokens.
         """
         obs, memory = self._seen(obs, slot)
-        memory.error, memory.advice = "", ""
-        memory.history.append(describe(action, obs))
+        memory.error, memory.advice, memory.left, memory.rest = "", "", "", None
+        memory.did(action, obs)
         ids = frozenset(element["id"] for element in obs["elements"])
         return Decision(action, Completion(compact(action), [], [], [], None, "eos"), (), ids, "json")
+
+    def recall(
+        self,
+        obs: Observation,
+        actions: Sequence[Act],
+        slot: int = 0,
+        *,
+        completion: Completion | None = None,
+        messages: Conversation = (),
+        error: str = "",
+        guarded: str = "",
+    ) -> None:
+        """Note a step from an episode's record, so that the agent goes on as the one that took it would have.
+
+        Args:
+            obs: what was seen.
+            actions: what was done; a str is a reply that was none.
+            slot: whose step it is.
+            completion: what a model sampled; None: no model was asked.
+            messages: what it was shown.
+            error: why its reply could not be read.
+            guarded: what the guards said of it then. Their advice is what they say now, where they say the same.
+        """
+        obs, memory = self._seen(obs, slot)
+        memory.error, memory.advice, memory.left, memory.rest, thought = error, "", "", None, ""
+        if completion is not None:
+            thought = thought_in(completion.text) if self._writer.thinks else ""
+            parsed = read_reply(completion, messages, obs, memory.known, self.functions, self.max_actions)
+            memory.left = unread(parsed)
+            if parsed.action is not None and not error:
+                verdict = guarding.apply(memory.guards, parsed.action, obs, memory.goal or obs["goal"])
+                memory.advice = verdict.feedback if verdict.note == guarded else ""
+        for action in actions:
+            memory.did(action, obs, thought)
+
+    def kinds(self, slot: int = 0) -> tuple[str, ...]:
+        """The kinds of actions that are offered in this episode; before one began, those for a task's."""
+        return self._slots[slot].kinds if slot in self._slots else cast("tuple[str, ...]", self.actions)
 
     def guard_counts(self, slot: int = 0) -> dict[str, int]:
         """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
 
-    def _seen(self, obs: Observation, slot: int) -> tuple[Observation, _Slot]:
+    def _seen(self, obs: Observation, slot: int) -> tuple[Observation, Memory]:
         """The whole observation, and what is remembered of its episode."""
         if slot not in self._slots:
             self.reset(slot=slot)
         return self._outlines.setdefault(slot, Outlines()).whole(obs), self._slots[slot]
 
-    def _prompt(self, obs: Observation, slot: _Slot, hint: Privileged | None) -> _Shown:
-        shown = self._picture(obs)
-        prompt = build(
-            obs,
-            goal=slot.goal,
+    def _prompt(self, obs: Observation, slot: Memory, hint: Privileged | None) -> _Shown:
+        shown, prefill = self._picture(obs), cast(str, self.prefill)
+        turn = Turn(
+            goal=slot.goal or obs["goal"],
             history=slot.history,
+            thoughts=slot.thoughts,
             error=slot.error,
-            advice=slot.advice,
-            kinds=self.actions,
-            spelled=not self.constrained,
+            advice=slot.told(obs),
+            actions=slot.kinds,
+            files=slot.files,
+            max_actions=self.max_actions,
+            constrained=bool(self.constrained),
+            calls=self._calls,
+            functions=() if self._calls else self.functions,
+            instructions=self.instructions,
             examples=self.examples,
             picture=shown,
             text_page=self.text_page or shown is None,
-            max_tokens=cast("int | None", self.max_prompt_tokens),
-            count=lambda messages: self.policy.count_prompt_tokens(with_demonstration(messages, hint), self.prefill),
-            count_text=self.policy.count_tokens,
         )
-        return with_demonstration(prompt.messages, hint), prompt.visible_ids
+        budget = Budget(
+            cast("int | None", self.max_prompt_tokens),
+            lambda messages: self.policy.count_prompt_tokens(self._with_hint(messages, hint), prefill),
+            self.policy.count_tokens,
+        )
+        prompt = self._writer.build(obs, turn, budget)
+        if not isinstance(prompt, Prompt) or not prompt.messages or prompt.messages[-1].role != "user":
+            what = type(self._writer).__name__
+            raise TypeError(f"{what}.build returns a Prompt whose last message is the user's.")
+        return self._with_hint(prompt.messages, hint), prompt.visible_ids
 
-    def _guide(self, obs: Observation, visible_ids: frozenset[int]) -> Any:
+    def _with_hint(self, messages: Conversation, hint: Privileged | None) -> tuple[Message, ...]:
+        return with_demonstration(messages, hint, DEMONSTRATION if self.max_actions == 1 else LISTED_DEMONSTRATION)
+
+    def _guide(self, obs: Observation, slot: Memory, visible_ids: frozenset[int]) -> Any:
         """The grammar or the schema of a valid reply, whichever the policy follows."""
         if not self.constrained:
             return None
         seen = [element for element in obs["elements"] if element["id"] in visible_ids]
-        longest = max(1, min(MAX_TEXT, self.max_new_tokens - _REPLY_OVERHEAD))
-        write = action_schema if self.policy.guidance == "schema" else grammar
-        return write(seen, self.actions, max_text=longest)
+        thinks = self._writer.thinks
+        room = cast(int, self.max_new_tokens) // self.max_actions - _REPLY_OVERHEAD
+        longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, room))
+        more: dict[str, Any] = {"max_actions": self.max_actions, "tabs": obs["tabs"], "files": slot.files}
+        more["labels"] = self.labels
+        if self.policy.guidance == "grammar":
+            thought = max(1, min(_LONG_THOUGHT, room)) if thinks else 0
+            return grammar(seen, slot.kinds, max_text=longest, thought=thought, **more)
+        schema = action_schema(seen, slot.kinds, max_text=longest, **more)
+        return thoughtful(schema) if thinks else schema
 
     def _decide(
-        self, obs: Observation, slot: _Slot, shown: _Shown, completion: Completion, hint: Privileged | None
+        self, obs: Observation, slot: Memory, shown: _Shown, completion: Completion, hint: Privileged | None
     ) -> Decision:
         messages, visible_ids = shown
-        parsed = _read(completion.text, messages, obs, slot.guards)
+        parsed = read_reply(completion, messages, obs, slot.known, self.functions, self.max_actions)
         action: Act = completion.text
         slot.error, slot.advice, note = parsed.error, "", ""
+        left, slot.left = slot.left, unread(parsed)
+        thought = thought_in(completion.text) if self._writer.thinks else ""
         if parsed.action is None:
-            slot.history.append("an unreadable reply")
+            slot.note("an unreadable reply", thought)
         else:
             verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
             action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
-            slot.history.append(describe(verdict.action, obs))
+            slot.rest = Rest(action, parsed.more, obs) if parsed.more else None
+            if slot.rest is not None and action != parsed.action:
+                slot.rest.drop("something else was done before it")
+            slot.did(verdict.action, obs, thought)
         counts = guarding.counts(slot.guards)
-        return Decision(action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, hint)
+        return Decision(
+            action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, hint,
+            more=parsed.more, left=left,
+        )  # fmt: skip
 
     def _picture(self, obs: Observation) -> Picture | None:
         vision = self.vision
@@ -262,23 +479,3 @@ class LLMAgent:
             return None
         self.seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
         return self.seed
-
-
-def _read(text: str, messages: Conversation, obs: Observation, guards: Sequence[guarding.Guard]) -> Parsed:
-    """Read the reply; an element that was there before is left to the guard that may find it again."""
-    present = {element["id"] for element in obs["elements"]}
-    prompt = "\n".join(message.text for message in messages)
-    parsed = parse(text, present, prompt)
-    known = {number for guard in guards if isinstance(guard, guarding.Vanished) for number in guard.known}
-    if parsed.action is None and not known <= present:
-        again = parse(text, present | known, prompt)
-        return parsed if again.action is None else again
-    return parsed
-
-
-def describe(action: Action, obs: Observation) -> str:
-    """An action for the history: its compact form and what the element was called, for ids may change their page."""
-    short = compact(action)
-    number: Any = getattr(action, "id", None)
-    element = next((element for element in obs["elements"] if element["id"] == number), None)
-    return short if element is None else f"{short} {label({**element, 'value': '', 'states': ()})}"

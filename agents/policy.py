@@ -21,14 +21,26 @@ class PolicyError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Call:
+    """A model's call of a tool that the server was told of."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON."""
+
+
+@dataclass(frozen=True)
 class Message:
     """One turn of a conversation."""
 
     role: str
-    """`system`, `user` or `assistant`."""
+    """`system`, `user` or `assistant`; `tool` where `call` is given and this is its result."""
     text: str
     images: tuple[Any, ...] = ()
     """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
+    call: Call | None = None
+    """The call that this is, or whose result it is."""
     goal_only: str | None = field(default=None, compare=False)
     """The part of `text` before history and page; None: all of it."""
     plain: str | None = field(default=None, compare=False)
@@ -53,6 +65,21 @@ class Usage:
     attempts: int = 1
 
 
+def summed(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Return what two completions cost together; None where one of them is unknown."""
+    if one is None or other is None:
+        return None
+    cost = None if one.cost is None or other.cost is None else one.cost + other.cost
+    return Usage(
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        one.cached_tokens + other.cached_tokens,
+        cost,
+        one.seconds + other.seconds,
+        one.attempts + other.attempts,
+    )
+
+
 @dataclass(frozen=True)
 class Completion:
     """One sampled reply, with the tokens exactly as they were sampled. Training never re-tokenises `text`."""
@@ -73,6 +100,8 @@ class Completion:
     prefill_token_ids: list[int] = field(default_factory=list)
     """The last tokens of `prompt_token_ids` that already belong to the reply."""
     usage: Usage | None = None
+    thinking: str = ""
+    """What a server says that the model thought before the reply; no part of `text`."""
 
 
 class Policy(Protocol):
@@ -80,6 +109,8 @@ class Policy(Protocol):
 
     `name` is what an episode records; `guidance` is how it can be constrained; `sees_images` is whether messages may
     carry images; `prompt_budget` is the default limit of a prompt's tokens, beyond which they are not worth their time.
+    One whose replies are tool calls also has `calls = True`, and takes `functions=`
+    (`agents.policies.request.CheckedPolicy`).
     """
 
     name: str

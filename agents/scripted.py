@@ -46,6 +46,11 @@ class ScriptedAgent(_PerSlot):
         """Go back to the first action."""
         self._next[slot] = 0
 
+    def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
+        """Go on after an action that was carried out already."""
+        self._next[slot] = self._next.get(slot, 0) + 1
+        return Decision(action)
+
     def _act(self, obs: Observation, slot: int) -> Act:
         number = self._next.get(slot, 0)
         self._next[slot] = number + 1

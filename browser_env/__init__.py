@@ -26,9 +26,12 @@ from selfsurf.browser_env.actions import (
     Wait,
     parse_action,
 )  # fmt: skip
+from selfsurf.browser_env.asking import Answer
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.observation import Element, Info, Observation
+from selfsurf.browser_env.observe.context import Context, ContextConfig, build_context
+from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.safety import Risk, Safety, Secret
 from selfsurf.browser_env.session.options import SessionOptions
@@ -37,10 +40,11 @@ from selfsurf.browser_env.task import EpisodeState, Score, Task
 from selfsurf.browser_env.vector import VectorBrowserEnv
 
 __all__ = [
-    "Action", "ActionError", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Click", "Drag",
-    "Element", "EnvError", "EpisodeState", "Fill", "Finish", "Hover", "Infeasible", "Info", "Message",
-    "Observation", "Outcome", "Press", "Risk", "Safety", "Score", "Scroll", "Secret", "Select", "SessionOptions",
-    "Task", "Type", "Upload", "VectorBrowserEnv", "Wait", "parse_action", "runtime", "shutdown",
+    "Action", "ActionError", "Answer", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Click", "Context",
+    "ContextConfig", "Drag", "Element", "EnvError", "EpisodeState", "Fill", "Finish", "Hover", "Infeasible", "Info",
+    "Limits", "Message", "Observation", "Outcome", "Press", "Risk", "Safety", "Score", "Scroll", "Secret", "Select",
+    "SessionOptions", "Task", "Type", "Upload", "VectorBrowserEnv", "Wait", "build_context", "parse_action", "runtime",
+    "shutdown",
 ]  # fmt: skip
 
 if "Browser-v0" not in gym.registry:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.functional_validators import AfterValidator, BeforeValidator, model_validator
 
 from selfsurf.browser_env.act.callstring import CALLS, did_you_mean, parse_call
+from selfsurf.browser_env.act.compact import expand
 from selfsurf.browser_env.act.selector import parse_selector
 from selfsurf.browser_env.errors import ActionError
 
@@ -276,8 +277,9 @@ _UNION: TypeAdapter[Action] = TypeAdapter(Annotated[Action, Field(discriminator=
 def parse_action(raw: Action | dict[str, Any] | str) -> Action:
     """Parse an action in any accepted form: typed, dict, JSON text, or a call.
 
-    Calls are BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed
-    as literals; nothing is ever executed.
+    A dict may have the compact form that models write, `{"click": 4}` (`browser_env.act.compact`). Calls are
+    BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed as
+    literals; nothing is ever executed.
 
     Raises:
         ActionError: the action is malformed; the message says in one sentence what is wrong.
@@ -295,6 +297,8 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
             raw = parse_call(text)
     if not isinstance(raw, dict):
         raise ActionError(f'An action is a JSON object such as {{"action": "click", "id": 3}}, not {_short(raw)}.')
+    if "action" not in raw:
+        raw = expand(raw) or raw
     kind = raw.get("action")
     if not isinstance(kind, str) or kind not in ACTION_TYPES:
         raise ActionError(f"Unknown action {_short(kind)};{_meant(kind)} the actions are {', '.join(ACTION_TYPES)}.")

@@ -1,42 +1,193 @@
-"""Loads the class that `module:Class` or `file.py:Class` names."""
+"""A user's own classes by name, `module:Class` or `file.py:Class`, here and in processes on other machines."""
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import importlib
 import importlib.util
 import os
+import shutil
 import sys
+import sysconfig
+import tempfile
 import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_loading = threading.Lock()
+MOST_SOURCE = 100_000_000
+"""Bytes of source and pages that are sent to other machines."""
+
+_OFFERED = 10
+"""Most classes that are named where another one is missing."""
+
+_loading = threading.RLock()
+_base = ""
+"""Folder that relative files are in (`Sources.use`); empty: the current one."""
+_placed: dict[str, str] = {}
+"""Where files of another machine lie here, by their paths there."""
 
 
-def load_class(name: str, folder: str = "") -> Any:
+def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = callable) -> Any:
     """Return the class of `module:Class` or of `file.py:Class`.
 
     Args:
         name: which class.
         folder: base of a relative path; the current folder by default.
+        wanted: what of its file is named where there is no such class.
 
     Raises:
         ValueError: there is no such class.
     """
     where, _, attribute = name.partition(":")
-    module = _file(Path(folder or ".") / where) if where.endswith(".py") else _module(where)
+    module = load_module(file_path(where, folder) if where.endswith(".py") else where)
     kind = getattr(module, attribute, None)
     if not callable(kind):
-        raise ValueError(f"{where} has no class {attribute!r}.")
+        named = f"{where} has no class {attribute!r}" if attribute else f"{name} names no class in {where}"
+        raise ValueError(named + _offer(module, attribute, wanted))
     return kind
 
 
-def _file(path: Path) -> ModuleType:
-    path = path.resolve()
-    name = f"_file_{path.stem}_{abs(hash(path))}"
+def load_module(where: str) -> ModuleType:
+    """Import a file, or a module by its name.
+
+    Raises:
+        ValueError: there is none, or it can't be imported.
+    """
+    return _file(file_path(where)) if where.endswith(".py") else _module(where)
+
+
+def is_loaded(where: str) -> bool:
+    """Has a file, or a module, been imported, so that a class of it can be had without running anything?"""
+    if not where.endswith(".py"):
+        return where in sys.modules or where.partition(".")[0] == __name__.partition(".")[0]
+    path = os.path.realpath(file_path(where))
+    files = [getattr(module, "__dict__", {}).get("__file__") or "" for module in list(sys.modules.values())]
+    alike = [file for file in files if os.path.basename(file) == os.path.basename(path)]
+    return any(os.path.realpath(_placed.get(path, path)) == os.path.realpath(file) for file in alike)
+
+
+def named_in(options: Any) -> list[Any]:
+    """Return the classes and functions of a user's own files that options name, wherever in them.
+
+    A text counts as a name if it is `file.py:Class` of a file that is there, or `module:Class` of a module that has
+    been imported.
+    """
+    if isinstance(options, Mapping):
+        return [kind for value in options.values() for kind in named_in(value)]
+    if isinstance(options, list | tuple):
+        return [kind for value in options for kind in named_in(value)]
+    where, colon, attribute = options.partition(":") if isinstance(options, str) else ("", "", "")
+    if not colon or not attribute.isidentifier():
+        return []
+    there = Path(file_path(where)).is_file() if where.endswith(".py") else where in sys.modules
+    return [load_class(options)] if there else []
+
+
+def classes_beside(kind: Any, wanted: Callable[[Any], bool]) -> str:
+    """Say which of those in the file of a class would be right: `; it has Order, Shown.`, or `.` if none is."""
+    return _offer(sys.modules[kind.__module__], "", wanted)
+
+
+def _offer(module: ModuleType, attribute: str, wanted: Callable[[Any], bool]) -> str:
+    public = {each: value for each, value in vars(module).items() if callable(value) and not each.startswith("_")}
+    own = [each for each, value in public.items() if getattr(value, "__module__", "") == module.__name__]
+    right = [each for each in own if wanted(public[each])]
+    if near := get_close_matches(attribute, right, 1):
+        return f"; did you mean {near[0]}?"
+    return f"; it has {', '.join(right[:_OFFERED])}{', ...' * (len(right) > _OFFERED)}." if right else "."
+
+
+def file_path(where: str, folder: str = "") -> str:
+    """Return the absolute path of a file that is named relative to `folder`, or to the current one."""
+    return os.path.abspath(os.path.join(_base, folder, os.path.expanduser(where)))
+
+
+def class_name(kind: type) -> str:
+    """Return the name that `load_class` knows a class by, in any folder.
+
+    Raises:
+        ValueError: it has none: it was defined in a function, or at a prompt.
+    """
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if "." in kind.__qualname__ or not file:
+        raise ValueError(f"{kind.__qualname__} can't be found by others: define it at the top of a file.")
+    if kind.__module__ == "__main__" or kind.__module__.startswith(_PREFIX):
+        there = {here: path for path, here in _placed.items()}
+        return f"{there.get(file, os.path.abspath(file))}:{kind.__name__}"
+    return f"{kind.__module__}:{kind.__name__}"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a user's own classes were loaded from: travels to processes that may lack the files."""
+
+    base: str = ""
+    """Folder that relative names refer to."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """By absolute path."""
+    paths: tuple[str, ...] = ()
+    """Folders to import modules from."""
+
+    @classmethod
+    def of(cls, modules: Iterable[str], folders: Iterable[str | Path] = ()) -> Sources:
+        """Gather what these modules need: all that are loaded from their folders, and the files of `folders`.
+
+        Installed packages are left out: they must be installed there, too.
+
+        Raises:
+            ValueError: it is more than `MOST_SOURCE`, or a module has no file.
+        """
+        roots = list(dict.fromkeys(root for name in modules if (root := _root(sys.modules[name]))))
+        if not roots:
+            return cls(os.getcwd())
+        roots += [here for here in (os.getcwd(),) if here in sys.path and here not in roots]
+        paths = [Path(file) for module in list(sys.modules.values()) if (file := _own_file(module))]
+        paths = [path for path in paths if any(path.is_relative_to(root) for root in roots)]
+        for folder in map(os.path.abspath, folders):
+            if not _installed(folder):
+                paths += [path for path in Path(folder).rglob("*") if path.is_file()]
+        size = sum(path.stat().st_size for path in set(paths))
+        if size > MOST_SOURCE:
+            raise ValueError(
+                f"{roots[0]} has {size / 1e6:.0f} MB of own code and pages, more than the {MOST_SOURCE / 1e6:.0f} MB "
+                "that are sent to workers: serve the pages yourself, from an address that workers can reach."
+            )
+        return cls(os.getcwd(), {str(path): path.read_bytes() for path in paths}, tuple(roots))
+
+    def use(self) -> None:
+        """Let names mean in this process what they mean where this was gathered.
+
+        Files that are here already, the same at the same path, are used as they are; others are put into a folder that
+        ends with the process.
+        """
+        global _base
+        _base = self.base
+        root = ""
+        if not all(_holds(path, content) for path, content in self.files.items()):
+            root = tempfile.mkdtemp(prefix="selfsurf-own-")
+            atexit.register(shutil.rmtree, root, ignore_errors=True)
+        for path, content in self.files.items() if root else ():
+            place = Path(root + path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+            _placed[path] = str(place)
+        sys.path[:0] = [path for folder in self.paths if (path := root + folder) not in sys.path]
+        importlib.invalidate_caches()
+
+
+_PREFIX = "_file_"
+
+
+def _file(path: str) -> ModuleType:
+    # The same in every process, so that what one has pickled is read by another that has loaded the file, too.
+    name = f"{_PREFIX}{Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
     with _loading:  # or another thread finds it half loaded
-        return sys.modules.get(name) or _load(name, path)
+        return sys.modules.get(name) or _load(name, Path(_placed.get(path, path)))
 
 
 def _load(name: str, path: Path) -> ModuleType:
@@ -54,9 +205,40 @@ def _load(name: str, path: Path) -> ModuleType:
 
 
 def _module(name: str) -> ModuleType:
-    if os.getcwd() not in sys.path and "" not in sys.path:  # a command's path lacks it
-        sys.path.append(os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ValueError(f"There is no module {error.name!r} to take a class from.") from None
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{name} can't be imported: {type(error).__name__}: {error}") from error
+
+
+def _own_file(module: ModuleType) -> str:
+    """The source file of a module of the user's own; empty for those of Python, of packages, and of ours."""
+    about = getattr(module, "__dict__", {})  # what is no plain module may import more when it is asked
+    file = about.get("__file__")
+    ours = str(about.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
+    return "" if ours or not file or not file.endswith(".py") or _installed(file) else os.path.abspath(file)
+
+
+def _installed(path: str) -> bool:
+    parts = {"site-packages", "dist-packages"}
+    return bool(parts & set(Path(path).parts)) or path.startswith(sysconfig.get_path("stdlib") + os.sep)
+
+
+def _root(module: ModuleType) -> str:
+    """The folder from which a module, or the package around it, is found; empty for one that is not the user's."""
+    file = _own_file(module)
+    if not file:
+        if module.__name__ == "__main__" and not getattr(module, "__file__", None):
+            raise ValueError("What is defined at a prompt can't be sent to workers: put it into a file.")
+        return ""
+    inside = 0 if module.__name__.startswith(_PREFIX) else module.__name__.count(".")
+    return str(Path(file).parents[inside + (Path(file).name == "__init__.py")])
+
+
+def _holds(path: str, content: bytes) -> bool:
+    try:
+        return Path(path).read_bytes() == content
+    except OSError:
+        return False

@@ -6,51 +6,52 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from gymnasium.utils.seeding import np_random
 
 from selfsurf.browser_env.act.perform import perform, resolved
 from selfsurf.browser_env.act.settle import Hint, hint_of
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
-from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.asking import Answer, Asks, Program, Question
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError, reason, task_code, traceback_of
 from selfsurf.browser_env.observation import ChatMessage, Info, Observation
-from selfsurf.browser_env.observe.capture import View, view_of
-from selfsurf.browser_env.observe.delta import NO_CHANGE
-from selfsurf.browser_env.observe.marks import draw
+from selfsurf.browser_env.observe.capture import view_of
 from selfsurf.browser_env.observe.observer import Observer
-from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
 from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.reports import Reports, StepResult
 from selfsurf.browser_env.safety.confirm import Confirmer, focused, host_of
+from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
-from selfsurf.browser_env.scoring import Scoring
-from selfsurf.browser_env.session.contexts import context_source
+from selfsurf.browser_env.scoring import Scoring, outcome_of
 from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
 from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.sources import context_source
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import EpisodeState, Score, Task, Viewport
-from selfsurf.browser_env.text import first_line, well_formed
+from selfsurf.browser_env.task import EpisodeState, Score, SoFar, Task, Viewport
+from selfsurf.browser_env.text import action_text, one_line, well_formed
 from selfsurf.browser_env.timing import Timing
-
-StepResult = tuple[Observation, float, bool, bool, Info]
 
 RESET_ATTEMPTS = 2
 """Attempts to set a task up before a reset fails; the second one uses a new browser context."""
 
 
-class EnvCore:
+class EnvCore(Reports):
     """One environment: a session, a task and the episode's state. Its coroutines run on the runtime's loop."""
 
     def __init__(self, task: Task, settings: Settings, viewport: Viewport) -> None:
+        if task.uploads:
+            folders = (*settings.safety.upload_from, *task.uploads)
+            settings = replace(settings, safety=replace(settings.safety, upload_from=folders))
         self.task = task
         self.settings = settings
         self.viewport = viewport
@@ -62,59 +63,71 @@ class EnvCore:
         self.episode = EpisodeState()
         self.observation: Observation | None = None
         self.vault = Vault(settings.safety.secrets)
-        self._confirmer = Confirmer(settings.safety)
+        self.patient = True
+        """Does a step wait for a program that answers in a person's place? Else it returns at once, as for a person."""
+        self._confirmer = Confirmer(settings.safety, settings.user)
+        self._question: Question | None = None
+        self._limit: asyncio.Timeout | None = None
         self._ended: StepResult | None = None
-        self._foreign: dict[int, Any] = {}
+        self.foreign: dict[int, Any] = {}
         self._leaving: asyncio.Future[None] | None = None
         self._contexts = context_source(settings.browser, settings.session)
         self._observer = Observer(settings, viewport, self.vault)
 
-    async def reset(self, rng: np.random.Generator, seed: int | None) -> tuple[Observation, Info]:
-        """Start an episode.
+    async def reset(self, seed: int) -> tuple[Observation, Info]:
+        """Start the episode that belongs to a seed.
 
         Raises:
             EnvError: the task could not be set up, in two attempts.
         """
         start = time.perf_counter()
-        state = rng.bit_generator.state
-        self._ended = None
+        self._ended = self._question = None
+        self.episode = EpisodeState(seed=seed)
         for attempt in range(RESET_ATTEMPTS):
-            rng.bit_generator.state = state  # the second attempt must set up the same episode
             try:
                 async with self._deadline(self.settings.reset_timeout):
-                    return await self._reset(rng, seed, start)
+                    return await self._reset(np_random(seed)[0], seed, start)
             except (BrowserNotFound, asyncio.CancelledError):
                 self._leave()
                 raise
-            except Exception as error:
-                why = first_line(error)
+            except Exception as raised:
+                error = await self._explained(raised)
+                why, trace = reason(error), traceback_of(error)
+                self._log(f"Attempt {attempt + 1} to set up {self.task.id} failed: {why}\n{trace}")
                 if self.session is not None:
                     why = self.session.access.explain(why)
                 await self._abandon()
                 if attempt == RESET_ATTEMPTS - 1:
-                    message = self.vault.redact(f"Task {self.task.id} could not be set up: {why}")
-                    raise EnvError(message) from (None if self.vault else error)
+                    what = f"{one_line(self.task.start_url or 'The page')} could not be opened"
+                    if type(self.task) is not Task:
+                        what = f"The task {self.task.id} could not be set up"
+                    failure = EnvError(self.vault.redact(f"{what}: {why}"))
+                    failure.traceback = self.vault.redact(trace)
+                    raise failure from (None if self.vault else error)
         raise AssertionError("unreachable")
 
-    async def reset_or_fail(self, rng: np.random.Generator) -> StepResult:
+    async def reset_or_fail(self, seed: int) -> StepResult:
         """Start an episode within a step, for autoreset: a failure becomes an `env_error`, not an exception."""
         start = time.perf_counter()
         try:
-            observation, info = await self.reset(rng, None)
+            observation, info = await self.reset(seed)
         except EnvError as error:
-            return self._env_error("", str(error), start)
+            self._ended = self._env_error("", error, start)
+            return copy.deepcopy(self._ended)
         return observation, 0.0, False, False, info
 
-    async def _reset(self, rng: np.random.Generator, seed: int | None, start: float) -> tuple[Observation, Info]:
+    async def _reset(self, rng: np.random.Generator, seed: int, start: float) -> tuple[Observation, Info]:
         session = await self._fresh_session(rng)
         session.take_events()
         session.downloads.forget()
         self._confirmer.risk = None
         with session.access.during_setup(session.context):
             _, goal = await asyncio.gather(session.active.rest_mouse(), self._setup(session, rng))
-        if self.task.restarts_in_page:
-            await session.active.call("forget")
-        session.next_id = 1
+        if not self.task.keeps_session:
+            if self.task.restarts_in_page:
+                await session.active.call("forget")
+            session.next_id = 1
+        session.calls.take()
         self._observer.start_episode()
         self.episode = EpisodeState(goal=goal, seed=seed)
         if goal:
@@ -128,75 +141,185 @@ class EnvCore:
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
 
+    async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
+        """Go on with an open-ended episode that another process has begun, in the browser that it has left.
+
+        Without that browser `so_far.address` is opened in another one, on the same profile, and the observation's last
+        error says what was lost. Nothing is carried out, and element ids are new.
+
+        Raises:
+            EnvError: there is no browser, or the page could not be observed.
+        """
+        start = time.perf_counter()
+        self._ended = self._question = None
+        try:
+            async with self._deadline(self.settings.reset_timeout):
+                session, lost = await self._taken_over(so_far)
+                session.take_events()
+                session.next_id = so_far.first_id
+                self._observer.start_episode()
+                messages = [message.copy() for message in so_far.messages]
+                self.episode = EpisodeState(so_far.goal, so_far.seed, so_far.steps, messages=messages)
+                self._confirmer.risk = None
+                view = await self._observer.look(session)
+                error = f"{so_far.last_error} {lost}".strip()
+                observation = self._observation(session, view, last_action=so_far.last_action, last_error=error)
+        except Exception as error:
+            await self._abandon()
+            raise EnvError(self.vault.redact(f"The episode can't go on: {reason(error)}")) from error
+        timing = Timing(total=time.perf_counter() - start)
+        return observation, self._info(Outcome.RUNNING, lost, Score(), timing, path="")
+
+    async def _taken_over(self, so_far: SoFar) -> tuple[Session, str]:
+        """Return the session of the browser that was left, or of a new one and what was lost with the old one."""
+        attached, rng = self._contexts.attached, np_random(so_far.seed)[0]
+        try:
+            self.session = session = await self._open_session(rng, adopts=True)
+        except Exception as error:
+            if not attached:
+                raise
+            self._log(f"The browser that was left can't be used: {reason(error)}")
+            await self._contexts.give_up()
+            attached = False
+            self.session = session = await self._open_session(rng)
+        session.active = next((tab for tab in session.tabs if tab.page.url == so_far.url), session.active)
+        if attached:
+            return session, ""
+        lost = f"The browser was lost, with its tabs and what was typed. {one_line(so_far.address)} "
+        try:
+            with session.access.during_setup(session.context):
+                await session.active.page.goto(so_far.address or "about:blank", wait_until="domcontentloaded")
+        except Exception as error:
+            return session, f"{lost}could not be opened again: {session.access.explain(reason(error))}."
+        return session, f"{lost}was opened again."
+
     async def _fresh_session(self, rng: np.random.Generator) -> Session:
         session = self.session
         if session is not None:
-            reusable = self.task.restarts_in_page and not self.settings.session.one_context_an_episode
+            again = self.task.restarts_in_page or self.task.keeps_session
+            reusable = again and not self.settings.session.one_context_an_episode
             lost = session.closed or session.active.crashed
-            if reusable and not lost and len(session.tabs) == 1 and session.clock is None:
+            as_it_was = self.task.keeps_session or len(session.tabs) == 1
+            if reusable and not lost and as_it_was and session.clock is None:
                 return session
             self.session = None
             await self._teardown(session)
             await session.close()
-        self.session = await Session.open(
+        self.session = await self._open_session(rng)
+        return self.session
+
+    async def _open_session(self, rng: np.random.Generator, *, adopts: bool = False) -> Session:
+        return await Session.open(
             self.task,
             self._contexts,
             self.viewport,
             self.settings.context,
             dialogs=self.settings.dialogs,
             safety=self.settings.safety,
+            limits=self.settings.view.limits,
             clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
             on_tab=self.on_tab,
+            adopts=adopts,
         )
-        return self.session
 
     async def _setup(self, session: Session, rng: np.random.Generator) -> str:
-        work = self.task.setup(session.active.page, rng)
-        goal = await (work if session.clock is None else run_with_time(work, lambda: session.active))
+        with task_code("setup"):
+            work = self.task.setup(session.active.page, rng)
+            goal = await (work if session.clock is None else run_with_time(work, lambda: session.active))
         if not isinstance(goal, str):
             raise EnvError(f"The task's setup returns its goal as a text, not {goal!r}.")
         return goal
 
     async def step(self, raw: Any) -> StepResult:
         """Carry out one action. Never raises because of what a page, a browser or an agent does."""
-        if self._ended is not None and self._ended[4]["outcome"] == Outcome.ENV_ERROR:
-            return copy.deepcopy(self._ended)
+        if self._ended is not None and self.observation is not None:
+            return self._after_the_end(raw, *copy.deepcopy(self._ended))
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before step().")
-        start = time.perf_counter()
+        session = self.session
+        if self._question is not None:
+            return await self._while_waiting(self._question, raw)
         self.episode.steps += 1
+        result = await self._in_time(raw, lambda start: self._step(session, raw, start))
+        while self.patient and self._question is not None and self._question.program is not None:
+            result = await self.answer(await self._question.program.said())
+        return result
+
+    async def answer(self, said: str | Exception) -> StepResult:
+        """Complete the step that waits for a person.
+
+        Args:
+            said: the answer; an exception fails the step.
+
+        Raises:
+            EnvError: no step waits.
+        """
+        question, session = self._question, self.session
+        if question is None or session is None:
+            raise EnvError("There is nothing to answer: no step waits for a person.")
+        self._question = None
+
+        async def go_on(start: float) -> StepResult:
+            if isinstance(said, Exception):
+                raise said
+            return await self._step(session, question.action, start, (question, well_formed(said)))
+
+        return await self._in_time(question.action, go_on)
+
+    async def replied(self) -> str | Exception | None:
+        """Wait for the function that answers in a person's place; None: a person is to."""
+        program = self._question.program if self._question is not None else None
+        return None if program is None else await program.said()
+
+    async def _while_waiting(self, question: Question, raw: Any) -> StepResult:
+        """Answer a step whose predecessor still waits: with what the answer brings, or as that one was answered."""
+        if isinstance(raw, Answer):
+            return await self.answer(raw.text)
+        if question.program is not None and question.program.done:
+            return await self.answer(await question.program.said())
+        error = "" if raw is None else "Nothing was done: the user has not answered yet."
+        return self._asking(question, error, time.perf_counter())
+
+    async def _in_time(self, raw: Any, work: Callable[[float], Awaitable[StepResult]]) -> StepResult:
+        """Do the work of a step within its deadline; whatever goes wrong is an `env_error`."""
+        start = time.perf_counter()
         try:
-            async with self._deadline(self.settings.step_timeout) as self._confirmer.deadline:
-                result = await self._step(self.session, raw, start)
+            async with self._deadline(self.settings.step_timeout) as self._limit:
+                result = await work(start)
         except asyncio.CancelledError:
             self._leave()  # it is unknown how far the step got
             raise
         except Exception as error:
-            result = self._env_error(raw, first_line(error), start)
+            result = self._env_error(raw, await self._explained(error), start)
             await self._abandon()
         if result[2] or result[3]:
             self._ended = result
         return result
 
-    async def _step(self, session: Session, raw: Any, start: float) -> StepResult:
+    async def _step(
+        self, session: Session, raw: Any, start: float, answered: tuple[Question, str] | None = None
+    ) -> StepResult:
         tab, since = session.active, session.active.clock
-        last_error, path, last_action = "", "", ""
-        session.access.start_step()
+        self.failed_as, last_error, path, last_action = None, "", "", ""
+        session.start_step()
         self._confirmer.risk = None
         hint: Hint = ""
         try:
             action = parse_action(raw)
             self.episode.last_action = action
             last_action = well_formed(action.to_json())
-            if isinstance(action, Wait) and self._confirmer.deadline is not None:
-                self._put_off(self._confirmer.deadline, action.ms / 1000)
-            path = await self._do(session, action)
+            if isinstance(action, Wait) and self._limit is not None:
+                self._put_off(self._limit, action.ms / 1000)
+            path = await (self._do(session, action) if answered is None else self._go_on(session, *answered))
             hint = hint_of(action)
             if isinstance(action, Wait) and isinstance(session.active, DeterministicTab):
                 await session.active.advance(action.ms)
+        except Asks as asks:
+            self._question = asks.question
+            return self._asking(asks.question, "", start)
         except ActionError as error:
-            last_error = str(error)
-            last_action = last_action or _as_text(raw)
+            last_error, self.failed_as = self.settings.view.limits.note(str(error)), error.kind
+            last_action = last_action or action_text(raw)
         except Exception:
             if not tab.page.is_closed():
                 raise
@@ -212,17 +335,20 @@ class EnvCore:
     ) -> StepResult:
         """Settle, observe and score. `done`: the action, its error, and how it was carried out."""
         last_action, last_error, path = done
-        scoring = Scoring(self.task, session, self.episode)
+        scoring = Scoring(self.task, session, self.episode, self._limit)
         view = await self._observer.look(session, since, scoring.read, hint)
         if session.opening:  # a tab was announced during the observation
             await session.attached()
             view = await self._observer.look(session, -1, scoring.read)
         await session.downloads.ended()
-        last_error = session.access.navigation or last_error
-        score = scoring.score
+        if session.trouble:
+            last_error = self.settings.view.limits.note(session.trouble)
+            self.failed_as = "refused" if session.access.navigation else "blocked"
+        before, self.episode.requests = self.observation, session.calls.take()
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
+        score = scoring.final(before, observation)
         now = time.perf_counter()
-        outcome = self._judge(score)
+        outcome = outcome_of(score, self.episode, self.max_steps)
         terminated = outcome not in (Outcome.RUNNING, Outcome.TIMEOUT)
         act, observe, total = acted - start, now - acted - view.waited, now - start
         timing = Timing(act=act, settle=view.waited, score=scoring.seconds, observe=observe, total=total)
@@ -241,12 +367,12 @@ class EnvCore:
         start = time.perf_counter()
         self.episode.steps, self.episode.last_action = number, action
         try:
-            async with self._deadline(self.settings.step_timeout):
+            async with self._deadline(self.settings.step_timeout) as self._limit:
                 await self.session.attached()
                 done = (well_formed(action.to_json()), "", "person")
                 return await self._outcome_of(self.session, since, hint_of(action), done, start, start)
         except Exception as error:
-            result = self._env_error(action, first_line(error), start)
+            result = self._env_error(action, await self._explained(error), start)
             await self._abandon()
             return result
 
@@ -254,7 +380,8 @@ class EnvCore:
         """Return an observation outside of a step: of the settled page, or of what a pass over `tab` returned."""
         assert self.session is not None
         if raw is None or tab is None:
-            view = await self._observer.look(self.session)
+            async with self._deadline(self.settings.step_timeout):
+                view = await self._observer.look(self.session)
         else:
             view = await view_of(self.session, tab, self.settings.view, raw, None)
         last = self.observation
@@ -276,18 +403,35 @@ class EnvCore:
                 self._say(action.text)
             case AskUser():
                 self._say(action.question)
-                if self.settings.user is None:
+                user = self.settings.user
+                if user is None:
                     raise ActionError("Nobody is there to answer; decide yourself.")
-                answer = await asyncio.to_thread(self.settings.user, action.question)
-                episode.messages.append(ChatMessage(role="user", text=answer))
+                program = None if user == LATER else Program(lambda: user(action.question), name="user")
+                raise Asks(Question("question", action.question, action, program=program))
             case _:
-                assert self.observation is not None
-                targets = Targets(session, self._foreign, self.observation["elements"])
-                action = await resolved(targets, action)
-                await self._confirmer.check(session, action, self.observation, self._foreign)
-                filled = await self._with_secrets(session, action)
-                return await perform(targets, filled, at_once=filled is not action)
+                return await self._perform(session, action)
         return "chat"
+
+    async def _go_on(self, session: Session, question: Question, said: str) -> str:
+        """Do what an answer is about."""
+        if question.kind == "question":
+            self.episode.messages.append(ChatMessage(role="user", text=said))
+            return "chat"
+        self._confirmer.answered(question, said)
+        view = await self._observer.look(session)  # the page had time to become another one
+        self.foreign = view.foreign
+        assert self.observation is not None
+        self.observation["elements"] = view.elements
+        return await self._perform(session, question.action, allowed=question.risk)
+
+    async def _perform(self, session: Session, action: Any, allowed: Risk | None = None) -> str:
+        """Carry out an action on the page. `allowed`: the risk that a person has agreed to."""
+        assert self.observation is not None
+        targets = Targets(session, self.foreign, self.observation["elements"])
+        action = await resolved(targets, action)
+        await self._confirmer.check(session, action, self.observation, self.foreign, allowed)
+        filled = await self._with_secrets(session, action)
+        return await perform(targets, filled, at_once=filled is not action)
 
     def _say(self, text: str) -> None:
         self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))
@@ -301,39 +445,8 @@ class EnvCore:
         if not PLACEHOLDER.search(action.text):
             return action
         id = action.id if action.id is not None else focused(self.observation)
-        host = await host_of(session, id, self._foreign)
+        host = await host_of(session, id, self.foreign)
         return action.model_copy(update={"text": self.vault.fill(action.text, host)})
-
-    def _judge(self, score: Score) -> Outcome:
-        if score.done or self.episode.finished:
-            if not score.judged:
-                return Outcome.INFEASIBLE if self.episode.infeasible else Outcome.STOPPED
-            if score.reward >= 1:
-                return Outcome.SOLVED
-            return Outcome.INFEASIBLE if self.episode.infeasible else Outcome.FAILED
-        if self.max_steps is not None and self.episode.steps >= self.max_steps:
-            return Outcome.TIMEOUT
-        return Outcome.RUNNING
-
-    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
-        self._foreign = view.foreign
-        observation = Observation(
-            goal=self.episode.goal,
-            url=view.url,
-            title=view.title,
-            tabs=view.tabs,
-            elements=view.elements,
-            dom=self._observer.outline(session, view),
-            page_text=view.page_text,
-            events=session.take_events(),
-            messages=tuple(message.copy() for message in self.episode.messages),
-            last_action=last_action,
-            last_error=last_error,
-        )
-        if view.screenshot is not None:
-            observation["screenshot"] = view.screenshot
-        self.observation = self.vault.redact_observation(observation)
-        return self.observation
 
     @staticmethod
     def _put_off(limit: asyncio.Timeout, seconds: float) -> None:
@@ -345,106 +458,32 @@ class EnvCore:
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
-    def _env_error(self, raw: Any, why: str, start: float) -> StepResult:
-        assert self.observation is not None
-        observation = copy.deepcopy(self.observation)
-        if self._observer.reports_changes:
-            observation["dom"] = NO_CHANGE  # no page was observed
-        observation["last_action"] = _as_text(raw)
-        observation["last_error"] = f"The environment failed: {why}."
-        observation["events"] = self.session.take_events() if self.session is not None else ()
-        observation = self.vault.redact_observation(observation)
-        timing = Timing(total=time.perf_counter() - start)
-        info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
-        return observation, 0.0, False, True, info
-
-    def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
-        info = {
-            "outcome": str(outcome),
-            "outcome_detail": detail,
-            "trainable": outcome.trainable,
-            "score": dict(score.details),
-            "timing": timing,
-            "action_path": path,
-            "downloads": self.downloads,
-        }
-        if self._confirmer.risk is not None:
-            info["risk"] = asdict(self._confirmer.risk)
-        return self.vault.redact(info) if self.vault else info
-
-    @property
-    def downloads(self) -> tuple[str, ...]:
-        """Paths of the files that this episode has downloaded."""
-        return tuple(map(str, self.session.downloads.files)) if self.session is not None else ()
+    async def _explained(self, error: Exception) -> Exception:
+        """Return what is behind an error: the browser's own end, where it says only that something is closed."""
+        ended = await self._contexts.death() if "closed" in str(error) else ""
+        return EnvError(ended) if ended else error
 
     def privileged(self) -> dict[str, Any] | None:
         """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
-        if self.observation is None or self._ended is not None:
+        if self.observation is None or self._ended is not None or self.task.oracle is None:
             return None
-        action = self.task.oracle(self.observation)
-        if action is None:
+        told = self.task.oracle(self.observation)
+        if told is None:
             return None
+        action = parse_action(told)
         view: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
         return view
 
-    async def screenshot(self) -> Any:
-        """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset."""
-        if self.observation is None:
-            return None
-        if "screenshot" in self.observation:
-            return self.observation["screenshot"]
-        if self.session is None:
-            return None
-        return (await self._observer.glance(self.session)).screenshot
-
-    async def storage_state(self) -> dict[str, Any]:
-        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
-
-        Raises:
-            EnvError: there is no session, or it was lost.
-        """
-        if self.session is None:
-            raise EnvError("Call reset() before storage_state().")
-        try:
-            async with asyncio.timeout(self.settings.step_timeout):
-                return dict(await self.session.context.storage_state(indexed_db=True))
-        except Exception as error:
-            raise EnvError(f"The storage can't be read: {first_line(error)}.") from error
-
-    async def marked(self) -> Any:
-        """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""
-        pixels = await self.screenshot()
-        if pixels is None or self.observation is None:
-            raise EnvError("Call reset() before marked().")
-        return draw(pixels, self.observation["elements"])
-
-    async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
-        """Scroll through the page (`browser_env.observe.paged_scan`). The episode is not affected."""
-        if self.observation is None or self.session is None:
-            raise EnvError("Call reset() before paged_scan().")
-        if screenshots and self.vault:
-            raise ValueError("With secrets there can be no screenshots in a scan, since they could show them.")
-        scan, foreign = await paged_scan(
-            self.session,
-            replace(self.settings.view, screenshot=screenshots),
-            self.viewport,
-            self.settings.bounds,
-            max_screens=max_screens,
-            seconds=self.settings.step_timeout,
-        )
-        self._foreign = {**self._foreign, **foreign}
-        if self.vault:
-            return replace(scan, **{item.name: self.vault.redact(getattr(scan, item.name)) for item in fields(scan)})
-        return scan
-
     async def _teardown(self, session: Session) -> None:
-        with contextlib.suppress(Exception):  # the page may be gone; the next episode doesn't depend on it
+        try:
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
+        except Exception as error:  # the page may be gone; the next episode doesn't depend on it
+            self._log(f"The teardown of {self.task.id} failed: {reason(error)}\n{traceback_of(error)}")
 
     def _leave(self) -> None:
         """Close the session without waiting for it: the caller was interrupted. The next `reset` opens a new one."""
-        self.observation = None
+        self.observation = self._question = None
         self._leaving = asyncio.ensure_future(self._abandon())
 
     async def _abandon(self) -> None:
@@ -455,19 +494,7 @@ class EnvCore:
     async def close(self) -> None:
         """Close the session. Closing twice is fine."""
         session, self.session = self.session, None
-        self.observation = None
+        self.observation = self._question = None
         if session is not None:
             await self._teardown(session)
             await session.close()
-
-
-def _as_text(raw: Any) -> str:
-    import json
-
-    if isinstance(raw, str):
-        return well_formed(raw[:1000])
-    with contextlib.suppress(TypeError, ValueError, RecursionError):
-        return well_formed(str(raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw))[:1000])
-    with contextlib.suppress(ValueError, RecursionError):
-        return well_formed(repr(raw)[:1000])
-    return f"an action of type {type(raw).__name__} that can't be shown"

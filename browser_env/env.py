@@ -5,20 +5,29 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
 from selfsurf.browser_env.act.settle import Bounds
-from selfsurf.browser_env.core import EnvCore, StepResult
-from selfsurf.browser_env.errors import BrowserNotFound
-from selfsurf.browser_env.observation import Info, Observation
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.asking import User
+from selfsurf.browser_env.core import EnvCore
+from selfsurf.browser_env.errors import BrowserNotFound, EnvError
+from selfsurf.browser_env.ids import core_of, is_id
+from selfsurf.browser_env.observation import Info, Observation, as_text
 from selfsurf.browser_env.observe.capture import ViewOptions
+from selfsurf.browser_env.observe.context import xpath_of
 from selfsurf.browser_env.observe.delta import WHOLE
+from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.paged_scan import Scan
-from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.remade import Remade
+from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.safety.policy import Risk, Safety
+from selfsurf.browser_env.safety.secrets import hide
+from selfsurf.browser_env.seeds import Seeds
 from selfsurf.browser_env.session.browsers import has_window
 from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
 from selfsurf.browser_env.session.options import SessionOptions
@@ -26,7 +35,7 @@ from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
-from selfsurf.browser_env.task import Task, Viewport
+from selfsurf.browser_env.task import SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
 
@@ -35,12 +44,13 @@ def make_core(
     start_url: str | None = None,
     goal: str | None = None,
     *,
-    task: Task | None = None,
+    task: Task | type[Task] | str | None = None,
     viewport: Viewport | None = None,
     screenshot: bool = True,
     reach: float | None = 1.0,
     budget: int | None = None,
     count: Callable[[str], int] = len,
+    limits: Limits | None = None,
     obs_mode: ObsMode = "full",
     stamp_ids: bool = False,
     headless: bool = True,
@@ -49,7 +59,7 @@ def make_core(
     dialogs: DialogPolicy = "accept",
     context: Mapping[str, Any] | None = None,
     session: SessionOptions | None = None,
-    user: Callable[[str], str] | None = None,
+    user: User = None,
     bounds: Bounds | None = None,
     safety: Safety | None = None,
     step_timeout: float = 30.0,
@@ -63,12 +73,13 @@ def make_core(
     Args:
         start_url: where an open-ended episode starts.
         goal: what the user wants, for an open-ended episode.
-        task: a Task object, instead of the two above.
+        task: a Task, its class or its name (`envs_registry.task_of`), instead of the two above.
         viewport: width and height in CSS pixels; the task's own by default.
         screenshot: include a screenshot in observations.
         reach: how many viewport heights above and below the viewport are observed; None for the whole page.
         budget: the maximum size of `obs["dom"]`; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
+        limits: how much is taken of texts, titles and addresses.
         obs_mode: what `obs["dom"]` holds after a step: the `"full"` outline, or the `"delta"` since the last step.
         stamp_ids: write element ids into the page as `data-agent-id`.
         headless: run without a window.
@@ -78,7 +89,8 @@ def make_core(
             `"dismiss"`, a mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
         context: additional arguments for Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
         session: profile, storage, locale, proxy, device, a running browser, recording, ...
-        user: answers the action `ask_user`.
+        user: who answers the action `ask_user`: a function of the question, or `"later"`: a person, by the next step
+            or `answer`. None: nobody.
         bounds: how long to wait for the page at most.
         safety: where the agent may go, what it may type, read and write, and what needs confirmation.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
@@ -92,6 +104,10 @@ def make_core(
             `dialogs` or `obs_mode` is invalid.
     """
     check_options(locals())
+    if is_id(start_url):
+        raise ValueError(f"{start_url!r} is an id, not a URL: gymnasium.make({start_url!r}) makes its environment.")
+    if start_url and "base_url" not in (context or {}):
+        check_address(start_url)
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
     if obs_mode == "delta" and budget is not None:
@@ -99,15 +115,17 @@ def make_core(
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     check_dialogs(dialogs)
-    task = task or Task(start_url=start_url, goal=goal)
+    task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
     session = session or SessionOptions()
+    for name, password in session.passwords.items():
+        hide(name, password)
     device = None if session.device is None else runtime().run(_device(session.device))
     if viewport is None and device is not None:
         viewport = (device["viewport"]["width"], device["viewport"]["height"])
     switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
         browser=BrowserSpec(headless, executable, switches, page_memory),
-        view=ViewOptions(screenshot=screenshot, stamp_ids=stamp_ids, reach=reach, budget=budget, count=count),
+        view=ViewOptions(screenshot, stamp_ids, budget, reach, count, limits or Limits()),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
         dialogs=dialogs,
@@ -135,8 +153,14 @@ async def _device(name: str) -> dict[str, Any]:
     return dict(devices[name])
 
 
-class BrowserEnv(gym.Env[Observation, Any]):
-    """A browser as a Gymnasium environment. `make_core` documents the options.
+class BrowserEnv(gym.Env[Observation, Any], Remade):
+    """A browser as a Gymnasium environment.
+
+    Args:
+        args: as for `make_core`.
+        render_mode: `rgb_array` (the screenshot), `ansi` (the observation as text) or `human` (a window).
+        seeds: the only seeds that episodes may have (`browser_env.seeds`); None for any.
+        options: as for `make_core`.
 
     Example:
         >>> import gymnasium, selfsurf
@@ -150,9 +174,15 @@ class BrowserEnv(gym.Env[Observation, Any]):
         >>> env.close()
     """
 
-    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium declares it)
+    metadata = {  # noqa: RUF012 (as Gymnasium declares it)
+        "render_modes": ["rgb_array", "ansi", "human"],
+        "render_fps": 4,
+    }
 
-    def __init__(self, *args: Any, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, render_mode: str | None = None, seeds: Sequence[int] | None = None, **options: Any
+    ) -> None:
+        Remade.__init__(self, *args, render_mode=render_mode, seeds=seeds, **options)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
         if not has_window():
@@ -161,7 +191,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
                     "render_mode='human' needs a browser with a window: a full Chromium "
                     "(`playwright install chromium`, or `apt-get install chromium`) and a display."
                 )
-            self.metadata = {**self.metadata, "render_modes": ["rgb_array"]}
+            self.metadata = {**self.metadata, "render_modes": ["rgb_array", "ansi"]}
         if render_mode == "human":
             options["headless"] = False
         self.render_mode = render_mode
@@ -169,6 +199,7 @@ class BrowserEnv(gym.Env[Observation, Any]):
         seen: Any = observation_space(self.core.viewport, self.core.settings.view.screenshot)
         self.observation_space = seen
         self.action_space = ActionSpace(self.core.viewport)
+        self._seeds = Seeds(seeds)
 
     @property
     def task(self) -> Task:
@@ -178,18 +209,35 @@ class BrowserEnv(gym.Env[Observation, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
         """Start an episode. `options` may give `start_url` and `goal` for an open-ended task.
 
+        `info["seed"]` is the episode's seed, also where none was given: a reset with it starts the same episode.
+
         Raises:
             EnvError: the task could not be brought to its start.
             ValueError: unknown options.
         """
         super().reset(seed=seed)
         configure(self.core, options)
-        self.core.max_steps = _step_limit()
-        return runtime().run(self.core.reset(self.np_random, seed))
+        self.core.max_steps = _step_limit() or self.core.task.max_steps
+        return runtime().run(self.core.reset(self._seeds.next(seed, self.np_random)))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`."""
+        """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`.
+
+        After a step with `info["waiting"]` nothing is carried out until it is answered: by `Answer(text)` as the next
+        step's action, or by `answer`.
+        """
         return runtime().run(self.core.step(action))
+
+    def answer(self, text: str) -> StepResult:
+        """Bring a person's answer to the step that waits for it (`info["waiting"]`), and return that step's result.
+
+        An action that is to be confirmed is carried out after `yes`; any other answer refuses it, and the agent is told
+        in these words.
+
+        Raises:
+            EnvError: no step waits.
+        """
+        return runtime().run(self.core.answer(text))
 
     @property
     def downloads(self) -> tuple[str, ...]:
@@ -232,7 +280,9 @@ class BrowserEnv(gym.Env[Observation, Any]):
         return runtime().run(self.core.marked())
 
     def render(self) -> Any:
-        """Return the page as an RGB array in mode `rgb_array`; in mode `human` there is a window already."""
+        """Return the page as an RGB array or as text, by the render mode; in mode `human` there is a window already."""
+        if self.render_mode == "ansi":
+            return None if self.core.observation is None else as_text(self.core.observation)
         return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -257,20 +307,40 @@ def _step_limit() -> int | None:
     return None
 
 
-class AsyncBrowserEnv:
-    """`BrowserEnv` with coroutines. It may be used from any event loop.
+class AsyncBrowserEnv(Remade):
+    """`BrowserEnv` with coroutines. It may be used from any event loop, and with `async with`.
 
     Args:
+        args: as for `make_core`; or an id, such as `MiniWoB/click-test-v0`.
         max_episode_steps: the step limit, since there is no Gymnasium wrapper to enforce one.
-        options: as for `make_core`.
+        seeds: as for `BrowserEnv`.
+        options: as for `make_core`; with an id, as for `gymnasium.make`.
     """
 
-    def __init__(self, *args: Any, max_episode_steps: int | None = None, **options: Any) -> None:
-        self.core = make_core(*args, **options)
-        self.core.max_steps = max_episode_steps or self.core.task.max_steps
+    def __init__(
+        self,
+        *args: Any,
+        max_episode_steps: int | None = None,
+        seeds: Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        Remade.__init__(self, *args, max_episode_steps=max_episode_steps, seeds=seeds, **options)
+        if args and is_id(args[0]):
+            self.core = core_of(*args, **options)
+        else:
+            self.core = make_core(*args, **options)
+            self.core.max_steps = self.core.task.max_steps
+        self.core.max_steps = max_episode_steps or self.core.max_steps
         self.observation_space = observation_space(self.core.viewport, self.core.settings.view.screenshot)
         self.action_space = ActionSpace(self.core.viewport)
+        self._seeds = Seeds(seeds)
         self._rng = np.random.default_rng()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     @property
     def task(self) -> Task:
@@ -284,11 +354,40 @@ class AsyncBrowserEnv:
         if seed is not None:
             self._rng, _ = gym.utils.seeding.np_random(seed)
         configure(self.core, options)
-        return await _on_runtime(self.core.reset(self._rng, seed))
+        return await _on_runtime(self.core.reset(self._seeds.next(seed, self._rng)))
 
     async def step(self, action: Any) -> StepResult:
         """As `BrowserEnv.step`."""
         return await _on_runtime(self.core.step(action))
+
+    async def answer(self, text: str) -> StepResult:
+        """As `BrowserEnv.answer`."""
+        return await _on_runtime(self.core.answer(text))
+
+    async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
+        """Go on with an episode that another process has begun, instead of a reset (`EnvCore.resume`).
+
+        Its environment had the same `SessionOptions(detached=FOLDER)`.
+
+        Raises:
+            EnvError: there is no browser, or the page could not be observed.
+        """
+        return await _on_runtime(self.core.resume(so_far))
+
+    async def address(self) -> str:
+        """Return the address of the last page that was reached without sending a form: opening it does nothing."""
+        return await _on_runtime(self.core.address())
+
+    async def visit(self, url: str) -> StepResult:
+        """Open an address that the user names, as a step: its host counts as one of the task's from now on.
+
+        Raises:
+            EnvError: called before a reset.
+        """
+        if self.core.session is None:
+            raise EnvError("Call reset() before visit().")
+        self.core.session.access.admit(url)
+        return await self.step({"action": "navigate", "url": url})
 
     def privileged(self) -> dict[str, Any] | None:
         """As `BrowserEnv.privileged`."""
@@ -302,9 +401,28 @@ class AsyncBrowserEnv:
         """As `BrowserEnv.paged_scan`."""
         return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
 
+    async def judge(self, action: Action) -> tuple[Risk | None, bool]:
+        """Return an action's risk on the page as it is, if any, and whether a step with it has somebody asked first.
+
+        Raises:
+            EnvError: called before a reset.
+        """
+        return await _on_runtime(self.core.judge(action))
+
     async def marked(self) -> Any:
         """As `BrowserEnv.marked`."""
         return await _on_runtime(self.core.marked())
+
+    async def xpath(self, id: int) -> str:
+        """Return the XPath of an element of the last observation, within its own frame or shadow root.
+
+        Raises:
+            EnvError: called before a reset.
+            ActionError: the element is gone.
+        """
+        if self.core.session is None:
+            raise EnvError("Call reset() before xpath().")
+        return await _on_runtime(xpath_of(self.core.session.active, self.core.foreign, id))
 
     async def close(self) -> None:
         """As `BrowserEnv.close`."""

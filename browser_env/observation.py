@@ -71,4 +71,16 @@ class Observation(_Required, total=False):
 
 
 Info = dict[str, Any]
-"""Gymnasium's `info`: `outcome`, `outcome_detail`, `trainable`, `score`, `timing` (milliseconds)."""
+"""Gymnasium's `info`: `outcome`, `outcome_detail`, `trainable`, `score`, `seed` (of the episode), `timing`
+(milliseconds)."""
+
+
+def as_text(observation: Observation) -> str:
+    """Return an observation as a text for people and models: goal, page, outline, and what the last action led to."""
+    parts = [f"Goal: {observation['goal']}"] if observation["goal"] else []
+    parts += [f"Page: {observation['title']} ({observation['url']})", observation["dom"]]
+    if observation["last_action"]:
+        parts.append(f"Last action: {observation['last_action']}")
+    if observation["last_error"]:
+        parts.append(f"Error: {observation['last_error']}")
+    return "\n".join(parts)

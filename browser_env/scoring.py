@@ -2,34 +2,144 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import time
+from collections.abc import Awaitable, Iterator
+from types import CodeType
+from typing import Any
 
+from selfsurf.browser_env.blocked import Blocked, not_blocking
+from selfsurf.browser_env.errors import EnvError, TaskError, TaskHangs, task_code, traceback_of
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.session.page_script import document_was_replaced
 from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.task import EpisodeState, Score, Task
+from selfsurf.browser_env.task import EpisodeState, Score, Task, class_and_file
+from selfsurf.browser_env.text import first_line, one_line
+
+SHARE = 0.8
+"""Share of what is left of a step's time that a verdict may take: the rest tells whether the page still answers."""
+
+LEAST = 1.0
+"""Seconds of a step's time below which a verdict that comes too late is not told from a page that is slow."""
 
 
 class Scoring:
-    """Asks the task for its verdict while the page is being observed."""
+    """Asks the task for its verdict while the page is being observed.
 
-    def __init__(self, task: Task, session: Session, episode: EpisodeState) -> None:
+    Args:
+        task: judges.
+        session: of its page.
+        episode: so far.
+        limit: the step's. A verdict that takes nearly all of it, on a page that answers, is the task's failure.
+    """
+
+    def __init__(
+        self, task: Task, session: Session, episode: EpisodeState, limit: asyncio.Timeout | None = None
+    ) -> None:
         self.score = Score()
         self.seconds = 0.0
         self._task = task
         self._session = session
         self._episode = episode
+        self._limit = limit
 
     async def read(self) -> None:
         """Set `score` to the verdict and `seconds` to the time that it took."""
         start = time.perf_counter()
         try:
-            self.score = await self._task.score(self._session.active.page, self._episode)
+            self.score = await self._verdict()
         except Exception as error:
             if not document_was_replaced(error):
                 raise
             # The document was replaced just now: the new one is scored.
             with contextlib.suppress(Exception):
                 await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
-            self.score = await self._task.score(self._session.active.page, self._episode)
+            self.score = await self._verdict()
         self.seconds = time.perf_counter() - start
+
+    def final(self, before: Observation | None, after: Observation) -> Score:
+        """Return the verdict once the step's observation is there, which the task may score instead of the page."""
+        if before is None:
+            return self.score
+        with self._ended_if_blocking("score_seen", Scoring.final.__code__), task_code("score_seen"):
+            score = self._task.score_seen(before, after, self._episode)
+        return self.score if score is None else self._checked("score_seen", score)
+
+    async def _verdict(self) -> Score:
+        tab = self._session.active
+        try:
+            with self._ended_if_blocking("score", Scoring._verdict.__code__), task_code("score"):
+                score: Any = self._task.score(tab.page, self._episode)
+                if inspect.isawaitable(score):
+                    score = await self._in_time(score)
+                else:
+                    raise TaskError(f"score has to be async, `async def score`: {class_and_file(self._task)}")
+            return self._checked("score", score)
+        except TaskError:
+            raise
+        except Exception as error:  # the browser's, or what the task itself lacks
+            if document_was_replaced(error) or tab.crashed or tab.page.is_closed():
+                raise
+            said = first_line(error)
+            failure = TaskError(said if isinstance(error, EnvError) else f"the task's score raised {said}")
+            failure.traceback = traceback_of(error)
+            raise failure from error
+
+    async def _in_time(self, score: Awaitable[Any]) -> Any:
+        seconds = self._seconds
+        try:
+            async with asyncio.timeout(seconds) as own:
+                return await score
+        except TimeoutError:
+            if not own.expired() or seconds is None:
+                raise
+        # Of a page that hangs nothing comes, and the step ends by its own limit.
+        await self._session.active.protocol.send("Runtime.evaluate", {"expression": "0"})
+        raise self._late("score", seconds)
+
+    @property
+    def _seconds(self) -> float | None:
+        """How long the task's code may take now; None if that is for the step's limit to say."""
+        end = self._limit.when() if self._limit is not None else None
+        left = end - asyncio.get_running_loop().time() if end is not None else 0.0
+        return left * SHARE if left > LEAST else None
+
+    @contextlib.contextmanager
+    def _ended_if_blocking(self, what: str, caller: CodeType) -> Iterator[None]:
+        seconds = self._seconds
+        if seconds is None:
+            yield
+            return
+        try:
+            with not_blocking(caller, self, seconds, f"The task's {what} ({class_and_file(self._task)})"):
+                yield
+        except Blocked:
+            raise self._late(what, seconds) from None
+
+    def _late(self, what: str, seconds: float) -> TaskHangs:
+        return TaskHangs(f"the task's {what} did not return within {seconds:.3g} s: {class_and_file(self._task)}")
+
+    def _checked(self, what: str, score: Any) -> Score:
+        """Return what the task's code has returned, if that is a verdict."""
+        if inspect.iscoroutine(score):
+            score.close()
+            raise TaskError(f"{what} is a plain function, `def {what}`, not async: {class_and_file(self._task)}")
+        if not isinstance(score, Score):
+            raise TaskError(f"{what} returns a Score, not {one_line(repr(score))}: {class_and_file(self._task)}")
+        return score
+
+
+def outcome_of(score: Score, episode: EpisodeState, max_steps: int | None) -> Outcome:
+    """Return how a verdict, what the agent has said and the step limit leave an episode."""
+    if score.done or episode.finished:
+        if not score.judged:
+            return Outcome.INFEASIBLE if episode.infeasible else Outcome.STOPPED
+        if score.reward >= 1:
+            return Outcome.SOLVED
+        return Outcome.INFEASIBLE if episode.infeasible else Outcome.FAILED
+    if max_steps is not None and episode.steps >= max_steps:
+        return Outcome.TIMEOUT
+    return Outcome.RUNNING

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from selfsurf.browser_env.act.settle import Bounds
+from selfsurf.browser_env.asking import User
 from selfsurf.browser_env.observe.capture import ViewOptions
-from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.observe.limits import Limits
+from selfsurf.browser_env.safety.policy import LATER, Safety
 from selfsurf.browser_env.session.dialogs import DialogPolicy
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec
@@ -31,8 +33,8 @@ class Settings:
     """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
     session: SessionOptions = field(default_factory=SessionOptions)
     """Whose browser, whose profile, recorded or replayed."""
-    user: Callable[[str], str] | None = None
-    """Answers `ask_user`; None if nobody is there."""
+    user: User = None
+    """Answers `ask_user`: a function, a person who answers later (`"later"`), or nobody."""
     safety: Safety = field(default_factory=Safety)
     """Where the agent may go, what it may type, read and write, and what needs confirmation."""
     deterministic: bool = False
@@ -75,6 +77,7 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("session", lambda value: isinstance(value, SessionOptions), "a browser_env.SessionOptions"),
     ("safety", lambda value: isinstance(value, Safety), "a browser_env.Safety"),
     ("bounds", lambda value: isinstance(value, Bounds), "a browser_env.Bounds"),
+    ("limits", lambda value: isinstance(value, Limits), "a browser_env.Limits"),
     ("goal start_url", lambda value: isinstance(value, str), "a text"),
     ("step_timeout reset_timeout hang_timeout", _positive, _SECONDS),
     ("page_memory", _positive, _MB),
@@ -90,7 +93,8 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a whole number above 0, or None for no limit",
     ),
     ("viewport", _is_size, "a width and a height in pixels, such as (1280, 720)"),
-    ("count user", callable, "a function"),
+    ("count", callable, "a function"),
+    ("user", lambda value: callable(value) or value == LATER, 'a function or "later"'),
 )
 """Names of options, whether a value fits them, and what they are. Only numbers of seconds or MB and switches can't be
 None."""

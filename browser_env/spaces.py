@@ -58,7 +58,7 @@ class Value(_Unbounded):
 
 
 class ActionSpace(_Unbounded):
-    """Every action in every accepted form: typed, dict, JSON text, call string. Samples are dicts."""
+    """Every action in every accepted form: typed, dict, compact dict, JSON text, call string. Samples are dicts."""
 
     def __init__(self, viewport: Viewport = (1280, 720), seed: int | np.random.Generator | None = None) -> None:
         self.viewport = viewport

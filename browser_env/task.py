@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import ChatMessage, Observation
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -34,13 +38,15 @@ class Score:
     """In [0, 1]; 1 is full success."""
     done: bool = False
     details: dict[str, Any] = field(default_factory=dict)
-    """The task's own numbers, shown as `info["score"]`."""
+    """The task's own numbers, shown as `info["score"]`. `reason`, a text, is why: records and reports show it."""
     judged: bool = True
     """False if the task has no criterion: the episode then ends as `stopped`, not as `failed`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
             raise ValueError(f"A task's reward is a number from 0 to 1, not {self.reward!r}.")
+        if not isinstance(self.details, Mapping):
+            raise ValueError(f"A score's details are a dictionary, such as {{'reason': '...'}}, not {self.details!r}.")
 
 
 @dataclass
@@ -56,6 +62,27 @@ class EpisodeState:
     answer: str = ""
     infeasible: bool = False
     messages: list[ChatMessage] = field(default_factory=list)
+    requests: tuple[dict[str, Any], ...] = ()
+    """What pages requested in the last step: `method`, `url`, and `status`, None where there was no answer."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """An episode that another process has begun, as far as it got (`AsyncBrowserEnv.resume`)."""
+
+    goal: str
+    seed: int | None = None
+    steps: int = 0
+    messages: tuple[ChatMessage, ...] = ()
+    url: str = ""
+    """Of the tab that was active."""
+    address: str = ""
+    """What is opened if the browser is gone. Nothing is done again by opening it."""
+    last_action: str = ""
+    last_error: str = ""
+    """What the agent is told."""
+    first_id: int = 1
+    """The least id that elements get: one that none has had."""
 
 
 class Task:
@@ -65,14 +92,32 @@ class Task:
     """
 
     id: str = "open"
+    """The class's name, unless it gives another."""
+    made_with: tuple[tuple[Any, ...], dict[str, Any]]
+    """The arguments that it was made with: by them and its class it is made again elsewhere."""
     goal: str | None = None
     start_url: str | None = None
     viewport: Viewport = (1280, 720)
     max_steps: int | None = None
     restarts_in_page: bool = False
     """Does `setup` restore a used page by itself? Then context and tab are kept across resets."""
+    keeps_session: bool = False
+    """Does an episode go on where the last one ended? Then all tabs, and the elements' ids, are kept across resets."""
     sites: Mapping[str, Path] = {}
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
+    uploads: tuple[Path, ...] = ()
+    """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "id" not in vars(cls) and cls.id in (Task.id, *(base.__name__ for base in cls.__mro__)):
+            cls.id = cls.__name__
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Note the arguments, whatever a subclass's `__init__` does with them."""
+        task = super().__new__(cls)
+        task.made_with = args, options
+        return task
 
     def __init__(self, *, goal: str | None = None, start_url: str | None = None) -> None:
         if goal is not None:
@@ -83,9 +128,17 @@ class Task:
     async def setup(self, page: Page, rng: np.random.Generator) -> str:
         """Bring the page to the start of an episode and return the goal."""
         if self.start_url and page.url != self.start_url:
+            from playwright.async_api import Error
             from playwright.async_api import TimeoutError as Late
 
-            await page.goto(self.start_url, wait_until="commit", timeout=COMMIT_PATIENCE * 1000)
+            try:
+                answer = await page.goto(self.start_url, wait_until="commit", timeout=COMMIT_PATIENCE * 1000)
+            except Error as error:
+                raise EnvError(first_line(error)) from error
+            served = {origin.rstrip("/"): folder for origin, folder in self.sites.items()}
+            folder = served.get("/".join(self.start_url.split("/", 3)[:3]))
+            if answer is not None and answer.status == 404 and folder is not None:
+                raise EnvError(f"{self.start_url}: there is no such page in {folder}")
             with contextlib.suppress(Late):  # a picture or a frame that never arrives: the page is there
                 await page.wait_for_load_state("load", timeout=LOAD_PATIENCE * 1000)
         return self.goal or ""
@@ -97,14 +150,81 @@ class Task:
         """
         return Score(done=episode.finished, judged=False)
 
+    def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score | None:
+        """Score a step by what is seen before and after it, instead of by the page; None, the default: don't."""
+        return None
+
     @property
     def has_oracle(self) -> bool:
         """Is there an expert for this task?"""
-        return type(self).oracle is not Task.oracle
+        return type(self).oracle not in (None, Task.oracle)
 
-    def oracle(self, obs: Observation) -> Action | None:
-        """Return an expert's next action with its `reason`, or None if there is no expert."""
+    @property
+    def open_ended(self) -> bool:
+        """Does it give no verdict, so that what it takes to reach the goal is not known either?"""
+        return type(self).score is Task.score
+
+    @property
+    def judges(self) -> bool:
+        """Is there anything that could give a verdict?"""
+        return not self.open_ended or type(self).score_seen is not Task.score_seen
+
+    def oracle(self, obs: Observation) -> Action | dict[str, Any] | None:
+        """Return an expert's next action with its `reason`, in any form that `step` takes; None if there is none."""
         return None
 
     async def teardown(self, page: Page) -> None:
         """Undo what `setup` did outside the page."""
+
+
+def class_and_file(task: Task) -> str:
+    """Say which class a task is of, and in which file that is."""
+    kind = type(task)
+    return f"{kind.__qualname__} in {getattr(sys.modules.get(kind.__module__), '__file__', None) or kind.__module__}"
+
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|(about|blob|data|file|javascript|view-source):|[/?#]", re.IGNORECASE)
+_HOST = re.compile(r"[^/:]+:\d")
+
+_named: list[Callable[[str], Task]] = []
+
+
+def name_tasks_by(find: Callable[[str], Task]) -> None:
+    """Let tasks be given by their names, too; `find` makes the task of a name."""
+    _named[:] = [find]
+
+
+def as_task(task: Task | type[Task] | str) -> Task:
+    """Return the task, made if its class or its name is given.
+
+    Raises:
+        ValueError: it is none, its class needs arguments, or there is none of that name.
+    """
+    if isinstance(task, str) and _named:
+        return _named[0](task)
+    if isinstance(task, type) and issubclass(task, Task):
+        try:
+            return task()
+        except TypeError as error:
+            raise ValueError(f"{task.__name__} can't be made without arguments: give {task.__name__}(...).") from error
+    if not isinstance(task, Task):
+        raise ValueError(f"task= is a browser_env.Task, its class or its name, not {task!r}.")
+    return task
+
+
+def check_address(url: str) -> None:
+    """Refuse a start page that has no scheme and looks like a task's name, such as `MiniWoB/click-test`.
+
+    Raises:
+        ValueError: it is that of a task, or it is neither; the message says what may have been meant.
+    """
+    if not ("/" in url or ":" in url) or _ADDRESS.match(url):
+        return
+    told = f"{url!r} is no URL: that begins with its scheme, such as https://"
+    if _HOST.match(url) or not _named:
+        raise ValueError(f"{told}.")
+    try:
+        as_task(url)
+    except ValueError as error:
+        raise ValueError(f"{told}. {error}") from error
+    raise ValueError(f"{url!r} is a task's name, not a URL: give task={url!r}.")

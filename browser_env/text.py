@@ -1,10 +1,34 @@
-"""Small helpers for text: what no encoding can hold is replaced, what is long is cut."""
+"""Small helpers for text: what no encoding can hold is replaced, what is hidden is shown, what is long is cut."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+from typing import Any
 
 _LONE = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}", re.IGNORECASE)
+
+_BEFORE = "\u00a1-\u00ac\u00ae-\u034e\u0350-\u1fff\u2030-\u205e\u2070-\ufdff"
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f\x85\x9b\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    f"|(?<![{_BEFORE}\ufe0e-\U000dffff])[\u034f\u200c\u200d]"
+    f"|(?<![#*0-9{_BEFORE}\ufe10-\U000dffff])[\ufe00-\ufe0f]"
+    "|(?<![A-Za-z\u00c0-\u024f])\u00ad|\u00ad(?![A-Za-z\u00c0-\u024f])"
+)
+"""Characters that turn text around, draw nothing, or control; the same as in `page/written.js`. Joiners and selectors
+behind a letter or an emoji, soft hyphens between letters, and most C1 controls (from a mistaken encoding) are left."""
+
+
+def visible(text: str) -> str:
+    r"""Return a text with the characters that turn it around, or can't be seen, as escapes such as `\u202e`."""
+    return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def well_formed(text: str) -> str:
@@ -31,3 +55,14 @@ def clip(text: str, limit: int) -> str:
 def one_line(text: str, limit: int = 200) -> str:
     """Return a text on one line, with single blanks, cut to `limit` characters."""
     return clip(" ".join(text.split()), limit)
+
+
+def action_text(raw: Any) -> str:
+    """Return whatever was given for an action as text, cut after 1,000 characters."""
+    if isinstance(raw, str):
+        return well_formed(raw[:1000])
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return well_formed(str(raw.to_json() if hasattr(raw, "to_json") else json.dumps(raw))[:1000])
+    with contextlib.suppress(ValueError, RecursionError):
+        return well_formed(repr(raw)[:1000])
+    return f"an action of type {type(raw).__name__} that can't be shown"

@@ -9,21 +9,28 @@ from typing import Annotated, Any, Literal
 import typer
 
 from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.lazy import command_group
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "show": ("selfsurf.scripts.adapters:show", "Show an adapter."),
+    "convert": ("selfsurf.scripts.adapters:convert", "Convert an adapter for MLX or back."),
+}
+"""As `scripts.terminal.lazy.Commands`."""
+
+app = command_group(COMMANDS)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the adapter.")]
 _BASE = "Its base model: short name, folder, or hub id of a model that is on this machine."
 
 
-@app.command()
 def show(
     folder: Folder,
     base: Annotated[str, typer.Option(help=f"{_BASE} Checks that the adapter belongs to it.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print an adapter's format, its base model, and what would keep vLLM or TensorRT-LLM from serving it."""
+    """Print an adapter's format, base model and prompt, and what would keep vLLM or TensorRT-LLM from serving it."""
     from selfsurf.agents.adapters import identity, servable
+    from selfsurf.agents.adapters.prompt import read_prompt
 
     config, about = identity.read_config(folder), identity.read_about(folder)
     facts: dict[str, Any] = {
@@ -32,6 +39,8 @@ def show(
         "base_model": about.get("base_model") or config.get("base_model_name_or_path"),
         "base_model_sha256": about.get("base_model_sha256"),
     }
+    prompt = read_prompt(folder)
+    facts["prompt"] = prompt and prompt.model_dump(mode="json")
     for server in servable.DEFAULT_MAX_RANK:
         facts[server] = servable.check_servable(folder, server)
     if base:
@@ -40,12 +49,13 @@ def show(
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
+    if prompt:
+        facts |= {f"prompt.{name}": json.dumps(value) for name, value in facts.pop("prompt").items()}
     for key, value in facts.items():
         text = "; ".join(value) or "can be served" if isinstance(value, list) else value or "not known"
-        typer.echo(f"{key:<18} {text}")
+        typer.echo(f"{key:<24} {text}")
 
 
-@app.command()
 def convert(
     folder: Folder,
     out: Annotated[Path, typer.Argument(help="A new folder.")],

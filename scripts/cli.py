@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from selfsurf.scripts.terminal.lazy import lazy_group
+from selfsurf.scripts.terminal.lazy import Verbose, lazy_group
+
+if "OMP_WAIT_POLICY" not in os.environ:
+    # Before torch is loaded: its threads wait for each other in a loop, which by itself holds a core for milliseconds:
+    # two processes on the same cores would slow each other down many times over.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("selfsurf.scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
     "run": ("selfsurf.scripts.run:main", "Run an agent for one goal, with the episode on disk."),
+    "shell": ("selfsurf.scripts.shell.main:main", "Give an agent goals, one after the other, in one browser session."),
+    "answer": ("selfsurf.scripts.answer:main", "Answer a run that waits for a person, and go on with it."),
     "record": (
         "selfsurf.scripts.record:main",
         "Record what a person does in a browser's window as an episode, or replay one.",
     ),
+    "judge": ("selfsurf.scripts.judge:main", "Judge finished episodes by a goal's specification, and by a model."),
+    "draft": ("selfsurf.scripts.draft:main", "Draft a goal's specification from a sentence, by a model."),
+    "mark": ("selfsurf.scripts.mark:main", "Say whether a finished episode reached its goal."),
     "train": ("selfsurf.scripts.train:main", "Train an adapter by SDFT on tasks, or on recorded episodes."),
+    "deploy": ("selfsurf.scripts.deploy:main", "Have an adapter trained on a server, from recorded episodes."),
+    "status": ("selfsurf.scripts.status:main", "Show what a training service is doing."),
+    "serve": ("selfsurf.scripts.serve:main", "Train adapters for clients that upload episodes."),
     "view": ("selfsurf.scripts.view:main", "Print a readable replay of an episode."),
+    "cache": ("selfsurf.scripts.cache:main", "List the flows of an action cache, and keep those of solved episodes."),
+    "sample": ("selfsurf.scripts.sample:main", "Make scenarios of real runs: candidates, and those you accept."),
     "bench": ("selfsurf.scripts.bench:app", "Measure against a raw limit or a peer."),
+    "report": ("selfsurf.scripts.report.attempts_command:main", "Report on logged attempts, and gate on a baseline."),
+    "mcp": ("selfsurf.scripts.mcp:main", "Offer the browser to any MCP client, as tools."),
     "envs": ("selfsurf.scripts.envs:main", "List the environments that gymnasium.make knows."),
     "models": ("selfsurf.scripts.models:app", "List and fetch the models with a short name."),
     "adapters": ("selfsurf.scripts.adapters:app", "Show a LoRA adapter, and convert it for MLX or back."),
+    "config": ("selfsurf.scripts.config:app", "Show what the commands' options are here, and where each comes from."),
     "doctor": ("selfsurf.scripts.doctor:main", "Check what this machine can run, and say how to fix what it can't."),
 }
 """As `scripts.terminal.lazy.Commands`."""
@@ -31,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def _user_errors() -> list[type[Exception]]:
     """The errors whose message tells a user what to do, of the modules that a command has imported."""
     where = {
-        "ModelError": "selfsurf.agents.models",
+        "ModelError": "selfsurf.agents.model_files",
         "EnvError": "selfsurf.browser_env.errors",
         "EpisodeError": "selfsurf.browser_env.record.episode",
         "ResultsError": "selfsurf.scripts.report.reading",
@@ -40,25 +59,31 @@ def _user_errors() -> list[type[Exception]]:
 
 
 class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
-    """Reports errors that the user can fix in one line, without a traceback."""
+    """Reports errors that the user can fix in one line, without a traceback; a reader of the output may leave."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        from selfsurf.scripts.terminal.console import let_readers_leave
+
+        let_readers_leave()
+        return super().main(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
+        from selfsurf.scripts.terminal.console import logged
+
         try:
-            return super().invoke(ctx)
+            with logged(verbose=ctx.params["verbose"]):
+                return super().invoke(ctx)
         except tuple(_user_errors()) as error:
             typer.echo(f"{error}", err=True)
             raise typer.Exit(1) from None
         except ModuleNotFoundError as error:
+            from selfsurf.extras import how_to_install
             from selfsurf.scripts.machine.requirements import extra_of
 
             extra = extra_of(str(error.name))
             if not extra:
                 raise
-            typer.echo(
-                f"This needs {error.name}, of the extra {extra}: bash scripts/setup.sh {extra}, "
-                f"or in an environment of your own: pip install -e '.[{extra}]'",
-                err=True,
-            )
+            typer.echo(f"This needs {error.name}: {how_to_install(extra)}", err=True)
             raise typer.Exit(1) from None
 
 
@@ -80,8 +105,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    verbose: Verbose = False,
 ) -> None:
-    pass
+    sys.path += [here for here in (os.getcwd(),) if here not in sys.path and "" not in sys.path]  # your own modules
 
 
 if __name__ == "__main__":

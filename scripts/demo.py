@@ -9,8 +9,11 @@ from typing import Any
 
 from pydantic import Field
 
+from selfsurf.scripts.terminal.agent_options import check_model
 from selfsurf.scripts.terminal.arguments import Model
 from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.console import console
+from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.results import print_table
 
 
@@ -29,19 +32,26 @@ class Settings(Arguments):
 
 
 @command
-def main(settings: Settings) -> None:
+def main(settings: Settings) -> int:
     """Evaluate a small model, train it on its own episodes, evaluate it again.
 
     An interrupted run is resumed by the same command.
     """
     from selfsurf.scripts.learning.demonstration import default_settings, run
 
+    check_model(settings.model)
     chosen = default_settings(settings.model, settings.seed, settings.seeds, settings.steps)
-    report = run(chosen, settings.out)
+    with Interrupts() as interrupts:
+        try:
+            report = run(chosen, settings.out)
+        except KeyboardInterrupt:
+            console.print("Interrupted. The same command goes on from here.")
+            return interrupts.exit_code or 130
     if settings.as_json:
         print(json.dumps(report, indent=1))
     else:
         show(report)
+    return 0
 
 
 def show(report: dict[str, Any]) -> None:

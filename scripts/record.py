@@ -6,46 +6,60 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 
-from selfsurf.scripts.terminal.arguments import Out, check_address, check_new_episode, chosen_task
-from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.arguments import (
+    Name,
+    Out,
+    check_address,
+    check_window,
+    chosen_task,
+    episode_folder,
+    import_trusted,
+    refused_together,
+)
+from selfsurf.scripts.terminal.asking import goal_reached
+from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 
 if TYPE_CHECKING:
+    from selfsurf.browser_env import Task
     from selfsurf.browser_env.record.episode import Episode
 
 PATIENCE = 600.0
 """Seconds that a dialog may stay open, which the person has to answer."""
 
 
-class Settings(Arguments):
+class Settings(EnvironmentArguments):
     """What is recorded, or replayed."""
 
+    table: ClassVar[str] = "record"
+
     url: str = ""
-    """Where to start. Not with --task."""
+    """Where to start; a blank tab if only --goal is given. Not with --task."""
     goal: str = ""
     """What is to be shown, in words. Not with --task."""
     task: str = ""
-    """Gymnasium id of a task, instead of a goal and a URL."""
+    """A task (an id, file.py:Class, ...), instead of a goal and a URL."""
     seed: int = 0
     """Seed of the episode."""
     out: Out = None
     """Folder of the episode; a new one under runs/ if not given."""
-    profile: Path | None = None
-    """Folder of a browser profile, for logins that are kept."""
+    name: Name = ""
     outcome: str = "ask"
     """What to say of it at the end, unless a task judges: ask, solved, failed or stopped."""
     answer: str = ""
     """With the outcome solved: the answer to the goal."""
     replay: Path | None = None
     """Folder of an episode: play it again instead."""
+    trust: tuple[str, ...] = ()
+    """A file or module of your own that a replayed episode's task may come from: it is imported, and so run. An episode
+    alone has nothing imported. Repeatable."""
     files: Path | None = None
     """With --replay: folder of the files that are uploaded."""
-    secret: tuple[str, ...] = ()
-    """NAME=VARIABLE: a secret, by the environment variable that holds it."""
     headful: bool = False
     """With --replay: show the browser's window."""
 
@@ -61,52 +75,49 @@ def main(settings: Settings) -> int:
     from selfsurf.browser_env import EnvError
     from selfsurf.browser_env.record.episode import Episode, new_folder
 
-    url, task, out, outcome = settings.url, settings.task, settings.out, settings.outcome
+    url, task, outcome = settings.url, settings.task, settings.outcome
     try:
         if settings.replay is not None:
             if settings.files is not None and not settings.files.is_dir():
                 raise typer.BadParameter(f"--files: {settings.files} is not a folder.")
             return _replay(settings, Episode(settings.replay))
-        if bool(task) == bool(url):
+        if bool(task) == bool(url or settings.goal) and not (task and settings.goal):
             raise typer.BadParameter("Give either --url (and --goal), or --task, or --replay.")
         if task and settings.goal:
             raise typer.BadParameter("A task has its own goal; leave --goal out.")
         if url:
             check_address(url)
-        if out is not None:
-            check_new_episode(out)
-        if outcome not in ("ask", "solved", "failed", "stopped"):
-            raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
-        return _record(settings, out or new_folder("record"))
+        with refused_together() as checking:
+            with checking():
+                chosen = chosen_task(task, url, settings.goal)
+            with checking():
+                folder = episode_folder(settings.out, settings.name)
+            with checking():
+                if outcome not in ("ask", "solved", "failed", "stopped"):
+                    raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
+            with checking():
+                options = environment_options(settings.environment)
+            with checking():
+                check_window()
+        return _record(settings, chosen, options, folder or new_folder("record"))
     except EnvError as error:
         console.print(str(error), style="red", markup=False)
         return 1
 
 
-def _options(settings: Settings, **safety: Any) -> dict[str, Any]:
-    """The environment's options: the secrets, and the profile if there is one."""
-    from selfsurf.browser_env import Safety, Secret, SessionOptions
-
-    pairs = [each.partition("=") for each in settings.secret]
-    if any(not name or not variable for name, _, variable in pairs):
-        raise typer.BadParameter("--secret is NAME=VARIABLE, such as password=SHOP_PASSWORD.")
-    secrets = {name: Secret.from_env(variable) for name, _, variable in pairs}
-    session = {"session": SessionOptions(profile=settings.profile)} if settings.profile else {}
-    return {"safety": Safety(secrets=secrets, **safety), **session}
-
-
-def _record(settings: Settings, folder: Path) -> int:
-    from selfsurf.agents.play.record import versions
+def _record(settings: Settings, chosen: tuple[str | None, Task], options: dict[str, Any], folder: Path) -> int:
+    from selfsurf.agents.play.provenance import versions
     from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.recorder import Recorder
-    from selfsurf.browser_env.session.browsers import require_window
 
-    options = _options(settings)
-    require_window()
-    options |= {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}  # a dialog waits for the person
-    task = chosen_task(settings.task, settings.url, settings.goal)
-    env = AsyncBrowserEnv(task=task, headless=False, dialogs="leave", **options)
-    meta = {"env_id": settings.task or "Browser-v0", "versions": versions()}
+    patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}  # a dialog waits for the person
+    options = {"dialogs": "leave", **options, **patience}
+    name, task = chosen
+    env = AsyncBrowserEnv(task=task, headless=False, **options)
+    meta = {
+        "env_id": settings.task or "Browser-v0", "task": name, "versions": versions(),
+        "environment": settings.environment.given(),
+    }  # fmt: skip
     recorder = Recorder(env, folder, meta=meta, shown=_shown)
     with console.status("Opening the window"):
         observation = recorder.start(settings.seed)
@@ -138,8 +149,7 @@ def _asked(answer: str) -> tuple[str, str]:
     """Ask whether the goal was reached; where nobody can be asked, the episode was stopped."""
     if not sys.stdin.isatty():
         return "stopped", answer
-    said = typer.prompt("Was the goal reached? yes, no, or nothing to say", default="", show_default=False, err=True)
-    outcome = {"y": "solved", "n": "failed"}.get(said.strip().lower()[:1], "stopped")
+    outcome = goal_reached() or "stopped"
     if outcome == "solved" and not answer:
         answer = typer.prompt("The answer, if the goal asked for one", default="", show_default=False, err=True)
     return outcome, answer
@@ -147,25 +157,35 @@ def _asked(answer: str) -> tuple[str, str]:
 
 def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.agents.play.replay import ReplayedStep, replay
-    from selfsurf.browser_env.session.browsers import require_window
+    from selfsurf.envs_registry.loading import recorded_name, unloaded
 
     meta, files = episode.meta, settings.files
     if (episode.folder / "manifest.json").exists():
         for damage in episode.damage():
             console.print(f"The episode is damaged: {damage}", style="red", markup=False)
     first = next(episode.steps(), None)
-    url = meta["url"] or (first["observation"].get("url", "") if first else "")
-    task = chosen_task("" if meta["env_id"] == "Browser-v0" else meta["env_id"], url, meta["goal"])
-    options = _options(settings, **({} if files is None else {"upload_from": (files,)}))
+    url = first["observation"].get("url", "") if first else ""
+    import_trusted(settings.trust)
+    name = recorded_name(meta, url)
+    if foreign := unloaded(name):
+        raise typer.BadParameter(
+            f"The episode is of a task in {foreign}, which is not imported only because it names it: if you know that "
+            f"file, add --trust {foreign}."
+        )
+    _, task = chosen_task(name, "", "")
+    given = settings.environment
+    if files is not None:
+        given = given.model_copy(update={"upload_from": (*given.upload_from, files)})
+    size = {"viewport": tuple(meta["viewport"])} if meta["viewport"] and not given.device else {}
+    options = {**size, **environment_options(given)}
     if settings.headful:
-        require_window()
-    size = tuple(meta["viewport"]) if meta["viewport"] else None
+        check_window()
 
     def shown(step: ReplayedStep) -> None:
         said = f"{step.step + 1:3d}  {step.action}  {step.error or 'done'}"
         console.print(said, markup=False, highlight=False)
 
-    result = replay(episode, task, files=files, shown=shown, headless=not settings.headful, viewport=size, **options)
+    result = replay(episode, task, files=files, shown=shown, headless=not settings.headful, **options)
     done = sum(step.done for step in result.steps)
     if settings.as_json:
         print(json.dumps(result.to_dict()))

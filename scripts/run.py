@@ -3,40 +3,83 @@
 from __future__ import annotations
 
 import json
-import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
-from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options, refusals
-from selfsurf.scripts.terminal.arguments import Agent, Out, check_address, check_new_episode, chosen_task
+from selfsurf.browser_env.errors import traceback_of
+from selfsurf.scripts.terminal.agent_options import (
+    AgentArguments,
+    checked_options,
+    offered,
+    read_options,
+    refusals,
+)
+from selfsurf.scripts.terminal.arguments import (
+    Agent,
+    Name,
+    Out,
+    browser_starts,
+    check_address,
+    check_browser,
+    chosen_task,
+    episode_folder,
+    refused_together,
+    specified_task,
+)
+from selfsurf.scripts.terminal.attempt_log import attempt_log, check_logs
+from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
-from selfsurf.scripts.terminal.console import console
+from selfsurf.scripts.terminal.console import console, show_error
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.live import State, View, view
+from selfsurf.scripts.terminal.uploading import Upload
+from selfsurf.scripts.training.after_run import check_trainable, learn_from, prompt_settings, said
+from selfsurf.scripts.waiting.kept import KeptRun
+from selfsurf.scripts.waiting.person import Person
 
 if TYPE_CHECKING:
+    from selfsurf.agents.cached import Cache
     from selfsurf.browser_env import Observation, Task
+    from selfsurf.browser_env.attempts.log import FileLog
     from selfsurf.browser_env.record.episode import EpisodeWriter
+
+TERMINATED = 128 + signal.SIGTERM
 
 OPEN_STEPS = 10
 """Step limit of a goal that no task sets one for."""
 
 
-class Settings(AgentArguments):
-    """What is wanted, and who does it."""
+class Redacted(StrEnum):
+    """What is taken out of an episode."""
+
+    SECRETS = "secrets"
+    FULL = "full"
+
+
+class Settings(AgentArguments, EnvironmentArguments):
+    """What is wanted, who does it, and where."""
+
+    table: ClassVar[str] = "run"
 
     goal: str = ""
     """What is wanted, in words. Not with --task."""
     url: str = ""
-    """Where to start. Not with --task."""
+    """Where to start; a blank tab if not given, from where the agent navigates. Not with --task."""
     task: str = ""
-    """Gymnasium id of a task, instead of a goal and a URL."""
+    """A task (an id, file.py:Class, suite.toml#ID), instead of a goal and a URL."""
+    spec: Path | None = None
+    """TOML file of a goal's specification, which judges the episode; --url may replace its own, and --goal, where it
+    has a pattern."""
     agent: Agent = "transformers"
     seed: int = Field(default=0, ge=0)
     """Seed of the episode."""
@@ -45,8 +88,26 @@ class Settings(AgentArguments):
     )
     headful: bool = False
     """Show the browser's window."""
+    logs: Path | None = None
+    """Root of the log of attempts (docs/logs.md); CLAW_LOG_DIR where that is set, else none is kept."""
+    wait: bool = False
+    """Ask a person before risky actions and where the agent asks, and wait, for days if need be: the run works in a
+    browser of its own that outlives it, and `selfsurf answer` goes on. --confirm and --user may say otherwise whom to
+    ask. Not with --task."""
+    cache: Path | None = None
+    """Folder of flows that were solved: one for this goal and page is played again without a model, until it can't be
+    for certain; the agent goes on from there. A run judged solved is kept in it. Not with --train."""
+    train: bool = False
+    """Learn from the run once it was judged: a short update into a new adapter, beside the episode."""
+    upload: bool = False
+    """Then send the episode to the training service at SELFSURF_SERVER_URL, pages and screenshots included; `selfsurf
+    deploy` has it trained on there."""
+    redacted: Redacted = Redacted.SECRETS
+    """What is taken out of the episode: secrets, or in full all that is private, with every picture; then nothing can
+    be learned from it."""
     out: Out = None
     """Folder of the episode; a new one under runs/ if not given."""
+    name: Name = ""
 
 
 @command
@@ -54,54 +115,142 @@ def main(settings: Settings) -> int:
     """Run an agent for one goal.
 
     The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
-    which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same; 2 for options that can't be,
-    which leave no episode; else 1.
+    which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same (but not to one that waits for a
+    person: `selfsurf answer` goes on with that); 2 for options that can't be, which leave no episode; else 1. An agent
+    that raises has failed; one that can't even be made leaves no episode, nor does a browser that does not start,
+    unless it is that of a profile.
     """
-    task, agent, headless, silent = settings.task, settings.agent, not settings.headful, settings.as_json
-    if bool(task) == bool(settings.goal and settings.url):
-        raise typer.BadParameter("Give either --task, or both --goal and --url.")
+    given = settings.spec or settings.goal
+    if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url)):
+        raise typer.BadParameter(
+            "Give one of: --task; --goal, with --url or else from a blank tab; --spec, whose goal and start --goal and "
+            "--url replace."
+        )
     if settings.url:
         check_address(settings.url)
-    if settings.out is not None:
-        check_new_episode(settings.out)
-    from selfsurf.browser_env.record.episode import new_folder
-    from selfsurf.browser_env.session.browsers import require_window
+    if settings.cache is not None and settings.train:
+        raise typer.BadParameter("--train learns from a model's own actions: leave out --cache.")
+    if (settings.train or settings.upload) and settings.redacted is Redacted.FULL:
+        raise typer.BadParameter("--train and --upload go with --redacted secrets: nothing can be learned from less.")
+    if settings.wait and settings.task:
+        raise typer.BadParameter(
+            "--wait goes with --goal or --spec: what a task's setup keeps in this process, and the pages that it "
+            "serves, would be lost with it. Give its goal and --url, or what tells its success as --spec."
+        )
+    if settings.wait:
+        asks = {name: "ask" for name in ("confirm", "user") if name not in settings.model_fields_set}
+        settings = settings.model_copy(update=asks)
+    return carry_out(settings)
 
-    options = read_options(settings.set_, settings.model, settings.adapter)
-    if settings.headful:
-        require_window()
+
+def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | None = None) -> int:
+    """Do what the command says, or go on with a run that was killed; return the exit code.
+
+    Args:
+        settings: of the command.
+        kept: the run to go on with, held by this process.
+        answer: what a person says to the question that it waits for, if it does.
+
+    Raises:
+        typer.BadParameter: an option can't be.
+    """
+    task, agent, headless, silent = settings.task, settings.agent, not settings.headful, settings.as_json
+    from selfsurf.agents import PolicyError
+    from selfsurf.agents.model_files import ModelError
+    from selfsurf.browser_env.record.episode import EpisodeError, new_folder
+
     with Interrupts() as interrupts:
         attempt: _Attempt | None = None
         try:
-            wanted = chosen_task(task, settings.url, settings.goal)
-            if agent == "oracle" and not wanted.has_oracle:
-                raise typer.BadParameter("There is no oracle for this: only tasks have one (`selfsurf envs`), not all.")
-            options = checked_options(agent, options, settings.seed)
-            meta = {"env_id": task or "Browser-v0", "seed": settings.seed, "goal": wanted.goal or "", "agent": agent,
-                    "model": settings.model or None, "adapter": settings.adapter or None}  # fmt: skip
-            steps = settings.max_steps or wanted.max_steps or OPEN_STEPS
-            folder = settings.out or new_folder("run")
+            around: dict[str, Any] = {}
+            with refused_together() as checking:
+                with checking():
+                    if settings.spec is None:
+                        name, wanted = chosen_task(task, settings.url, settings.goal)
+                    else:
+                        name, wanted = specified_task(settings.spec, settings.url, settings.goal)
+                    if agent == "oracle" and not wanted.has_oracle:
+                        raise typer.BadParameter(
+                            "There is no oracle for this: only tasks have one (`selfsurf envs`), not all."
+                        )
+                with checking():
+                    around = environment_options(settings.environment, later=True, wait=settings.wait)
+                with checking():
+                    options = read_options(settings.set_, settings.model, settings.adapter)
+                    options = offered(agent, options, ["ask_user"] * (settings.user != "none"))
+                    options = checked_options(agent, options, settings.seed, settings.set_)
+                with checking():
+                    folder = kept.folder if kept is not None else episode_folder(settings.out, settings.name)
+                with checking():
+                    cache = None if settings.cache is None else open_cache(settings.cache)
+                with checking():
+                    check_logs(settings.logs)
+                with checking():
+                    upload = Upload() if settings.upload else None
+                with checking():
+                    if settings.train:
+                        check_trainable(agent, options, folder)
+                with checking():
+                    check_browser(headless=headless, around=around)
+            around["headless"] = headless
+            if not browser_starts(around):
+                return interrupts.exit_code or 1
+            about = task or ("Browser-v0" if settings.spec is None else name)
+            meta = {"env_id": about, "task": name, "seed": settings.seed, "goal": wanted.goal or "",
+                    "url": None if task else wanted.start_url or None, "agent": agent,
+                    "model": settings.model or None, "adapter": settings.adapter or None,
+                    "environment": settings.environment.given(), "redacted": settings.redacted.value}  # fmt: skip
             interrupts.hold()  # a folder that is there must have an end
-            attempt = _begin(wanted, folder, meta, steps, headless=headless, silent=silent)
+            attempt = _begin(wanted, folder or new_folder("run"), meta, settings, around, kept)
             interrupts.release()
             with attempt.view:
-                attempt.work(agent, options, interrupts)
+                attempt.work(agent, options, interrupts, answer, cache)
             interrupts.hold()
         except KeyboardInterrupt:
             pass
+        except EpisodeError as error:  # another process was faster
+            raise typer.BadParameter(f"--out: {error}") from None
         except (Exception, SystemExit) as error:
             if attempt is not None:
-                attempt.fail(error, silent=silent or interrupts.seen)
+                attempt.fail(error)
             elif not interrupts.seen:
                 raise
         finally:
+            interrupts.hold()
             if attempt is not None:
                 attempt.finish(interrupted=interrupts.seen)
         if attempt is None:  # nothing has begun
             return interrupts.exit_code
-        if attempt.refused:
+        if attempt.refusal is None:
+            after = partial(_after, settings, attempt, options, interrupts, upload)
+            return attempt.report(as_json=silent, interrupts=interrupts, after=after)
+        if isinstance(attempt.refusal, (*refusals(), ModelError, PolicyError)):
             raise typer.BadParameter(attempt.result.detail)
-        return attempt.report(as_json=silent, exit_code=interrupts.exit_code)
+        show_error(f"The agent can't be made: {attempt.result.detail}", attempt.result.traceback)
+        return 1
+
+
+def _after(
+    settings: Settings, attempt: _Attempt, options: dict[str, Any], interrupts: Interrupts, upload: Upload | None
+) -> dict[str, Any]:
+    """Learn from a run that has ended, and upload it; return what came of that, for its report."""
+    learned = _learn(settings, attempt, options, interrupts) if settings.train else {}
+    if upload is None or interrupts.seen:
+        return learned
+    return {**learned, "upload": upload.send(attempt.writer.folder, interrupts, silent=settings.as_json)}
+
+
+def _learn(settings: Settings, attempt: _Attempt, options: dict[str, Any], interrupts: Interrupts) -> dict[str, Any]:
+    """Learn from a run that has ended, and return what came of it."""
+    if interrupts.seen or attempt.agent is None:
+        return {}
+    prompt, attempt.agent, attempt.player = prompt_settings(attempt.agent.agent), None, None
+    learned = learn_from(attempt.writer.folder, options, prompt, interrupts, silent=settings.as_json)
+    if not settings.as_json:
+        names = ("task", "goal", "url", "spec", "model")
+        given = [(f"--{name}", str(getattr(settings, name) or "")) for name in names]
+        print(said(learned, options, ["selfsurf", "run", *(part for one in given if one[1] for part in one)]))
+    return {"training": asdict(learned)}
 
 
 @dataclass
@@ -109,135 +258,241 @@ class _Attempt(Watch):
     """One episode from the first moment on, so that it ends properly wherever it is stopped."""
 
     ask: Ask
+    task: Task
     environments: Environments
     writer: EpisodeWriter
     state: State
     view: View
     result: Result
+    person: Person
+    log: FileLog | None = None
+    """Of the attempts, where one is kept."""
+    interrupts: Interrupts | None = None
     player: Player | None = None
     agent: Decider | None = None
+    cache: Cache | None = None
+    kept: KeptRun | None = None
+    """What outlives the process, where the run may wait."""
+    goes_on: bool = False
+    """Whether another process has begun it. Then it is left as it is until its page is there again."""
+    at_page: bool = False
     ended: bool = False
     """Whether the episode came to its own end."""
-    refused: bool = False
-    """Whether the agent could not be made of its options: then there is no episode."""
+    refusal: Exception | SystemExit | None = None
+    """Why the agent could not be made of its options: then there is no episode."""
 
-    def work(self, agent: str, options: dict[str, Any], interrupts: Interrupts) -> None:
+    def work(
+        self, agent: str, options: dict[str, Any], interrupts: Interrupts, answer: str | None, cache: Cache | None
+    ) -> None:
         """Load the model, open the page, and act until the end."""
-        from selfsurf.agents import BACKENDS
+        from selfsurf.agents import BACKENDS, COMPOSED
+        from selfsurf.agents.cached import CachedDecider
+        from selfsurf.agents.play.taken_up import take_up
+        from selfsurf.browser_env.goal.evidence import evidence_of
+        from selfsurf.browser_env.record.episode import Episode
+        from selfsurf.tasks.goal import GoalTask
 
-        self.view.stage("Loading the model" if agent in BACKENDS or ":" in agent else "Starting")
-        self.agent = make_decider(agent, options)
+        self.interrupts = interrupts
+        self.cache = cache
+        self.view.stage("Loading the model" if agent in (*BACKENDS, *COMPOSED) and cache is None else "Starting")
+        make = partial(make_decider, agent, options)
+        self.agent = make() if cache is None else CachedDecider(cache, make, needs_privileged=agent == "oracle")
         interrupts.check()
         self.writer.note(model=getattr(getattr(self.agent.agent, "policy", None), "name", None))
         self.view.stage("Opening the page")
         self.player = Player(
-            self.agent, self.environments, 1, Manner(keep_steps=False), record=lambda ask: self.writer, watch=self
-        )
-        self.player.begin(self.ask)
+            self.agent, self.environments, 1, Manner(agent_errors="fail", keep_steps=False),
+            record=lambda ask: self.writer, watch=self,
+        )  # fmt: skip
+        taken_up = take_up(self.writer, answer) if self.goes_on else None
+        if taken_up is not None:
+            self.state.step = len(taken_up.steps)
+            if isinstance(self.task, GoalTask):
+                self.task.go_on(evidence_of(Episode(self.writer.folder)))
+        self.player.begin(self.ask, taken_up)
         while not self.ended:
             interrupts.check()
+            self.person.look(self.player)
             for _, result in self.player.turn():
                 self.result, self.ended = result, True
-        self.view.stage("Done")
+        if self.state.step:
+            self.view.stage("Done")
 
     def opened(self, ask: Ask, observation: Observation) -> None:
         """As `Watch.opened`."""
+        self.at_page = True
         self.state.see(observation)
 
     def acting(self, asks: Sequence[Ask]) -> None:
         """As `Watch.acting`."""
         self.view.stage("Thinking and acting")
 
+    def acted(self) -> None:
+        """As `Watch.acted`. An agent may have turned an interrupt into an error, for which it is not to blame."""
+        if self.interrupts is not None:
+            self.interrupts.check()
+
     def stepped(self, ask: Ask, step: Step) -> None:
         """As `Watch.stepped`."""
         self.state.take(step)
         self.view.stepped()
 
-    def fail(self, error: Exception | SystemExit, *, silent: bool) -> None:
-        """Note that this error ended the episode. A request that can't be made is nobody's failure.
+    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+        """As `Watch.waiting`."""
+        self.person.asked(ask, question)
 
-        Of an error that nobody foresaw, the episode keeps where it came from, and it is shown unless `silent`.
-        """
+    def fail(self, error: Exception | SystemExit) -> None:
+        """Note that the agent could not be made, or that something other than the agent ended its episode."""
         from selfsurf.browser_env import Outcome
 
         detail = str(error) or type(error).__name__
-        self.refused = self.agent is None and isinstance(error, refusals())
         if not isinstance(error, _expected()):
             detail = f"{type(error).__name__}: {error}"
-            self.result.traceback = "".join(traceback.format_exception(error))
-            if not silent:
-                console.print(self.result.traceback, markup=False, highlight=False, soft_wrap=True)
-        asked = self.state.step > 0 or bool(self.state.url)
-        outcome = Outcome.STOPPED if asked and isinstance(error, ValueError) else Outcome.ENV_ERROR
-        self.result.end(outcome, trainable=False, detail=detail)
+            self.result.traceback = traceback_of(error)
+        self.refusal = error if self.agent is None else None
+        self.result.end(Outcome.ENV_ERROR, trainable=False, detail=detail)
 
     def finish(self, *, interrupted: bool) -> None:
         """Put everything away: the episode first."""
         from selfsurf.browser_env import Outcome
         from selfsurf.browser_env.session.runtime import shutdown
 
+        self.person.leave()
         if interrupted and not self.ended:
-            self.refused = False
+            self.refusal = None
             self.result.end(Outcome.STOPPED, trainable=False)
-        if self.refused:
-            self.writer.discard()
+        if self.refusal is not None:
+            if not self.goes_on:
+                self.writer.discard()
+                if self.kept is not None:
+                    self.kept.clean()
             return
-        if self.player is None:  # no episode was begun
-            if self.result.traceback:
-                self.writer.note(traceback=self.result.traceback)
+        left = self.left
+        if left:
+            if self.player is not None:
+                self.player.leave()
+        elif self.player is None:  # no episode was begun
             self.writer.finish(self.result.outcome, trainable=False, detail=self.result.detail)
         elif not self.ended:
-            if self.result.traceback:
-                self.writer.note(traceback=self.result.traceback)
+            trace = self.result.traceback
+            if trace:
+                self.writer.note(traceback=trace)
             cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
             self.result = cut[0][1] if cut else self.result
+            self.result.traceback = trace
         if self.agent is not None:
             self.agent.close()
         if not interrupted:
             self.environments.close()
+        if self.log is not None and not left:
+            self.log.close(self.result.outcome)
         shutdown()  # a browser that is still starting belongs to no environment yet
+        if self.kept is not None and not left:
+            self.kept.clean()
 
-    def report(self, *, as_json: bool, exit_code: int) -> int:
-        """Print how it ended and return the exit code: the given one, unless that is 0."""
+    @property
+    def left(self) -> bool:
+        """Is the run left as it is, for `selfsurf answer`? It could not go on, or was terminated in waiting."""
+        if self.kept is not None and self.person.waited_for and self.interrupts is not None:
+            return self.interrupts.exit_code == TERMINATED
+        return self.goes_on and not self.at_page
+
+    def keep(self) -> dict[str, Any]:
+        """Let the cache take what it can from the episode; return what it did and took, empty where there is none."""
+        from selfsurf.agents.cached import CachedDecider
+        from selfsurf.browser_env.record.episode import Episode
+
+        if self.cache is None or not isinstance(self.agent, CachedDecider):
+            return {}
+        kept = self.cache.keep(Episode(self.writer.folder))
+        flow = kept.flow and {"flow": kept.flow.id, "actions": len(kept.flow.steps)}
+        return {**self.agent.did(), "kept": flow, "why": kept.why}
+
+    def report(self, *, as_json: bool, interrupts: Interrupts, after: Callable[[], dict[str, Any]]) -> int:
+        """Print how it ended, do what comes after, and return the exit code: that of an interrupt, if there was one."""
         ended, state = self.result, self.state
-        error = ended.detail if ended.masked or not self.ended else ""
+        error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
             "steps": state.step, "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
+        if self.left:
+            error = f"It can be gone on with later: {error or 'interrupted'}"
+            result |= {"outcome": "running", "error": error}
+            print(json.dumps(result)) if as_json else show_error(error, ended.traceback)
+            return interrupts.exit_code or 1
+        cached = self.keep()
         if as_json:
-            print(json.dumps(result))
+            print(json.dumps({**result, **({"cache": cached} if cached else {}), **after()}))
         else:
             if error:
-                console.print(error, style="red", markup=False)
-            print(f"{ended.outcome}. {ended.answer}".strip() + f"\nEpisode: {self.writer.folder}")
-        if exit_code:
-            return exit_code
+                show_error(error, ended.traceback)
+            why = "".join(f"\n{found}: {what}" for found, what in _not_met(self.task, ended.score))
+            why += cached_line(cached) if cached else ""
+            print(f"{ended.outcome}. {ended.answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
+            after()
+        if interrupts.seen:
+            return interrupts.exit_code
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
         return 0 if ended.solved or (ended.outcome == "stopped" and self.ended) else 1
 
 
-def _begin(task: Task, folder: Path, meta: dict[str, Any], steps: int, *, headless: bool, silent: bool) -> _Attempt:
-    from selfsurf.agents.play.record import versions
-    from selfsurf.browser_env.record.episode import EpisodeWriter
+def _not_met(task: Task, score: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the criteria of a specified goal that are `missed` or `unknown`, and why."""
+    from selfsurf.tasks.goal import GoalTask
 
+    if not isinstance(task, GoalTask) or "criteria" not in score:
+        return []
+    return [(one["found"], one["why"]) for one in score["criteria"] if one["found"] != "met"]
+
+
+def _begin(
+    task: Task, folder: Path, meta: dict[str, Any], settings: Settings, around: dict[str, Any], kept: KeptRun | None
+) -> _Attempt:
+    """Make all that an episode needs: a new one's, or with `kept` that of one which goes on."""
+    from selfsurf.agents.play.provenance import versions
+    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env.record.episode import EpisodeWriter
+    from selfsurf.browser_env.router.logged_env import LoggedEnv
+
+    steps = settings.max_steps or task.max_steps or OPEN_STEPS
     state = State(meta["goal"], steps)
     ask = Ask(0, Job(meta["env_id"], meta["seed"]))
+    shown, goes_on = view(state, console, silent=settings.as_json), kept is not None
+    if settings.wait:
+        kept = kept or KeptRun.begin(folder, settings.model_dump_json())
+        around["session"] = replace(around["session"], detached=kept.browser)
+    journal = kept.journal() if kept is not None else None
+    if journal is not None and goes_on:
+        writer = EpisodeWriter.reopen(folder, journal)
+    else:
+        about = {"episode_id": folder.name, **meta, "versions": versions()}
+        writer = EpisodeWriter(folder, about, journal=journal)
+    log = attempt_log(settings.logs, writer.trace_id)
+    make: Callable[..., AsyncBrowserEnv] = AsyncBrowserEnv
+    if log is not None:
+        writer.note(traceId=log.trace_id)
+        make = partial(LoggedEnv, log=log, trace_id=log.trace_id)
     return _Attempt(
         ask=ask,
-        environments=Environments(lambda name: task, 1, screenshot=True, headless=headless, max_episode_steps=steps),
-        writer=EpisodeWriter(folder, {"episode_id": folder.name, **meta, "versions": versions()}),
+        task=task,
+        environments=Environments(lambda name: task, 1, make=make, screenshot=True, max_episode_steps=steps, **around),
+        log=log,
+        writer=writer,
         state=state,
-        view=view(state, console, silent=silent),
+        view=shown,
         result=Result(ask.job, "running", trainable=False),
+        kept=kept,
+        person=Person(writer, shown, kept, None if settings.as_json else console),
+        goes_on=goes_on,
     )
 
 
 def _expected() -> tuple[type[Exception], ...]:
     """The errors whose message says it all."""
     from selfsurf.agents import PolicyError
-    from selfsurf.agents.models import ModelError
+    from selfsurf.agents.model_files import ModelError
     from selfsurf.browser_env import EnvError
 
     return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError

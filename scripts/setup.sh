@@ -158,7 +158,7 @@ PYTHON
 # Import the big libraries once: shows that they work here, and leaves their byte code behind, for what pip would
 # have to compile takes as long as the whole installation.
 try_imports() {
-    local modules="gymnasium PIL playwright.async_api pydantic rich typer"
+    local modules="gymnasium PIL playwright.async_api pydantic pydantic_settings rich typer"
     case " $extras " in
         *" train "*) modules="$modules datasets gguf llguidance matplotlib.pyplot peft safetensors.torch torch
             transformers.models.llama.modeling_llama trl.experimental.sdft" ;;

@@ -7,7 +7,7 @@ unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-bash scripts/setup.sh train server openai mlx ray dev
+bash scripts/setup.sh train server openai mlx graph ray shell otel mcp docs dev
 .venv/bin/python -m selfsurf.scripts.cli models pull smollm2
 
 failed=

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
-import gymnasium
 import typer
 from pydantic import Field, ValidationError
 
-from selfsurf.scripts.terminal.arguments import Model, Set, check_tasks, make_folder, read_set, wrong_settings
-from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.agent_options import check_model
+from selfsurf.scripts.terminal.arguments import (
+    Model,
+    Set,
+    check_browser,
+    check_tasks,
+    import_trusted,
+    make_folder,
+    print_settings,
+    read_set,
+    settings_of,
+    wrong_settings,
+)
+from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, quiet_libraries, remarks, training_progress
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.interrupts import Interrupts
 
-ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed"}
+ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed",
+             "environment": "--profile, --secret and the like"}  # fmt: skip
 """Settings that `--set` does not change, and what does."""
+
+PERPLEXITY_RISE = 0.05
+"""Share by which perplexity may rise without a warning; a choice."""
 
 
 def _list_settings(wanted: bool) -> bool:
@@ -27,114 +42,251 @@ def _list_settings(wanted: bool) -> bool:
         return False
     from selfsurf.sdft.settings import fields
 
-    for name, field in fields().items():
-        if name not in ELSEWHERE:
-            print(f"{name} = {json.dumps(field.default, default=dict)}")
-            print(textwrap.indent(textwrap.fill(" ".join((field.description or "").split()), 110), "    "))
+    print_settings(
+        (name, field.default, field.description or "") for name, field in fields().items() if name not in ELSEWHERE
+    )
     raise typer.Exit
 
 
-class Settings(Arguments):
-    """What is trained, and on what."""
+class Settings(EnvironmentArguments):
+    """What is trained, on what, and where."""
+
+    table: ClassVar[str] = "train"
 
     tasks: Annotated[tuple[str, ...], typer.Argument()] = ()
-    """Gymnasium ids, e.g. MiniWoB/click-link-v0; those of --demonstrations if not given."""
+    """Ids such as MiniWoB/click-link-v0, file.py:Class, or a suite; those of --demonstrations if not given."""
     out: Path = Path("runs/train")
     """Folder for adapter, checkpoints and metrics."""
     demonstrations: tuple[Path, ...] = ()
-    """Folder of a recorded episode that reached its goal, or of many, to learn from."""
+    """Folder of a recorded episode that reached its goal, or of many, to learn from and to play."""
+    episodes: tuple[Path, ...] = ()
+    """Folder of an episode, or of many, whoever played them, to learn from where they were judged solved; with
+    --offline."""
+    offline: bool = False
+    """Learn at the states that --episodes or --demonstrations recorded: no browser is opened, no site is needed."""
+    trust: tuple[str, ...] = ()
+    """A file or module of your own that recorded episodes' tasks may come from: it is imported, and so run. An episode
+    alone has nothing imported. Repeatable."""
+    live: bool = False
+    """Let --demonstrations be played on the site on which they were recorded."""
+    backend: Literal["auto", "torch", "mlx"] = "auto"
+    """The library that learns; auto: the one that began the run, else MLX on Apple silicon, torch elsewhere."""
+    adapter_path: Path | None = None
+    """Folder for the adapter in MLX's format too; with MLX adapters/local if not given. An adapter there is
+    replaced."""
     model: Model = "smollm2"
-    steps: int = Field(default=28, ge=1)
-    """Optimizer steps."""
+    steps: int | None = Field(default=None, ge=1)
+    """Optimizer steps; 28, or 40 with recordings, if not given."""
     seed: int = 0
     """Seed of everything random."""
     set_: Set = Field(default_factory=list)
-    """Another setting, name=JSON value; --settings lists them."""
+    """Another setting, name=value; the value is JSON, or text if it is none. --settings lists them. Repeatable."""
+    enrich: bool | None = None
+    """Have Nemotron Ultra 253B explain demonstrations to the teacher, by NVIDIA NIM with NVIDIA_API_KEY, or whom `--set
+    enrich=...` names: what is on the pages is sent there."""
     resume: bool = False
     """Resume from the last checkpoint in --out."""
+    push_to_hub: str = ""
+    """Repository on the Hugging Face hub, such as me/links, for the adapter; a new one is private."""
     list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_settings)] = False
     """List what --set can change."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes."""
+    """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes.
+
+    Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
+    and 143 after a SIGTERM, with a checkpoint that --resume goes on from.
+    """
     quiet_libraries()
-    check_tasks(settings.tasks)
+    tasks = check_tasks(settings.tasks)
+    import_trusted(settings.trust)
+    from selfsurf.agents.adapters.hub import HubError, check_push, push
+    from selfsurf.agents.model_files import ModelError
+    from selfsurf.browser_env.record.episode import EpisodeError
+    from selfsurf.scripts.training.backends import LOCAL, check_replaceable, chosen_backend, write_mlx_form
+    from selfsurf.sdft.mlx.library import check_mlx
+    from selfsurf.sdft.rows.jobs import trained_tasks
     from selfsurf.sdft.settings import TrainSettings, fields
+    from selfsurf.sdft.teacher.enrich import Enricher
+    from selfsurf.sdft.teacher.lessons import make_contexts
 
     more = read_set(settings.set_)
     for name, instead in ELSEWHERE.items():
         if name in more:
             raise typer.BadParameter(f"--set {name}: give {instead} instead.")
+    if settings.enrich:
+        more.setdefault("enrich", {})
+    elif settings.enrich is False:
+        more.pop("enrich", None)
     try:
-        common = settings.model_dump(include={"model", "tasks", "steps", "seed"})
-        training = TrainSettings(**common, **{**_learned_from(settings.demonstrations), **more})
+        named = settings.model_dump(include={"model", "steps", "seed"}, exclude_none=True)
+        try:
+            shown = _shown(settings, hindsight="hindsight" in str(more.get("contexts")))
+        except EpisodeError as error:
+            option = "--episodes" if settings.episodes else "--demonstrations"
+            raise typer.BadParameter(f"{option}: {error}") from None
+        environment = {} if shown.get("episodes") else settings.environment.given()
+        common = {"tasks": tasks, **named, "environment": environment}
+        training = settings_of(TrainSettings, {**shown, **common, **more}, settings.set_)
     except ValidationError as error:
         raise typer.BadParameter(wrong_settings(error, fields())) from None
-    for task in training.evaluate_tasks:
-        if task not in gymnasium.registry:
-            raise typer.BadParameter(f"There is no environment {task!r} to evaluate; `selfsurf envs` lists them.")
-    out, steps = settings.out, settings.steps
+    elsewhere = bool(training.rollouts.workers)
+    if not training.offline:
+        around = environment_options(training.environment, elsewhere=elsewhere)
+        if not elsewhere:
+            check_browser(headless=True, around=around)
+    check_tasks((*training.evaluate_tasks, *(() if training.offline else trained_tasks(training))))
+    try:
+        make_contexts(training)
+        if training.enrich is not None:
+            Enricher(training.enrich).close()
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from None
+    check_model(training.model, training.start_from)
+    backend, why = chosen_backend(settings.backend, settings.out if settings.resume else None)
+    mlx_form = settings.adapter_path or (LOCAL if backend == "mlx" else None)
+    try:
+        check_replaceable(mlx_form)
+        if backend == "mlx":
+            check_mlx(training)
+    except (ValueError, ModelError) as error:
+        raise typer.BadParameter(str(error)) from None
+    out, steps, repo = settings.out, training.steps, settings.push_to_hub
+    if repo:
+        try:
+            check_push(repo)
+        except HubError as error:
+            raise typer.BadParameter(f"--push-to-hub: {error}") from None
     make_folder(out)
     from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError
     from selfsurf.sdft.run.checkpoint_files import last_step
+    from selfsurf.sdft.run.folder import OtherRun
     from selfsurf.sdft.run.processes import is_first
 
-    try:
-        spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # one process speaks for all
-        with spoken, training_progress("Training", steps) as update:
-            summary = train(training, out, resume=settings.resume, progress=update)
-    except (ValueError, RolloutError) as error:
-        console.print(str(error), style="red")
-        return 1
-    except KeyboardInterrupt:
-        last = last_step(out)
-        console.print(
-            "Interrupted before the first checkpoint: the same command begins again."
-            if last is None
-            else f"Interrupted. The same command with --resume goes on from step {last} of {steps}."
-        )
-        raise
+    if is_first():
+        console.print(f"Learning with {'MLX' if backend == 'mlx' else backend}: {why}.", highlight=False, markup=False)
+    spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # one process speaks for all
+    with Interrupts() as interrupts:
+        try:
+            with spoken, training_progress("Training", steps, still=bool(training.environment.asks)) as update:
+                summary = train(training, out, backend=backend, resume=settings.resume, progress=update)
+        except OtherRun as error:
+            raise typer.BadParameter(f"--out: {error}") from None
+        except (ValueError, RolloutError) as error:
+            console.print(str(error), style="red")
+            return 1
+        except KeyboardInterrupt:
+            last = last_step(out)
+            console.print(
+                "Interrupted in the first step: the same command begins again."
+                if last is None
+                else f"Interrupted. The same command with --resume goes on from step {last} of {steps}."
+            )
+            return interrupts.exit_code or 130
     if not is_first():
         return 0
     del summary["model"]
+    code = 0
+    if mlx_form is not None:
+        summary["mlx_adapter"] = str(write_mlx_form(Path(summary["adapter"]), mlx_form, training.model))
+    if repo:
+        try:
+            summary["hub"] = push(summary["adapter"], repo)
+        except HubError as error:
+            console.print(str(error), style="red", markup=False)
+            code = 1
     print(json.dumps(summary, indent=1) if settings.as_json else _summary_text(summary))
-    return 0
+    if "recorded" in summary:
+        _warn_of(summary["recorded"])
+    if "evaluation" in summary:
+        _warn_of_perplexity(summary["evaluation"])
+    return code
 
 
-def _learned_from(demonstrations: Sequence[Path]) -> dict[str, Any]:
-    """The settings that follow from recorded episodes: their kinds of actions and their length are allowed."""
-    if not demonstrations:
+def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
+    """Return what recorded episodes say about a run's settings.
+
+    They are learned from as they are, and nothing is played, unless tasks are named or `live` is set.
+
+    Raises:
+        EpisodeError: there are none in a folder.
+    """
+    from selfsurf.sdft.rows.jobs import as_recorded, learned_from, learned_offline
+
+    shown = settings.demonstrations
+    if settings.offline and settings.live:
+        raise typer.BadParameter("--live plays, and --offline does not: leave out one of them.")
+    if settings.episodes:
+        if not settings.offline:
+            raise typer.BadParameter("--episodes are learned from without a browser: add --offline.")
+        if shown:
+            raise typer.BadParameter("Give --episodes or --demonstrations, not both.")
+        _check_unplayed(settings)
+        return learned_offline(settings.episodes, hindsight=hindsight)
+    if settings.offline:
+        if not shown:
+            raise typer.BadParameter("--offline learns from recorded episodes: give their folders as --episodes.")
+        _check_unplayed(settings)
+        return as_recorded(shown, hindsight=hindsight)
+    if not shown:
         return {}
-    from selfsurf.agents.reply.kinds import KINDS
-    from selfsurf.sdft.settings import TrainSettings
-    from selfsurf.sdft.teacher.recording import load_recordings
+    if settings.live or settings.tasks:
+        return {**learned_from(shown), "live": settings.live}
+    console.print("Learned from what was recorded, without a browser. --live plays there, too.", highlight=False)
+    _check_unplayed(settings)
+    return as_recorded(shown, hindsight=hindsight)
 
-    recordings = load_recordings(demonstrations)
-    fields = TrainSettings.model_fields
-    known = fields["actions"].default
-    done = sorted({shown.action.name for recording in recordings for shown in recording.steps})
-    longest = max(len(recording.steps) for recording in recordings)
-    return {
-        "contexts": ("demonstration",),
-        "demonstrations": tuple(str(folder) for folder in demonstrations),
-        "actions": (*known, *(name for name in done if name in KINDS and name not in known)),
-        "max_episode_steps": max(fields["max_episode_steps"].default, longest),
-    }
+
+def _check_unplayed(settings: Settings) -> None:
+    """Refuse options of a browser that is not opened, if the command line gives them; a file's are for other runs."""
+    from selfsurf.browser_env.environment import EnvironmentSettings
+
+    given = settings._typed & EnvironmentSettings.model_fields.keys()
+    if names := sorted(f"--{name.replace('_', '-')}" for name in given):
+        raise typer.BadParameter(f"{', '.join(names)}: nothing is played, and no browser is opened. Leave it out.")
+
+
+def _warn_of(recorded: dict[str, Any]) -> None:
+    """Say so if the adapter has not learned what was recorded."""
+    from selfsurf.sdft.measure.agreement import Agreement
+
+    learned = Agreement.model_validate(recorded)
+    if not learned.enough:
+        text = f"The adapter has not learned all that was recorded. {learned.text()}"
+        console.print(f"{text} More --steps, or more recordings, help.", style="yellow", markup=False, highlight=False)
+
+
+def _warn_of_perplexity(found: dict[str, Any]) -> None:
+    """Say so if the adapter may have lost something elsewhere."""
+    before, after = found["base"]["perplexity"], found["best"]["perplexity"]
+    if after > before * (1 + PERPLEXITY_RISE):
+        text = f"Perplexity on general text rose by {after / before - 1:.0%}: the adapter may do worse elsewhere."
+        console.print(text, style="yellow", markup=False, highlight=False)
 
 
 def _summary_text(summary: dict[str, Any]) -> str:
     """Say in a sentence what a run left."""
-    text = f"Adapter: {summary['adapter']}"
+    from selfsurf.sdft.measure.heldout import extent
+
+    text = ", ".join(f"{summary[name]}" for name in ("adapter", "hub", "mlx_adapter") if name in summary)
+    text = f"Adapter: {text}"
+    if "recorded" in summary:
+        one = summary["recorded"]
+        text += f" (does {one['right']} of {one['of']} {'held-out ' * one['held_out']}recorded actions)"
     if "evaluation" not in summary:
         return text
     found = summary["evaluation"]
     (best, base), times = (found["best"], found["base"]), found["rollbacks"]
     rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
+    what = f"held-out {found['measure']}" if found["held_out"] else "no gain is claimed; agreement where it learned"
+    told = extent(found)
+    state = f"the state after step {best['step']}" if best["step"] else "as it began, since no later state did better"
     return (
-        f"{text}, the state after step {best['step']}: held-out success {rates[0]} before, {rates[1]} after; "
-        f"perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after; "
-        f"{times} return{'' if times == 1 else 's'} to the best state"
-    )
+        f"{text}, {state}: "
+        f"{what} {rates[0]} before, {rates[1]} after" + f" ({told})" * bool(told)
+        + f"; perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after"
+        + f"; it went back to the best state {times} time{'s' * (times != 1)}" * bool(times)
+    )  # fmt: skip

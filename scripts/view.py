@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,33 +15,37 @@ from rich.panel import Panel
 from rich.table import Table
 
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
+from selfsurf.browser_env.record.verdict import Mark, Verdict, marks_of, verdict_of
+from selfsurf.browser_env.text import one_line
 from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.console import tail
 
 COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout": "yellow"}
 
 
 def main(
     episode: Annotated[Path, typer.Argument(help="Folder of an episode.")],
-    full: Annotated[bool, typer.Option(help="Show the whole page at every step, not its first lines.")] = False,
+    full: Annotated[bool, typer.Option(help="Show whole pages and tracebacks, not their first or last lines.")] = False,
     as_json: Json = False,
 ) -> int:
     """Print an episode step by step: what was seen, done, and what came of it. Exit code 1: it is damaged."""
     try:
-        found = Episode(episode)
-        steps = list(found.steps())
+        found = Episode(episode.parent if episode.name == "episode.json" else episode)
+        steps, verdict, marks = list(found.steps()), verdict_of(found), marks_of(found)
     except EpisodeError as error:
         text = json.dumps({"error": str(error)}) if as_json else f"{error}{_near(episode)}"
         print(text, file=sys.stdout if as_json else sys.stderr)
         return 1
     damages = found.damage() if (found.folder / "manifest.json").exists() else []
     if as_json:
-        print(json.dumps({"episode": found.meta, "steps": steps, "damage": damages}, indent=1))
+        said = None if verdict is None else asdict(verdict)
+        print(json.dumps({"episode": found.meta, "steps": steps, "damage": damages, "verdict": said}, indent=1))
         return int(bool(damages))
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
-    console.print(_end(found.meta), soft_wrap=True)
+    console.print(_end(found.meta, full, verdict, marks), soft_wrap=True)
     for damage in damages:
         console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
     return int(bool(damages))
@@ -48,8 +53,9 @@ def main(
 
 def _near(path: Path) -> str:
     """Name some episodes below a folder that is none itself."""
-    found = [str(each.parent) for _, each in zip(range(5), sorted(path.glob("**/episode.json")), strict=False)]
-    return "\nBelow it are, for example:\n  " + "\n  ".join(found) if found else ""
+    below = (each.parent for each in sorted(path.glob("*/**/episode.json")))
+    found = [str(each) for _, each in zip(range(5), below, strict=False)]
+    return "\nEpisodes below it, for example:\n  " + "\n  ".join(found) if found else ""
 
 
 def _head(meta: dict[str, Any]) -> Table:
@@ -83,13 +89,15 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
             say("reply", "yellow", completion["error"])
     if step["decision"] and step["decision"]["guard"]:
         say("guard", "yellow", step["decision"]["guard"])
+    if step["decision"] and step["decision"].get("left"):
+        say("left", "yellow", step["decision"]["left"])
     if expert := step["privileged"]:
         say("expert", "dim", json.dumps(expert["action"]), expert["reason"])
     for question in step["questions"]:
         answer = "nobody answered" if question["answer"] is None else question["answer"]
         say("asked", "cyan", question["question"], answer)
     if step["risk"]:
-        say("risk", "yellow", step["risk"]["why"])
+        say("risk", "yellow", step["risk"]["why"], step["risk"].get("confirmed", ""))
     if step["error"]:
         say("error", "red", step["error"])
     for event in step["events"]:
@@ -106,13 +114,27 @@ def _count(steps: int | None) -> str:
     return "1 step" if steps == 1 else f"{'?' if steps is None else steps} steps"
 
 
-def _end(meta: dict[str, Any]) -> str:
+def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
     text = f"[{colour} bold]{meta['outcome']}[/] after {_count(totals.get('steps'))}"
     text += f", reward {totals.get('reward', 0):g}"
-    if meta["trainable"] is False:
-        text += "; not the agent's doing, and not to be learned from"
+    teaches = verdict is not None and verdict.solved
+    if meta["outcome"] == "env_error":
+        text += "; not the agent's doing"
+    elif meta["trainable"] is False:
+        text += "; the agent's own error" * bool(meta["traceback"])
+    if not teaches and (meta["outcome"] == "env_error" or meta["trainable"] is False):
+        text += "; not to be learned from"
     if meta["outcome"] == "running":
         text += "; it was cut off"
-    return f"{text}\n[red]reason[/]   {escape(meta['outcome_detail'])}" if meta["outcome_detail"] else text
+    if marks:
+        mark = next((one for one in reversed(marks) if verdict is not None and one.when == verdict.when), None)
+        who = f" ({mark.who})" if mark is not None and mark.who else ""
+        said = f"{verdict.says} by {verdict.by}{who}: {verdict.why}" if verdict is not None else "unknown"
+        text += f"\n[bold]verdict[/]  {escape(one_line(said).removesuffix(':'))}"
+    if meta["outcome_detail"]:
+        text += f"\n[red]reason[/]   {escape(meta['outcome_detail'])}"
+    if meta["traceback"]:
+        text += f"\n[dim]{escape(meta['traceback'].rstrip() if full else tail(meta['traceback']))}[/]"
+    return text

@@ -3,6 +3,8 @@
 from selfsurf.sdft import TrainSettings, train
 
 train(TrainSettings(tasks=("MiniWoB/click-link-v0",)), "runs/links")
+
+For a trainer of your own: `make_collector`, `rows_of` and `score` (docs/own-trainer.md).
 """
 
 from __future__ import annotations
@@ -10,19 +12,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from selfsurf.agents.quiet import quiet
 from selfsurf.bare import alias
 
 if TYPE_CHECKING:
+    from selfsurf.sdft.loss.scoring import score as score
+    from selfsurf.sdft.make import make_collector as make_collector
+    from selfsurf.sdft.rollouts import Job as Job
+    from selfsurf.sdft.rollouts.collector import Collector as Collector
+    from selfsurf.sdft.rollouts.layout import RolloutSettings as RolloutSettings
+    from selfsurf.sdft.rows.samples import rows_of as rows_of
     from selfsurf.sdft.settings import GRPOSettings as GRPOSettings
     from selfsurf.sdft.settings import TrainSettings as TrainSettings
+    from selfsurf.sdft.trainers.batches import NothingToTeach as NothingToTeach
     from selfsurf.sdft.trainers.grpo import train_grpo as train_grpo
-    from selfsurf.sdft.trainers.sdft import NothingToTeach as NothingToTeach
-    from selfsurf.sdft.trainers.sdft import train as train
     from selfsurf.sdft.trainers.sft import train_sft as train_sft
+    from selfsurf.sdft.trainers.train import train as train
 
 _HOMES = {
-    "GRPOSettings": "settings", "TrainSettings": "settings", "NothingToTeach": "trainers.sdft",
-    "train": "trainers.sdft", "train_grpo": "trainers.grpo", "train_sft": "trainers.sft",
+    "GRPOSettings": "settings", "TrainSettings": "settings", "NothingToTeach": "trainers.batches",
+    "train": "trainers.train", "train_grpo": "trainers.grpo", "train_sft": "trainers.sft",
+    "Collector": "rollouts.collector", "Job": "rollouts", "RolloutSettings": "rollouts.layout",
+    "make_collector": "make", "rows_of": "rows.samples", "score": "loss.scoring",
 }  # fmt: skip
 """Public names and the modules that they are loaded from when they are asked for: importing this loads no torch."""
 
@@ -35,4 +46,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+quiet()
 alias(__name__)

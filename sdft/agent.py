@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from selfsurf.agents.adapters.prompt import AdapterPrompt
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
@@ -20,7 +23,18 @@ def make_agent(
     sampling: bool,
     constrained: bool = True,
     kind: type[LLMAgent] = LLMAgent,
+    guarded: bool = False,
 ) -> LLMAgent:
-    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses."""
-    options = {**prompt_of(settings).options(policy), "constrained": constrained, "guards": False}
+    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses.
+
+    One that is `guarded` recalls what the guards advised in recorded episodes. It samples as the others do.
+    """
+    options = {**prompt_of(settings).options(policy), "constrained": constrained}
+    options["guards"] = guarded and options["guards"]
     return kind(policy, temperature=settings.temperature if sampling else 0.0, seed=settings.seed, **options)
+
+
+def default_agent(policy: Policy, options: Mapping[str, Any]) -> LLMAgent:
+    """Make the agent that a run trains by default, with options of `LLMAgent` changed."""
+    usual = {**AdapterPrompt().options(policy), "guards": False, "temperature": 1.0, "seed": 0}
+    return LLMAgent(policy, **{**usual, **options})

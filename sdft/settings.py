@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from selfsurf.agents.llm_agent import Vision
+from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.kinds import check_kinds
+from selfsurf.browser_env.environment import EnvironmentSettings
+from selfsurf.envs_registry import task_names, task_of
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 
@@ -22,9 +35,32 @@ CHANGEABLE = ("report_to", *(f"rollouts.{name}" for name in RolloutSettings.mode
 """Settings that may differ when a run is resumed: what is learned does not depend on them."""
 
 
+_GOING_ON = {"learning_rate": 5e-4, "warmup_steps": 10}
+"""Other defaults of a run that starts from an adapter."""
+
+_OFFLINE = {"recorded_rows": 0, "evaluate_every": 10}
+"""Other defaults of a run with `episodes`."""
+
+
 def overlap(one: range, other: range) -> bool:
     """Do two ranges of seeds overlap?"""
     return one.start < other.stop and other.start < one.stop
+
+
+def _contexts_for(tasks: Iterable[str]) -> tuple[str, ...]:
+    """What can teach these tasks, if there are no recordings."""
+    has_oracle = []
+    for task in tasks:
+        with contextlib.suppress(ValueError):  # it is not there, as the run will say
+            has_oracle.append(task_of(task).has_oracle)
+    return ("oracle",) * (any(has_oracle) or not has_oracle) + ("hindsight",) * (not all(has_oracle))
+
+
+def _named(tasks: Any) -> Any:
+    return task_names(*tasks) if isinstance(tasks, (tuple, list)) else tasks
+
+
+Tasks: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_named)]
 
 
 class TrainSettings(BaseModel):
@@ -45,18 +81,29 @@ class TrainSettings(BaseModel):
     """What a vision-language model is shown of the screenshot; nothing of it is shown to a text model."""
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     """Screenshots are scaled down to this many pixels of the longer side; None leaves them."""
-    tasks: tuple[str, ...] = ()
-    """Gymnasium ids of the tasks to learn, e.g. `MiniWoB/click-link-v0`, or open-ended ones such as
-    `Browser-v0?start_url=https%3A%2F%2Fexample.org&goal=Open+the+link.` (`envs_registry.open_id`). None: those of
-    `demonstrations`, with their seeds."""
+    tasks: Tasks = ()
+    """Tasks to learn, by any of their names (docs/tasks.md): `MiniWoB/click-link-v0`, `shop.py:Order`, all of a suite
+    by `shop.toml#train`. Files are kept by their absolute paths. None: those of `demonstrations`, with their seeds."""
+    demonstrations: tuple[str, ...] = ()
+    """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
+    episodes: tuple[str, ...] = ()
+    """Folders of recorded episodes, whoever played them, to learn from offline, without a browser: the student acts at
+    the recorded states, and the teacher is told what was done there. Only episodes that were judged solved teach, and
+    steps that earned a reward. Instead of `tasks` and `demonstrations`."""
+    live: bool = False
+    """Let training without `tasks` play on the site on which `demonstrations` were recorded."""
     contexts: tuple[Literal["oracle", "demonstration", "hindsight", "feedback"], ...] = Field(
-        default=("oracle",), min_length=1
+        default=(), validate_default=True
     )
     """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
     own successful episodes for the same goal; what came of the student's action. The first that names an action has
-    it, the others add to it."""
-    demonstrations: tuple[str, ...] = ()
-    """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
+    it, the others add to it. With `episodes`, `hindsight` besides `demonstration` is what worked later in the same
+    episode where something failed or changed nothing, solved or not. Empty: `demonstration` where there are such, or
+    `episodes`; else `oracle` where a task has one, and `hindsight` where one has not."""
+    recorded_rows: int = Field(default=12, ge=0)
+    """With `demonstrations`: recorded steps that are learned from in each optimizer step, each time in another
+    variation, as they were done; so is what was shown for the student's own steps (`sdft.rows.recorded`). 0: nothing
+    is, and a teacher is told of it, as with the other contexts; the default with `episodes`."""
     hindsight_episodes: tuple[str, ...] = ()
     """Folders of the agent's own successful episodes from before, for the context `hindsight`."""
     enrich: EnrichSettings | None = None
@@ -78,9 +125,10 @@ class TrainSettings(BaseModel):
     first_episode_seed: int = Field(default=0, ge=0)
     """Seed of the first training episode; the others count up, task by task."""
     learning_rate: float = Field(default=1e-3, ge=0)
-    """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0."""
+    """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0; 5e-4 with `start_from`."""
     warmup_steps: int = Field(default=3, ge=0)
-    """Optimizer steps of linear warm-up, the first of them at rate 0; at most a quarter of all."""
+    """Optimizer steps of linear warm-up, the first of them at rate 0; at most a quarter of all; 10 with
+    `start_from`."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient norm at which gradients are clipped."""
     lora_rank: int = Field(default=16, ge=1)
@@ -93,8 +141,8 @@ class TrainSettings(BaseModel):
     """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
     teacher: Literal["auto", "ema", "base", "live"] = "auto"
     """Whose weights teach: an average of the student's, the frozen model's, or the student's own. `auto` is the
-    average, but the frozen model in a run that starts from an adapter (`start_from`): what has learned one kind of
-    task does that even when it is told to do another, and so can't teach it."""
+    average; in a run that starts from an adapter (`start_from`) the frozen model, in rows in which it does what it is
+    told and the average doesn't (`sdft.teacher.following`)."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
     """Share of the student that goes into the teacher each time that it follows."""
     teacher_sees: Sight = "page"
@@ -117,12 +165,15 @@ class TrainSettings(BaseModel):
     """Such texts of 128 tokens in each optimizer step."""
     practice: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the adapter that the run starts from (`start_from`), on that adapter's own steps in
-    the other tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it
-    can do them. Without effect in a run that begins anew."""
+    the tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it can do
+    them. Without effect in a run that begins anew."""
     practice_rows: int = Field(default=4, ge=1)
     """Such steps in each optimizer step."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
     """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
+    success_gate: bool = False
+    """Learn only from episodes that were solved, and from steps that earned a reward; where a batch has none, student
+    and teacher stay as they are. With `episodes` it is always so."""
     least_first_divergence: float = Field(default=1e-3, ge=0)
     """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
     there is nothing to teach."""
@@ -130,8 +181,14 @@ class TrainSettings(BaseModel):
     """At which the student samples its actions in training."""
     max_new_tokens: int = Field(default=48, ge=1)
     """Most tokens of an action."""
+    labels: bool = False
+    """A reply names a field between its id and what is written into it. The adapter replies so, too."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
+    prompt: PromptName = "compact"
+    """What writes the prompts: `compact`, `chat`, or `file.py:Class` of your own. The adapter acts under it."""
+    instructions: str = ""
+    """Words of your own for the prompt; the adapter acts under them."""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = Field(default=10, ge=1)
@@ -141,12 +198,13 @@ class TrainSettings(BaseModel):
     evaluate_every: int = Field(default=0, ge=0)
     """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
     With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
-    `max_perplexity_rise`)."""
+    `max_perplexity_rise`). With `episodes` it is the share of recorded actions that the student does greedily at
+    held-out states, every 10 steps by default."""
     evaluate_seeds: int = Field(default=8, ge=1)
-    """Held-out episodes a task, the same in every evaluation."""
+    """Held-out episodes a task, or states with `episodes`, the same in every evaluation."""
     first_evaluation_seed: int = 1_000_000
     """Seed of the first of them. Training must not reach it; benchmarks' seeds begin at 2,000,000."""
-    evaluate_tasks: tuple[str, ...] = ()
+    evaluate_tasks: Tasks = ()
     """Tasks to evaluate besides `tasks`; they count as much."""
     max_success_fall: float = Field(default=0.2, ge=0)
     """Go back to the best state when mean held-out success is below its by more than this."""
@@ -156,6 +214,8 @@ class TrainSettings(BaseModel):
     """What the learning rate is multiplied by at every return to the best state."""
     max_rollbacks: int = Field(default=3, ge=1)
     """Stop the run at the return to the best state that is this one in number."""
+    environment: EnvironmentSettings = EnvironmentSettings()
+    """Whose browser, what it may do and who is asked, in episodes of this run; secrets by name only."""
     report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
     """Where metrics go besides `metrics.jsonl`; each needs its package."""
     snapshot_every: int = Field(default=0, ge=0)
@@ -167,11 +227,11 @@ class TrainSettings(BaseModel):
     """Folder of the adapter to train further, with its rank and targets; None: a new one."""
 
     @property
-    def teacher_weights(self) -> Literal["ema", "base", "live"]:
-        """Whose weights teach in this run."""
+    def teacher_weights(self) -> Literal["ema", "base", "live", "chosen"]:
+        """Whose weights teach in this run; `chosen`: row by row."""
         if self.teacher != "auto":
             return self.teacher
-        return "ema" if self.start_from is None else "base"
+        return "ema" if self.start_from is None else "chosen"
 
     @property
     def episode_seeds(self) -> range:
@@ -179,15 +239,55 @@ class TrainSettings(BaseModel):
         count = -(-self.steps * self.episodes_per_step // max(1, len(self.tasks)))
         return range(self.first_episode_seed, self.first_episode_seed + count)
 
+    @property
+    def offline(self) -> bool:
+        """Is nothing played?"""
+        return bool(self.episodes)
+
+    @property
+    def looks_back(self) -> bool:
+        """Do episodes teach offline what worked later where something went wrong, too?"""
+        return self.offline and "hindsight" in self.contexts
+
+    @model_validator(mode="after")
+    def _slower_from_an_adapter(self) -> TrainSettings:
+        if self.start_from is not None:
+            self.__dict__.update({key: one for key, one in _GOING_ON.items() if key not in self.model_fields_set})
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_played_offline(self) -> TrainSettings:
+        if not self.offline:
+            return self
+        self.__dict__.update({key: one for key, one in _OFFLINE.items() if key not in self.model_fields_set})
+        if "feedback" in self.contexts:
+            raise ValueError(
+                "the context \"feedback\" can't be had offline: what the student's own action leads to is not recorded"
+            )
+        if self.contexts not in (("demonstration",), ("demonstration", "hindsight")):
+            raise ValueError(
+                'offline the teacher is told what was done: contexts is ["demonstration"], or left out, or '
+                '["demonstration", "hindsight"]'
+            )
+        names = ("tasks", "demonstrations", "evaluate_tasks", "lead", "practice", "live", "hindsight_episodes")
+        played = [name for name in names if getattr(self, name)]
+        if self.rollouts.workers:
+            played.append("rollouts.workers")
+        if played:
+            raise ValueError(f"episodes are learned from offline, and nothing is played: leave out {', '.join(played)}")
+        return self
+
     @model_validator(mode="after")
     def _something_to_learn(self) -> TrainSettings:
-        if not self.tasks and not self.demonstrations:
-            raise ValueError("there is nothing to learn: give tasks, or demonstrations")
-        if ("demonstration" in self.contexts) != bool(self.demonstrations):
+        if not (self.tasks or self.demonstrations or self.episodes):
+            raise ValueError("there is nothing to learn: give tasks, demonstrations or episodes")
+        if ("demonstration" in self.contexts) != bool(self.demonstrations or self.episodes):
             raise ValueError(
                 'demonstrations and the context "demonstration" need each other: contexts=["demonstration", ...] reads '
                 "them, others don't"
             )
+        if (self.demonstrations or self.episodes) and self.recorded_rows and self.importance_clip is not None:
+            raise ValueError("importance_clip weighs what the student sampled: set recorded_rows=0, or leave it out")
         if self.hindsight_episodes and "hindsight" not in self.contexts:
             raise ValueError('hindsight_episodes are for the context "hindsight": name it in contexts, or omit them')
         if self.evaluate_tasks and not self.evaluate_every:
@@ -196,10 +296,24 @@ class TrainSettings(BaseModel):
             raise ValueError(f"{', '.join(twice)}: named twice")
         return self
 
+    @field_validator("contexts")
+    @classmethod
+    def _some_context(cls, contexts: tuple[str, ...], known: ValidationInfo) -> tuple[str, ...]:
+        if contexts:
+            return contexts
+        shown = known.data.get("demonstrations") or known.data.get("episodes")
+        return ("demonstration",) if shown else _contexts_for(known.data.get("tasks", ()))
+
     @field_validator("teacher_wording")
     @classmethod
     def _tells_the_action(cls, wording: str) -> str:
         return check_wording(wording)
+
+    @model_validator(mode="after")
+    def _profile_here(self) -> TrainSettings:
+        if self.environment.profile and self.rollouts.workers:
+            raise ValueError("a profile is for one episode at a time, not for workers: storage_state gives its logins")
+        return self
 
     @model_validator(mode="after")
     def _heldout_is_held_out(self) -> TrainSettings:
@@ -257,6 +371,13 @@ _REMOVED = {
 """Settings that earlier versions had, and the values by which they learned as this one does."""
 
 
+def formerly(name: str) -> str:
+    """Say what became of a setting that earlier versions had; empty for any other name."""
+    if name in _RENAMED:
+        return f"{name} is rollouts.{_RENAMED[name]} now."
+    return f"{name} was removed; what decided that is in docs/learning.md." if name in _REMOVED else ""
+
+
 def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return settings that this version or an earlier one saved, by the names of this one.
 
@@ -277,4 +398,6 @@ def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
             )
     rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
     kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
+    if saved.get("demonstrations"):
+        kept = {"recorded_rows": 0, **kept}
     return {**kept, "rollouts": rollouts} if rollouts else kept

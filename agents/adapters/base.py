@@ -12,17 +12,20 @@ import hashlib
 import json
 import mmap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents import models
+import numpy as np
+
+from selfsurf.agents import model_files
 from selfsurf.agents.adapters import tensors
 from selfsurf.browser_env.record.episode import write_atomically
 
 _TORCH = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "F8_E4M3": "float8_e4m3fn",
           "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
           "BOOL": "bool"}  # fmt: skip
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": ""}
 _HEAD = "lm_head.weight"
 _EMBEDDING = "embed_tokens.weight"
 
@@ -31,9 +34,9 @@ def local_folder(source: str | Path) -> Path | None:
     """Return the folder on this machine of a short name, a folder or a hub id; None for an id that is not cached.
 
     Raises:
-        agents.models.ModelError: a folder that doesn't exist, or a short name that could not be pulled.
+        agents.model_files.ModelError: a folder that doesn't exist, or a short name that could not be pulled.
     """
-    found = models.resolve(source)
+    found = model_files.resolve(source)
     if isinstance(found, Path):
         return found
     from huggingface_hub import snapshot_download
@@ -54,8 +57,55 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a model folder's tensors by name; empty if they are not in safetensors files."""
-    return {name: entry.shape for file in weight_files(folder) for name, entry in tensors.header(file).items()}
+    """Return the shapes of a model folder's tensors by name; empty if they are not in safetensors files.
+
+    Of a matrix that MLX has quantised it is the shape that it had before.
+    """
+    found = {name: entry.shape for file in weight_files(folder) for name, entry in tensors.header(file).items()}
+    return {**found, **_unquantised(folder, found)}
+
+
+def quantisation(folder: Path) -> dict[str, Any]:
+    """Return how MLX has quantised a model folder's weights, `bits` and `group_size`; empty if it has not."""
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((folder / "config.json").read_text("utf8")).get("quantization")
+        return found if isinstance(found, dict) and "group_size" in found else {}
+    return {}
+
+
+def _unquantised(folder: Path, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    told = quantisation(folder)
+    shapes = {}
+    for name in found if told else ():
+        module = name.removesuffix(".scales")
+        if name != module and f"{module}.weight" in found:
+            own = told.get(module)
+            size = (own if isinstance(own, dict) else told).get("group_size", told["group_size"])
+            shapes[f"{module}.weight"] = (*found[name][:-1], found[name][-1] * size)
+    return shapes
+
+
+def vectors_hash(folder: Path) -> str | None:
+    """Return the SHA-256 of a model folder's vectors (norms, biases), which quantisation leaves as they are.
+
+    Neither names nor precision count: values are rounded to bfloat16. None if there are none in safetensors files.
+    """
+    found = []
+    for file in weight_files(folder):
+        with open(file, "rb") as stream:
+            for name, entry in tensors.header(file).items():
+                if len(entry.shape) == 1 and entry.dtype in _FLOATS and not name.endswith("inv_freq"):
+                    stream.seek(entry.start)
+                    found.append(hashlib.sha256(_bfloat16(entry.dtype, stream.read(entry.end - entry.start))).digest())
+    return hashlib.sha256(b"".join(sorted(found))).hexdigest() if found else None
+
+
+def _bfloat16(dtype: str, data: bytes) -> bytes:
+    """Values as bfloat16, rounded to nearest, ties to even."""
+    if dtype == "BF16":
+        return data
+    bits = np.frombuffer(data, dtype=_FLOATS[dtype]).astype("<f4").view("<u4").astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
 
 
 def folder_dtype(folder: Path) -> str:
@@ -73,7 +123,7 @@ def folder_hash(folder: Path) -> str | None:
     if not files:
         return None
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
-    memo = models.home() / "hashes" / f"{key}.json"
+    memo = model_files.home() / "hashes" / f"{key}.json"
     # The change time is the one that copying can't carry over from other weights of the same size.
     facts = {file.name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for file in files for s in [file.stat()]}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.agents.adapters import base, tensors
 from selfsurf.browser_env.record.episode import write_atomically
 
@@ -27,7 +27,7 @@ _KEY = re.compile(r"^base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.wei
 _TAIL = re.compile(r"\.(?:layers|blocks|h)\.\d+\..+$")
 
 
-class AdapterError(models.ModelError):
+class AdapterError(model_files.ModelError):
     """An adapter could not be read, converted or used. The message says what to do."""
 
 
@@ -49,7 +49,9 @@ def read_config(adapter: Path) -> dict[str, Any]:
         AdapterError: it is damaged.
     """
     if not (adapter / CONFIG).is_file():
-        raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}).")
+        below = adapter / "adapter"
+        meant = f"; did you mean {below}?" if (below / CONFIG).is_file() else "."
+        raise FileNotFoundError(f"There is no LoRA adapter at {adapter} (no {CONFIG}){meant}")
     return read_json(adapter / CONFIG)
 
 
@@ -72,6 +74,31 @@ def check_folder(adapter: str | Path | None) -> None:
     read_config(folder)
     for file in folder.glob("*.safetensors"):
         tensors.header(file)
+
+
+def check_peft(adapter: str | Path | None) -> None:
+    """Make sure that there is a whole adapter in PEFT's format in that folder; None is no adapter.
+
+    Raises:
+        FileNotFoundError: there is none, or no weights.
+        AdapterError: it is in another format, or damaged.
+        agents.adapters.tensors.DamagedFile: its weights are.
+    """
+    check_folder(adapter)
+    if adapter is None:
+        return
+    folder = Path(adapter).expanduser()
+    config = read_config(folder)
+    if "lora_parameters" in config or "fine_tune_type" in config:
+        base = read_about(folder).get("base_model") or config.get("model") or "BASE"
+        raise AdapterError(
+            f"The adapter at {folder} is in MLX's format, and PEFT's is needed here. Convert it: "
+            f"selfsurf adapters convert {folder} NEW_FOLDER --to peft --base {base}"
+        )
+    if "peft_type" not in config:
+        raise AdapterError(f"{folder} holds no adapter in PEFT's format: its {CONFIG} names no peft_type.")
+    if not any((folder / name).is_file() for name in (PEFT_WEIGHTS, "adapter_model.bin")):
+        raise FileNotFoundError(f"There are no adapter weights at {folder} (no {PEFT_WEIGHTS}).")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -99,7 +126,7 @@ def identity(name: str, source: str | Path | None = None, model: Any = None) -> 
 
     Args:
         name: how the base is called: a short name, a hub id or a folder.
-        source: where it was loaded from, as given to `agents.models.resolve`; None for a model in memory only.
+        source: where it was loaded from, as given to `agents.model_files.resolve`; None for a model in memory only.
         model: the torch model, needed where `source` is None or has no safetensors files.
 
     Raises:
@@ -114,7 +141,12 @@ def identity(name: str, source: str | Path | None = None, model: Any = None) -> 
         dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     else:
         raise ValueError(f"{source} has no safetensors files: the base model's weights can't be hashed.")
-    return {"base_model": name, "base_model_sha256": found, "base_model_dtype": dtype}
+    told = {"base_model": name, "base_model_sha256": found, "base_model_dtype": dtype}
+    if folder is not None:
+        vectors, bits = base.vectors_hash(folder), base.quantisation(folder).get("bits")
+        told |= {"base_model_vectors_sha256": vectors} if vectors else {}
+        told |= {"base_model_bits": str(bits)} if bits else {}
+    return told
 
 
 def check_base(adapter: str | Path, source: str | Path | None = None, *, model: Any = None, name: str = "") -> None:
@@ -149,7 +181,7 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
         _check_unnamed(adapter, folder, readable, name)
         return
     found = base.folder_hash(folder) if folder else None
-    if found == expected:
+    if found == expected or (folder is not None and _is_quantised_from(folder, about)):
         return
     if readable is not None:
         in_memory = base.memory_hash(readable, about.get("base_model_dtype", ""))
@@ -163,6 +195,45 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
         f"{whose} (weights {expected[:12]}) and can't be used on {name} (weights {found[:12]}): load it on its own "
         "base, or train an adapter for this one."
     )
+
+
+def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
+    """Is one of two bases the other one, quantised by MLX: that in a folder, and that which an adapter was made on?
+
+    What tells is their vectors. A LoRA that was merged into a base doesn't change them, and isn't told from it.
+    """
+    if not base.quantisation(folder) and "base_model_bits" not in about:
+        return False
+    vectors = about.get("base_model_vectors_sha256")
+    if vectors is None:  # of an adapter from before vectors were noted: its own base may be here
+        try:
+            own = base.local_folder(str(about.get("base_model", "?")))
+        except model_files.ModelError:
+            return False
+        if own is None or base.folder_hash(own) != about.get("base_model_sha256"):
+            return False
+        vectors = base.vectors_hash(own)
+    if vectors is None or vectors != base.vectors_hash(folder):
+        return False
+    log.info("%s and the adapter's base have the same norms and biases: one is the other, quantised.", folder)
+    return True
+
+
+def check_base_on_disk(adapter: str | Path | None, model: str | Path) -> None:
+    """Refuse an adapter of another base, as far as the files on this machine tell; nothing is fetched or loaded.
+
+    In another precision the same base has other files: there only the loaded model tells.
+
+    Raises:
+        WrongBase: it is of another base.
+    """
+    if adapter is None or (str(model) in model_files.KNOWN and not model_files.pulled(str(model))):
+        return
+    about = read_about(Path(adapter).expanduser())
+    folder = base.local_folder(model) if about.get("base_model_sha256") else None
+    dtype = base.folder_dtype(folder) if folder is not None else ""
+    if dtype and dtype == about.get("base_model_dtype", dtype):
+        check_base(adapter, folder, name=str(model))
 
 
 def check_modules(
@@ -224,7 +295,9 @@ def _same_name(one: str, other: str) -> bool:
 
     def plain(name: str) -> str:
         path = Path(name).expanduser()
-        name = str(models.record(path).get("name", name)) if path.is_dir() else name
-        return (models.KNOWN[name].hub if name in models.KNOWN else name).rstrip("/").rsplit("/", 1)[-1].lower()
+        name = str(model_files.record(path).get("name", name)) if path.is_dir() else name
+        return (
+            (model_files.KNOWN[name].hub if name in model_files.KNOWN else name).rstrip("/").rsplit("/", 1)[-1].lower()
+        )
 
     return plain(one) == plain(other)

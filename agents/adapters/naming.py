@@ -11,9 +11,15 @@ _HEAD = {"lm_head": "language_model.lm_head"}
 _IDEFICS3 = {"model.text_model.": "language_model.", "model.vision_model.": "vision_model.",
              "model.connector.": "connector.", **_HEAD}  # fmt: skip
 _QWEN = {"model.language_model.": "language_model.model.", "model.visual.": "vision_tower.", **_HEAD}
+_GEMMA3 = {"model.language_model.": "language_model.model.", "model.vision_tower.": "vision_tower.vision_model.",
+           **_HEAD}  # fmt: skip
+_MLLAMA = {"model.language_model.": "language_model.model.", "model.vision_model.": "vision_tower.",
+           "model.multi_modal_projector": "multi_modal_projector", **_HEAD}  # fmt: skip
 VISION: dict[str, dict[str, str]] = {
     **dict.fromkeys(("idefics3", "smolvlm"), _IDEFICS3),
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen3_vl"), _QWEN),
+    "gemma3": _GEMMA3,
+    "mllama": _MLLAMA,
 }
 """By `model_type`: how names begin in transformers, and how in mlx-vlm."""
 

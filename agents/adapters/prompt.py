@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from selfsurf.agents.adapters.identity import ABOUT, AdapterError, read_about
 from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.policy import Policy
+from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.kinds import check_kinds
 
@@ -28,11 +29,14 @@ class AdapterPrompt(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    prompt: PromptName = "compact"
+    instructions: str = ""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
     max_prompt_tokens: int = Field(default=1024, ge=1)
     max_new_tokens: int = Field(default=48, ge=1)
     constrained: bool = True
     prefill: str = '{"'
+    labels: bool = False
     vision: Vision = "auto"
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     text_page: bool = True

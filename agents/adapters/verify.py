@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.agents.adapters.base import local_folder
 from selfsurf.agents.adapters.identity import AdapterError, check_base
 from selfsurf.agents.adapters.mlx import load_mlx_adapter
@@ -62,7 +62,7 @@ def verify_mlx(
     """
     folder = local_folder(base)
     if folder is None:
-        raise models.ModelError(f"The base model {base} is not on this machine: give its folder.")
+        raise model_files.ModelError(f"The base model {base} is not on this machine: give its folder.")
     check_base(peft, folder)
     check_base(mlx, folder)
     vision = loading.is_vision(folder)
@@ -119,7 +119,7 @@ def _torch_logits(folder: Path, adapter: Path, inputs: Sequence[_Inputs], *, vis
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     kind = AutoModelForImageTextToText if vision else AutoModelForCausalLM
-    with models.no_progress_bars():
+    with model_files.no_progress_bars():
         model: Any = PeftModel.from_pretrained(kind.from_pretrained(folder, dtype=torch.float32), str(adapter)).eval()
 
     def logits(item: _Inputs) -> NDArray[np.float32]:

@@ -38,7 +38,7 @@ class Repetition(Guard):
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = _page_state(obs)
+        page = page_state(obs)
         if page != self._page:
             self._page, self._tried = page, Counter()
         if isinstance(action, Wait):
@@ -75,12 +75,12 @@ class Loop(Guard):
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = _page_state(obs, focus=False)
-        step = hash((page, _action_key(action, obs)))
+        page = page_state(obs, focus=False)
+        step = hash((page, action_key(action, obs)))
         length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
         reason = f"The same {length} actions led back to the same page {self.rounds} times"
         for escape in _escapes(obs) if length else []:
-            other = hash((page, _action_key(escape, obs)))
+            other = hash((page, action_key(escape, obs)))
             if other not in self._tried and other not in self._past[-length:]:
                 self._tried.add(other)
                 return _instead(escape, reason)
@@ -111,7 +111,7 @@ def _instead(escape: Action, reason: str) -> Verdict:
     return Verdict(escape, did, f"{did} Do something else.")
 
 
-def _page_state(obs: Observation, *, focus: bool = True) -> Hashable:
+def page_state(obs: Observation, *, focus: bool = True) -> Hashable:
     """Everything that an action may change, whatever `obs["dom"]` shows of it.
 
     Element ids are left out, since they change when a page is left and opened again; so are times of day, ages and
@@ -135,7 +135,7 @@ def _element_state(element: Element, focus: bool) -> Hashable:
     )  # fmt: skip
 
 
-def _action_key(action: Action, obs: Observation) -> Hashable:
+def action_key(action: Action, obs: Observation) -> Hashable:
     """What an action does, its element identified by what and where it is instead of by its id."""
     data: dict[str, Any] = action.to_dict()
     number = getattr(action, "id", None)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env import Action, Click, Element, Fill, Finish, Observation, Press, Type
 
 _SUBMIT = re.compile(
     r"(?i)^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"
     r"|log ?in|log on|sign ?in|sign ?up)\b"
 )
+_SEARCH_BUTTON = re.compile(r"(?i)^\W*(?:search|find|go|submit|ok|okay)\b")
+_SEARCH_FIELD = re.compile(r"(?i)\b(?:search|find|query|look ?up)\b")
 _NOT = re.compile(r"\b(?:not|don't|don’t|never|without|before)\b", re.IGNORECASE)
 
 
 class Submit(Guard):
-    """A model that finishes after typing, without submitting, presses the submit button first.
+    """A model that finishes after typing, without submitting, presses the submit button first, or Enter.
 
     The button is the first after the field with a name like `Submit`, `Search` or `Log in`, in the same frame, or the
     only one there; never one that buys or deletes, and none if the goal says not to do something. Any button, or
-    Enter, pressed after typing counts as submitting.
+    Enter, pressed after typing counts as submitting. In a search field the button must be its own: one to search, with
+    no other field between. A search field that has none gets Enter.
     """
 
     name = "submit"
@@ -36,23 +41,51 @@ class Submit(Guard):
         elif isinstance(action, (Click, Press)) and _submits(action, obs):
             self._typed = None
         elif isinstance(action, Finish) and not _NOT.search(goal):
-            button = self._button(obs)
+            submitting = self._submitting(obs)
             self._typed = None
-            if button is not None:
-                note = f'What was typed is not submitted yet: pressed {button["role"]} "{button["name"]}".'
-                return Verdict(Click(id=button["id"]), note)
+            if submitting is not None:
+                return submitting
         return Verdict(action)
 
-    def _button(self, obs: Observation) -> Element | None:
-        """The button for the field that was typed into, if that is still there and filled."""
+    def _submitting(self, obs: Observation) -> Verdict | None:
+        """What submits the field that was typed into, if that is still there and filled."""
         elements = obs["elements"]
-        field = next((index for index, element in enumerate(elements) if element["id"] == self._typed), None)
-        if field is None or not elements[field]["value"]:
+        place = next((index for index, element in enumerate(elements) if element["id"] == self._typed), None)
+        if place is None or not elements[place]["value"]:
             return None
-        buttons = [index for index, element in enumerate(elements) if _is_submit(element, elements[field]["frame"])]
-        after = [index for index in buttons if index > field]
-        chosen = after or (buttons if len(buttons) == 1 else [])
-        return elements[chosen[0]] if chosen else None
+        field = elements[place]
+        searches = _is_search(field)
+        button = _search_button(elements, place) if searches else _button(elements, place)
+        if button is not None:
+            note = f'What was typed is not submitted yet: pressed {button["role"]} "{button["name"]}".'
+            return Verdict(Click(id=button["id"]), note)
+        if not searches:
+            return None
+        note = f'What was typed is not submitted yet: pressed Enter in {field["role"]} "{field["name"]}".'
+        return Verdict(Press(key="Enter", id=field["id"]), note, f"{note} Finish when the goal is reached.")
+
+
+def _button(elements: Sequence[Element], field: int) -> Element | None:
+    """The first submit button after the field, or the only one."""
+    buttons = [index for index, element in enumerate(elements) if _is_submit(element, elements[field]["frame"])]
+    after = [index for index in buttons if index > field]
+    chosen = after or (buttons if len(buttons) == 1 else [])
+    return elements[chosen[0]] if chosen else None
+
+
+def _is_search(element: Element) -> bool:
+    words = element["role"] in ("textbox", "combobox") and is_editable(element)
+    return element["role"] == "searchbox" or (words and bool(_SEARCH_FIELD.search(element["name"])))
+
+
+def _search_button(elements: Sequence[Element], field: int) -> Element | None:
+    """The button that searches, before any other field."""
+    for element in elements[field + 1 :]:
+        if is_editable(element) or element["tag"] == "select":
+            return None
+        if _is_submit(element, elements[field]["frame"]) and _SEARCH_BUTTON.search(element["name"]):
+            return element
+    return None
 
 
 def _is_submit(element: Element, frame: str) -> bool:

@@ -5,12 +5,13 @@ asks any agent; `Environments` keeps environments open between episodes.
 """
 
 from selfsurf.agents.play.decide import Decider, make_decider
-from selfsurf.agents.play.environments import Environments
+from selfsurf.agents.play.environments import Environments, Given
 from selfsurf.agents.play.job import Ask, Job, Result, Step
 from selfsurf.agents.play.ledger import Ledger, Tally
-from selfsurf.agents.play.player import Manner, Player, Times, Watch
+from selfsurf.agents.play.manner import Manner, Times, Watch
+from selfsurf.agents.play.player import Player
 
 __all__ = [
-    "Ask", "Decider", "Environments", "Job", "Ledger", "Manner", "Player",
+    "Ask", "Decider", "Environments", "Given", "Job", "Ledger", "Manner", "Player",
     "Result", "Step", "Tally", "Times", "Watch", "make_decider",
 ]  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -11,6 +13,7 @@ from selfsurf import agents
 from selfsurf.agents.agent import Act, Decision, Privileged, Stop
 from selfsurf.agents.play.job import Job
 from selfsurf.agents.policy import PolicyError
+from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observation import Observation
 
@@ -18,7 +21,9 @@ _NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)
 
 
 class AgentRaised(Exception):
-    """The agent's own code raised. The message says what."""
+    """The agent's own code raised. The message says what, `traceback` where."""
+
+    traceback: str = ""
 
 
 class Decider:
@@ -50,14 +55,34 @@ class Decider:
         policy = getattr(self.agent, "policy", None)
         return bool(getattr(policy, "sees_images", False)) and getattr(self.agent, "vision", "auto") != "none"
 
-    def begin(self, slot: int, job: Job, goal: str) -> None:
-        """Begin an episode."""
+    def begin(
+        self,
+        slot: int,
+        job: Job,
+        goal: str,
+        *,
+        open_ended: bool = False,
+        files: Sequence[str] = (),
+        folder: Path | None = None,
+    ) -> None:
+        """Begin an episode.
+
+        Args:
+            slot: whose.
+            job: which.
+            goal: what is wanted.
+            open_ended: no task judges it. The agent is told this and the next, if its `reset` takes them.
+            files: the names of those that may be uploaded.
+            folder: where the episode is recorded, if it is.
+        """
         agent = self.agent
         if self._make is not None:
             agent = self._own[slot] = self._make(job)
         if hasattr(agent, "reset"):
-            shared = self._make is None and _takes(agent.reset, "slot")
-            agent.reset(goal, **({"slot": slot} if shared else {}))
+            told: dict[str, Any] = {"open_ended": open_ended, "files": files, "folder": folder, "queries": True}
+            if self._make is None:
+                told["slot"] = slot
+            agent.reset(goal, **{name: value for name, value in told.items() if _takes(agent.reset, name)})
 
     def decide(
         self,
@@ -91,6 +116,27 @@ class Decider:
             raise ValueError(f"the agent returned {len(decisions)} actions for {len(slots)} observations")
         return decisions
 
+    def follow(self, slot: int, observation: Observation, action: Action) -> None:
+        """Let an agent that can know what was done in the episode before it was made (`LLMAgent.follow`)."""
+        agent = self._own.get(slot, self.agent)
+        if hasattr(agent, "follow"):
+            agent.follow(observation, action, slot)
+
+    def told(self, slot: int, answer: dict[str, Any]) -> None:
+        """Bring the answer to the `Query` of an agent's last decision."""
+        self._own.get(slot, self.agent).told(answer, slot)
+
+    def why_ended(self, slot: int, outcome: str, detail: str) -> str:
+        """Let an agent that wants to know how its episode ended; return why it did, in its own words."""
+        agent = self._own.get(slot, self.agent)
+        return str(agent.why_ended(outcome, detail, slot) or "") if hasattr(agent, "why_ended") else ""
+
+    def end(self, slot: int, *, reached: bool) -> None:
+        """End an episode, for an agent that can make something of it (`LLMAgent.ended`)."""
+        agent = self._own.get(slot, self.agent)
+        if hasattr(agent, "ended"):
+            agent.ended(slot, reached=reached)
+
     def decide_each(
         self, slots: Sequence[int], observations: Sequence[Observation], **options: Any
     ) -> list[Decision | AgentRaised]:
@@ -119,9 +165,22 @@ class Decider:
             close()
 
 
+class OracleRaised(ValueError):
+    """A task's oracle raised; the message says what, and where."""
+
+    def __init__(self, task: str, error: Exception) -> None:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}, line {at.lineno}"
+        own = task.rpartition("/")[2] if ".py:" in task else task
+        super().__init__(f"The oracle of {own} raised {type(error).__name__}: {error} ({where})")
+
+
 def raised(error: BaseException) -> AgentRaised:
-    """Say what an agent raised."""
-    return AgentRaised(f"the agent raised {type(error).__name__}: {error}")
+    """Say what an agent, or the oracle that it follows, raised, and where."""
+    oracles = isinstance(error, OracleRaised)
+    said = AgentRaised(str(error) if oracles else f"the agent raised {type(error).__name__}: {error}")
+    said.traceback = "".join(traceback.format_exception(error))
+    return said
 
 
 def _act(agent: Any, observation: Observation) -> Decision:
@@ -157,7 +216,7 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
     if name == "random":
         seed = options.get("seed", 0)
         return Decider(make=lambda job: agents.make("random", seed=crc32(f"{seed} {job.env_id} {job.seed}".encode())))
-    if name in ("oracle", "scripted") or name in agents.BACKENDS:
+    if name in ("oracle", "scripted") or name in (*agents.BACKENDS, *agents.COMPOSED):
         return Decider(agents.make(name, **agents.check_options(name, options)))
     kind = load_class(name)
     if hasattr(kind, "act_batch") or hasattr(kind, "decide"):

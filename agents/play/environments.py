@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from selfsurf.browser_env import AsyncBrowserEnv, Task, runtime
@@ -19,13 +19,23 @@ class Environments:
     Args:
         task_of: makes the task of an id.
         most: idle environments that are kept; of more, the one that was used longest ago is closed.
+        make: what makes them, of a task and the options.
         options: passed to every environment (`browser_env.env.make_core`).
     """
 
-    def __init__(self, task_of: Callable[[str], Task], most: int, **options: Any) -> None:
+    def __init__(
+        self,
+        task_of: Callable[[str], Task],
+        most: int,
+        *,
+        make: Callable[..., AsyncBrowserEnv] = AsyncBrowserEnv,
+        **options: Any,
+    ) -> None:
         self._task_of = task_of
         self._most = most
+        self._make = make
         self._options = {"screenshot": False, **options}
+        self._alone = is_exclusive(options)
         self._idle: list[tuple[str, AsyncBrowserEnv]] = []
 
     async def take(self, env_id: str) -> AsyncBrowserEnv:
@@ -39,7 +49,10 @@ class Environments:
                 del self._idle[place]
                 return env
         task = await asyncio.to_thread(self._task_of, env_id)  # a user's file may do anything
-        return AsyncBrowserEnv(task=task, **self._options)
+        if self._alone:  # an idle one holds the profile
+            await _close_all([env for _, env in self._idle])
+            self._idle.clear()
+        return await asyncio.to_thread(self._make, task=task, **self._options)  # a device is asked of the driver
 
     async def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
         """Keep an environment for the next episode of that id."""
@@ -57,6 +70,31 @@ class Environments:
         self._idle.clear()
         if envs:
             runtime().run(_close_all(envs))
+
+
+class Given(Environments):
+    """One environment, which stays open, for one episode after the other."""
+
+    def __init__(self, env: AsyncBrowserEnv) -> None:
+        self._env = env
+
+    async def take(self, env_id: str) -> AsyncBrowserEnv:
+        """Return it."""
+        return self._env
+
+    async def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
+        """Leave it as it is."""
+
+    def drop(self, env: AsyncBrowserEnv) -> None:
+        """Leave it: its next reset mends it."""
+
+    def close(self) -> None:
+        """Leave it to whoever gave it."""
+
+
+def is_exclusive(options: Mapping[str, Any]) -> bool:
+    """Do these options name a profile, which one environment at a time may use?"""
+    return getattr(options.get("session"), "profile", None) is not None
 
 
 async def _close(env: AsyncBrowserEnv) -> None:

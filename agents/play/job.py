@@ -11,6 +11,9 @@ import numpy as np
 from selfsurf.agents.agent import Decision
 from selfsurf.browser_env import Info, Observation, Outcome
 
+_CLAIM = '{"action": "finish"'
+"""How the environment writes the action down."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -71,6 +74,8 @@ class Step:
     """What was there after it."""
     time: float = 0.0
     """Unix time at which the agent was asked."""
+    asked: tuple[dict[str, str], ...] = ()
+    """What a person was asked in it, and said: `{"question", "answer"}`."""
 
     @property
     def error(self) -> str:
@@ -104,14 +109,20 @@ class Result:
     """What the agent said last."""
     traceback: str = ""
     """Of an error that nobody foresaw."""
+    claimed: bool = False
+    """The agent ended it by saying that it is done."""
+    judged: bool = True
+    """The task has judged it, or would have: False where it has no criterion."""
     agent_raised: bool = False
     """The agent's own code raised."""
+    crashed: bool = False
+    """The environment failed while the agent's action was being carried out, and not in the task's own code."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost: float | None = None
     """US dollars, where prices are known."""
     seconds: float = 0.0
-    """Wall-clock; other episodes went on at the same time."""
+    """Wall-clock, without waiting for people; other episodes went on at the same time."""
     agent_seconds: float = 0.0
     """In the agent; a call for several episodes is shared among them."""
     env_seconds: float = 0.0
@@ -131,8 +142,9 @@ class Result:
         """Count a step, and keep it if wanted."""
         self.length += 1
         self.reward += step.reward
-        self.score = step.info["score"]
+        self.score, self.judged = step.info["score"], step.info.get("judged", True)
         self.last_error = step.error or self.last_error
+        self.claimed = step.after["last_action"].startswith(_CLAIM)
         usage = step.decision.completion.usage
         if usage is not None:
             self.prompt_tokens = (self.prompt_tokens or 0) + usage.prompt_tokens

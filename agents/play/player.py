@@ -12,25 +12,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import logging
 import queue
 import time
-import traceback
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from selfsurf.agents.agent import Decision, Privileged, Stop
-from selfsurf.agents.play.decide import AgentRaised, Decider, raised
+from selfsurf.agents.play.decide import AgentRaised, Decider, OracleRaised, raised
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.play.job import Ask, Result, Step
-from selfsurf.agents.play.record import policy_record
+from selfsurf.agents.play.live import UNKNOWN, Live, Over, Request, cancel, give_answer, settle
+from selfsurf.agents.play.manner import Manner, Times, Watch
+from selfsurf.agents.play.provenance import decision_record, policy_record
+from selfsurf.agents.play.queries import answered, note_reason
+from selfsurf.agents.play.taken_up import Confirmed, TakenUp
 from selfsurf.agents.policy import PolicyError
-from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
-from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
+from selfsurf.browser_env.asking import WANTED
+from selfsurf.browser_env.errors import reason, traceback_of
+from selfsurf.browser_env.record.episode import EpisodeWriter, observation_text
+from selfsurf.browser_env.record.format import recorded_action
+from selfsurf.browser_env.record.matching import matching
+from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.safety.files import file_names
+from selfsurf.browser_env.safety.secrets import redact_known
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -41,101 +52,7 @@ for when those fail."""
 FIRST_CALL = 0.5
 """Seconds that the first call of the agent is assumed to take."""
 
-CLOSING = 5.0
-"""Seconds that episodes which are cut off may take to end."""
-
 Ended: TypeAlias = tuple[Ask, Result]
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How episodes are played."""
-
-    demonstrate: bool = False
-    """Show the agent the oracle's next action at every step."""
-    lead: float = 0.0
-    """Probability with which the oracle takes an episode's first step, and each further one after a step of its own:
-    the agent goes on from there. Where there is no oracle the agent begins."""
-    most: int | None = None
-    """Most episodes that the agent is asked for in one call. With 1, what is sampled is the same to the last bit
-    whatever is played beside it; else batches of another size may change last bits."""
-    episode_timeout: float = math.inf
-    """Seconds that an episode may take, waiting for the agent included."""
-    slow_agent: Literal[Outcome.TIMEOUT, Outcome.ENV_ERROR] = Outcome.ENV_ERROR
-    """What an episode is that ran out of time in the agent: its failure, or that of the machine that its model is on.
-    One that ran out of time in the environment is `env_error`."""
-    agent_errors: Literal["raise", "fail"] = "raise"
-    """What happens when the agent's own code raises: `turn` raises that, or the episode counts as failed."""
-    keep_steps: bool = True
-    """Keep all steps in the result, rather than its totals only."""
-
-
-class Watch:
-    """Is told what happens, in the caller's thread. Override what is of interest."""
-
-    def begun(self, ask: Ask) -> None:
-        """An episode begins."""
-
-    def opened(self, ask: Ask, observation: Observation) -> None:
-        """Its page is there."""
-
-    def acting(self, asks: Sequence[Ask]) -> None:
-        """The agent is asked for these episodes."""
-
-    def acted(self) -> None:
-        """The agent has answered, or failed."""
-
-    def stepped(self, ask: Ask, step: Step) -> None:
-        """A step has been made."""
-
-
-@dataclass
-class Times:
-    """What a player's time went into, summed over its episodes, which went on at the same time."""
-
-    episodes: int = 0
-    steps: int = 0
-    env_seconds: float = 0.0
-    """In resets and steps."""
-    agent_seconds: float = 0.0
-    """From when an observation was there until its action was."""
-
-
-class _Over(Exception):
-    """An episode ends here."""
-
-    def __init__(self, outcome: Outcome, detail: str, *, trainable: bool = False, trace: str = "") -> None:
-        super().__init__(detail)
-        self.outcome, self.detail, self.trainable, self.trace = outcome, detail, trainable, trace
-
-
-@dataclass(eq=False)
-class _Live:
-    """An episode under way."""
-
-    ask: Ask
-    slot: int
-    result: Result
-    writer: EpisodeWriter | None
-    begun: float = field(default_factory=time.monotonic)
-    env: AsyncBrowserEnv | None = None
-    observation: Observation | None = None
-    """The latest."""
-    work: Future[None] | None = None
-    task: asyncio.Task[Any] | None = None
-
-
-@dataclass(eq=False)
-class _Request:
-    """An episode waits for the agent."""
-
-    live: _Live
-    observation: Observation
-    answer: asyncio.Future[tuple[Decision, Privileged | None]]
-    told: Privileged | None = None
-    """What the task's oracle would do."""
-    since: float = field(default_factory=time.monotonic)
-    began: float = field(default_factory=time.time)
 
 
 class Player:
@@ -172,8 +89,8 @@ class Player:
         self._watch = watch or Watch()
         self._at_end = at_end
         self._free = list(range(slots))[::-1]
-        self._live: dict[int, _Live] = {}
-        self._waiting: list[_Request] = []
+        self._live: dict[int, Live] = {}
+        self._waiting: list[Request] = []
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._gather = Gather(first=FIRST_CALL)
         self._ended: list[Ended] = []
@@ -193,14 +110,23 @@ class Player:
         """Make a `turn` that waits return; from any thread."""
         self._events.put(None)
 
-    def begin(self, ask: Ask) -> None:
-        """Begin an episode; there must be room."""
+    def begin(self, ask: Ask, taken_up: TakenUp | None = None) -> None:
+        """Begin an episode, or go on with one that another process has begun; there must be room."""
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
-        live = _Live(ask, self._free.pop(), result, self._record(ask))
+        live = Live(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
+        if taken_up is not None:
+            result.length, result.reward = len(taken_up.steps), taken_up.reward
         self._live[live.slot] = live
         self._watch.begun(ask)
         live.work = asyncio.run_coroutine_threadsafe(self._play(live), runtime().loop)
         live.work.add_done_callback(lambda work: self._events.put(partial(self._finish, live)))
+
+    def play(self, ask: Ask, taken_up: TakenUp | None = None) -> Result:
+        """Play one episode to its end, with nothing else under way; as `begin` and `turn`."""
+        self.begin(ask, taken_up)
+        while not (ended := self.turn()):
+            pass
+        return ended[0][1]
 
     def turn(self, patience: float = 0.5) -> list[Ended]:
         """Let the episodes go on for a moment, at most `patience` seconds if nothing happens; return what has ended.
@@ -219,12 +145,21 @@ class Player:
         ended, self._ended = self._ended, []
         return ended
 
+    def answer(self, ask: Ask, text: str) -> bool:
+        """Bring a person's answer to the episode of this attempt. False: it waits for none."""
+        for live in self._live.values():
+            if live.ask is ask and live.question is not None:
+                question, live.question = live.question, None
+                runtime().loop.call_soon_threadsafe(settle, question, text)
+                return True
+        return False
+
     def close(self, outcome: Outcome = Outcome.ENV_ERROR, detail: str = "the rollouts were ended") -> list[Ended]:
         """Cut off what is under way, as ended in this way, and return it."""
         self._waiting.clear()
         cut = list(self._live.values())
         with contextlib.suppress(EnvError):  # the loop has ended, and they with it
-            runtime().run(_cancel([live.task for live in cut if live.task is not None]))
+            runtime().run(cancel([live.task for live in cut if live.task is not None]))
         for live in cut:
             if live.work is None or live.work.cancelled() or not live.work.done():
                 live.result.end(outcome, trainable=False, detail=detail)
@@ -234,13 +169,17 @@ class Player:
         ended, self._ended = self._ended, []
         return ended
 
-    async def _play(self, live: _Live) -> None:
+    def leave(self) -> None:
+        """Let go of what is under way as if this process were killed: another one can go on with it."""
+        runtime().run(cancel([live.task for live in self._live.values() if live.task is not None]))
+
+    async def _play(self, live: Live) -> None:
         """Play an episode, on the environments' loop."""
         result, job = live.result, live.ask.job
         live.task = asyncio.current_task()
         try:
             await self._play_steps(live)
-        except _Over as over:
+        except Over as over:
             result.end(over.outcome, trainable=over.trainable, detail=over.detail)
             result.traceback = over.trace
         if live.env is None:
@@ -251,38 +190,109 @@ class Player:
             env, live.env = live.env, None
             await self._environments.give_back(job.env_id, env)
 
-    async def _play_steps(self, live: _Live) -> None:
-        result, job = live.result, live.ask.job
+    async def _play_steps(self, live: Live) -> None:
+        job = live.ask.job
         live.env = env = await self._in_time(live, self._environments.take(job.env_id))
-        observation, _ = await self._in_time(live, env.reset(seed=job.seed))
+        taken_up = live.taken_up
+        begun = env.reset(seed=job.seed) if taken_up is None else env.resume(taken_up.so_far)
+        observation, _ = await self._in_time(live, begun)
         live.observation = observation
+        env.core.patient = False  # whoever is asked, the time that an answer takes is nobody's fault
+        await self._note_address(live, risky=False)
         self._events.put(partial(self._opened, live, observation))
         ended = False
+        if taken_up is not None and taken_up.confirmed is not None:
+            observation, ended = await self._confirmed(live, taken_up, taken_up.confirmed, observation)
         while not ended:
-            request = _Request(live, observation, asyncio.get_running_loop().create_future())
+            step = await self._decided(live, observation)
+            done = await self._in_time(live, env.step(step.decision.action))
+            observation, ended = await self._complete(live, step, done)
+
+    async def _decided(self, live: Live, observation: Observation) -> Step:
+        """Have the agent decide; it may ask the environment something first."""
+        assert live.env is not None
+        while True:
+            request = Request(live, observation, asyncio.get_running_loop().create_future())
             self._events.put(partial(self._asked, request))
             decision, told = await request.answer
-            after, reward, terminated, truncated, info = await self._in_time(live, env.step(decision.action))
-            step = Step(observation, decision, told, reward, info, after, request.began)
-            live.observation = observation = after
-            result.add(step, keep=self._manner.keep_steps)
-            self._events.put(partial(self._stepped, live, step))
-            ended = terminated or truncated
-        result.end(info["outcome"], trainable=info["trainable"], detail=info["outcome_detail"])
+            if decision.query is None:
+                return Step(observation, decision, told, *UNKNOWN, request.began)
+            said = await self._in_time(live, answered(live.env, decision.query))
+            self._events.put(partial(self._agent.told, live.slot, said))
 
-    async def _in_time(self, live: _Live, work: Awaitable[T]) -> T:
+    async def _complete(self, live: Live, step: Step, done: StepResult) -> tuple[Observation, bool]:
+        """Complete a step that the environment has made, or that waits for a person; return what is there then."""
+        assert live.env is not None
+        result = live.result
+        while "waiting" in done[4]:
+            said = await self._told(live, live.env, done[4]["waiting"])
+            done = await self._in_time(live, live.env.core.answer(said))
+        step.after, step.reward, terminated, truncated, step.info = done
+        step.asked, live.asked = tuple(live.asked), []
+        live.observation = step.after
+        result.add(step, keep=self._manner.keep_steps)
+        await self._note_address(live, risky="risk" in step.info)
+        self._events.put(partial(self._stepped, live, step))
+        if terminated or truncated:
+            info = step.info
+            note_reason(step)
+            result.end(info["outcome"], trainable=info["trainable"], detail=info["outcome_detail"])
+            result.traceback = info.get("traceback", "")
+            result.crashed = result.masked and info.get("fault") != "task"
+        return step.after, terminated or truncated
+
+    async def _confirmed(
+        self, live: Live, taken_up: TakenUp, one: Confirmed, seen: Observation
+    ) -> tuple[Observation, bool]:
+        """Carry out an action that was allowed after its process had ended, on the same element of the page now."""
+        assert live.env is not None
+        action, way, missing = matching(one.action, one.elements, seen["elements"])
+        if way == "position":  # another row of a list may be in its place by now
+            missing = "There are several elements like it here."
+        if missing:
+            seen["last_error"] = f"{seen['last_error']} The user allowed {one.action.to_json()}, but {missing}".strip()
+            return seen, False
+        done = await self._in_time(live, live.env.step(action))
+        if done[4].get("waiting", {}).get("text", "").split(WANTED)[0] == one.text.split(WANTED)[0]:
+            live.asked = [{"question": one.text, "answer": one.answer}]
+            done = await self._in_time(live, live.env.answer(one.answer))
+        past = {"observation": seen, "actions": [action.to_dict()]}
+        live.taken_up = replace(taken_up, steps=(*taken_up.steps, past))
+        return await self._complete(live, Step(seen, Decision(action), None, *UNKNOWN, time.time()), done)
+
+    async def _note_address(self, live: Live, *, risky: bool) -> None:
+        """Note what to open if the browser is lost, but nothing that a risky action has led to."""
+        if live.writer is not None and live.writer.journal is not None and live.env is not None and not risky:
+            live.address = await live.env.address() or live.address
+
+    async def _told(self, live: Live, env: AsyncBrowserEnv, question: dict[str, str]) -> str | Exception:
+        """Wait for a person, or the function in their place, however long."""
+        since, live.waits = time.monotonic(), True
+        try:
+            said = await env.core.replied()
+            by_person = said is None
+            if said is None:
+                live.question = asyncio.get_running_loop().create_future()
+                self._events.put(partial(self._watch.waiting, live.ask, question))
+                said = await live.question
+            if isinstance(said, str) and (by_person or question["kind"] == "question"):
+                live.asked.append({"question": question["text"], "answer": said})
+            return said
+        finally:
+            live.waits = False
+            live.waited += time.monotonic() - since
+
+    async def _in_time(self, live: Live, work: Awaitable[T]) -> T:
         """Await an environment. Whatever goes wrong in it is its own failure."""
         start = time.monotonic()
         try:
             async with asyncio.timeout(CALL_TIMEOUT) as limit:
                 return await work
-        except EnvError as error:
-            raise _Over(Outcome.ENV_ERROR, str(error)) from error
         except Exception as error:
-            detail = f"{type(error).__name__}: {error}"
+            detail = reason(error)
             if limit.expired():
                 detail = f"the environment did not answer within {CALL_TIMEOUT:g} s"
-            raise _Over(Outcome.ENV_ERROR, detail, trace="".join(traceback.format_exception(error))) from error
+            raise Over(Outcome.ENV_ERROR, detail, trace=traceback_of(error)) from error
         finally:
             seconds = time.monotonic() - start
             live.result.env_seconds += seconds
@@ -299,16 +309,18 @@ class Player:
         except queue.Empty:
             return
 
-    def _opened(self, live: _Live, observation: Observation) -> None:
+    def _opened(self, live: Live, observation: Observation) -> None:
         if live.writer is not None:
             live.writer.note(goal=observation["goal"])
+            live.writer.note_before("at", address=live.address)
         self._watch.opened(live.ask, observation)
 
-    def _asked(self, request: _Request) -> None:
+    def _asked(self, request: Request) -> None:
         live = request.live
         try:
-            if live.result.length == 0:
-                self._agent.begin(live.slot, live.ask.job, request.observation["goal"])
+            if not live.introduced:
+                live.introduced = True
+                self._introduce(live, request.observation["goal"])
             request.told = self._oracle(live)
         except (Exception, SystemExit) as error:
             if self._manner.agent_errors == "raise":
@@ -318,17 +330,28 @@ class Player:
         if not self._led(request):
             self._waiting.append(request)
 
-    def _oracle(self, live: _Live) -> Privileged | None:
+    def _introduce(self, live: Live, goal: str) -> None:
+        """Tell the agent of an episode, and what was done in it before."""
+        assert live.env is not None
+        files, open_ended = file_names(live.env.core.settings.safety.upload_from), live.env.task.open_ended
+        folder = None if live.writer is None else live.writer.folder
+        self._agent.begin(live.slot, live.ask.job, goal, open_ended=open_ended, files=files, folder=folder)
+        for past in live.taken_up.steps if live.taken_up is not None else ():
+            with contextlib.suppress(ActionError):  # a reply that was no action
+                self._agent.follow(live.slot, past["observation"], recorded_action(past["actions"][0]))
+
+    def _oracle(self, live: Live) -> Privileged | None:
         """What the task's oracle would do. For one that raises, only an agent that follows it is to blame."""
         assert live.env is not None
         try:
             return live.env.privileged()
-        except Exception:
+        except Exception as error:
             if self._agent.needs_privileged or self._manner.agent_errors == "raise":
-                raise
+                raise OracleRaised(live.ask.job.env_id, error) from error
+            _log.info("The oracle of %s raised: %s", live.ask.job.env_id, redact_known(traceback_of(error)))
             return None
 
-    def _led(self, request: _Request) -> bool:
+    def _led(self, request: Request) -> bool:
         """Let the oracle act, if it is its turn and it knows an action."""
         live, result = request.live, request.live.result
         if not result.length == result.led < live.ask.led(self._manner.lead):
@@ -337,13 +360,31 @@ class Player:
             return False
         result.led += 1
         action = parse_action(request.told["action"])
-        _answer(request, (self._agent.agent.follow(request.observation, action, live.slot), request.told))
+        decision = self._agent.agent.follow(request.observation, action, live.slot)
+        self._note_intent(request, decision)
+        give_answer(request, (decision, request.told))
         return True
+
+    @staticmethod
+    def _note_intent(request: Request, decision: Decision) -> None:
+        """Write down what is about to be done, before it is."""
+        writer = request.live.writer
+        if writer is not None and writer.journal is not None:
+            action = decision.action
+            writer.note_before(
+                "intent",
+                action=action if isinstance(action, str) else action.to_dict(),
+                observation=observation_text(request.observation),
+                policy=policy_record(decision) if decision.messages else None,
+                decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,
+                began=request.began,
+            )
 
     def _may_grow(self) -> bool:
         """Whether others may join those that wait for the agent, in the same call."""
         count, most = len(self._waiting), self._manner.most
-        return count < len(self._live) and (most is None or count < most)
+        moving = sum(not live.waits for live in self._live.values())
+        return count < moving and (most is None or count < most)
 
     def _act(self) -> None:
         """Ask the agent for the episodes that have waited longest and share a version of the weights."""
@@ -364,7 +405,7 @@ class Player:
         except (PolicyError, Stop) as error:  # of the former nobody is to blame: the model's server has failed
             outcome = Outcome.STOPPED if isinstance(error, Stop) else Outcome.ENV_ERROR
             for one in acting:
-                _answer(one, _Over(outcome, str(error)))
+                give_answer(one, Over(outcome, str(error)))
             return
         finally:
             self._watch.acted()
@@ -375,14 +416,16 @@ class Player:
             if isinstance(answer, AgentRaised):
                 self._blame_agent(one, answer)
             else:
-                self.times.steps += 1
-                _answer(one, (answer, one.told))
+                if answer.query is None:
+                    self.times.steps += 1
+                    self._note_intent(one, answer)
+                give_answer(one, (answer, one.told))
 
-    def _blame_agent(self, request: _Request, error: AgentRaised) -> None:
+    def _blame_agent(self, request: Request, error: AgentRaised) -> None:
         request.live.result.agent_raised = True
-        _answer(request, _Over(Outcome.FAILED, str(error)))
+        give_answer(request, Over(Outcome.FAILED, str(error), trace=error.traceback))
 
-    def _stepped(self, live: _Live, step: Step) -> None:
+    def _stepped(self, live: Live, step: Step) -> None:
         if live.writer is not None:
             decision = step.decision
             live.writer.step(
@@ -393,26 +436,30 @@ class Player:
                 after=step.after,
                 privileged=step.privileged,
                 policy=policy_record(decision) if decision.messages else None,
+                decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,
+                narration=decision.graph.get("said", ""),
                 time=step.time,
+                questions=step.asked or None,
             )
+            live.writer.note_before("at", address=live.address)
         self._watch.stepped(live.ask, step)
 
     def _end_late(self) -> None:
         """End the episodes that have run out of time while they wait for the agent, and say on whose account."""
         limit, now = self._manner.episode_timeout, time.monotonic()
         for one in list(self._waiting):
-            took, result = now - one.live.begun, one.live.result
+            took, result = now - one.live.begun - one.live.waited, one.live.result
             if took <= limit:
                 continue
             self._waiting.remove(one)
             if result.env_seconds > took / 2:
                 detail = f"the environment took {result.env_seconds:.0f} of the {limit:g} s of an episode"
-                _answer(one, _Over(Outcome.ENV_ERROR, detail))
+                give_answer(one, Over(Outcome.ENV_ERROR, detail))
             else:
                 slow = self._manner.slow_agent
-                _answer(one, _Over(slow, f"not done in {limit:g} s", trainable=slow.trainable))
+                give_answer(one, Over(slow, f"not done in {limit:g} s", trainable=slow.trainable))
 
-    def _finish(self, live: _Live) -> None:
+    def _finish(self, live: Live) -> None:
         """Close an episode that has ended, and make room.
 
         Raises:
@@ -426,40 +473,28 @@ class Player:
         error = work.exception() if work is not None and work.done() and not work.cancelled() else None
         if error is not None:
             result.end(Outcome.ENV_ERROR, trainable=False, detail=f"{type(error).__name__}: {error}")
+            result.traceback = traceback_of(error)
         messages = live.observation["messages"] if live.observation else ()
         result.answer = next((one["text"] for one in reversed(messages) if one["role"] == "assistant"), "")
-        result.seconds = time.monotonic() - live.begun
+        result.seconds = time.monotonic() - live.begun - live.waited
         if live.env is not None:
             self._environments.drop(live.env)
-        if live.writer is not None:
+        taken_up = live.taken_up is not None and live.observation is None  # in vain: it can be tried again
+        reason = self._agent.why_ended(live.slot, result.outcome, result.detail) if live.introduced else ""
+        if live.writer is not None and not taken_up:
+            if reason:
+                live.writer.note(terminal_reason=reason)
             if result.traceback:
                 live.writer.note(traceback=result.traceback)
             live.writer.finish(
                 result.outcome, trainable=result.trainable, after=live.observation, detail=result.detail,
                 score=result.score, **result.totals(),
             )  # fmt: skip
+        ended = f"{result.job.env_id} seed {result.job.seed}: {result.outcome} after {result.length} steps"
+        _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1
+        if live.introduced and not result.masked:
+            self._agent.end(live.slot, reached=result.solved or (result.claimed and not result.judged))
         self._ended.append((live.ask, result))
         if error is not None:
             raise error
-
-
-def _answer(request: _Request, answer: tuple[Decision, Privileged | None] | _Over) -> None:
-    """Give an episode what it waits for, or end it; from the caller's thread."""
-
-    def give() -> None:
-        if request.answer.done():
-            return
-        if isinstance(answer, _Over):
-            request.answer.set_exception(answer)
-        else:
-            request.answer.set_result(answer)
-
-    runtime().loop.call_soon_threadsafe(give)
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=CLOSING)

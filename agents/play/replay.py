@@ -13,7 +13,8 @@ from selfsurf.agents.agent import Stop
 from selfsurf.agents.play.decide import Decider
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import Ask, Job, Step
-from selfsurf.agents.play.player import Manner, Player, Watch
+from selfsurf.agents.play.manner import Manner, Watch
+from selfsurf.agents.play.player import Player
 from selfsurf.browser_env import Action, ActionError, EnvError, Finish, Infeasible, Observation, Task, Upload
 from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
@@ -177,14 +178,10 @@ def replay(
     environments = Environments(lambda name: task, 1, **{"dialogs": recorded_answers(episode), **env_options})
     player = Player(Decider(agent), environments, 1, Manner(keep_steps=False), watch=last)
     try:
-        player.begin(Ask(0, Job(episode.meta["env_id"], episode.meta["seed"])))
-        ended = player.turn()
-        while not ended:
-            ended = player.turn()
+        result = player.play(Ask(0, Job(episode.meta["env_id"], episode.meta["seed"])))
     finally:
         player.close()
         environments.close()
-    ((_, result),) = ended
     if result.masked:
         raise EnvError(result.detail)
     return agent.result(last.observation, outcome=last.outcome, reward=result.reward)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from selfsurf.agents.functions import Function
 from selfsurf.agents.policy import Completion, Conversation, Guidance
 
 
@@ -21,6 +22,8 @@ class Request:
     schema: dict[str, Any] | None
     seed: Any
     """A whole number; None where none was given and the policy has no random stream of its own."""
+    functions: Sequence[Function] = ()
+    """What the model may call instead of replying."""
 
 
 class CheckedPolicy(ABC):
@@ -28,6 +31,8 @@ class CheckedPolicy(ABC):
 
     name: str
     guidance: Guidance
+    calls: bool | Literal["kinds"] = False
+    """Whether replies are calls of tools, functions of the user's own among them."""
     _random: np.random.Generator | None = None
     """The policy's own random stream, used by calls without a seed."""
 
@@ -41,19 +46,26 @@ class CheckedPolicy(ABC):
         temperature: float = 0.0,
         max_new_tokens: int = 64,
         seed: int | Sequence[int] | None = None,
+        functions: Sequence[Function] = (),
     ) -> list[Completion]:
         """Sample one reply for each conversation. See `Policy.complete`.
+
+        `functions` are what the model may call instead of replying, for a policy that `calls`; the call is the reply's
+        text, `{"name": ..., "arguments": ...}`.
 
         Raises:
             PolicyError: the model could not answer.
             ValueError: there is not one grammar, schema or seed for each conversation, the policy follows no such
-                guide, nothing can be sampled with these settings, or what `_complete` finds wrong.
+                guide or calls no functions, nothing can be sampled with these settings, or what `_complete` finds
+                wrong.
         """
         count = len(conversations)
         larks, forms = one_each("grammar", grammars, count), one_each("schema", schemas, count)
         for kind, given in (("grammar", larks), ("schema", forms)):
             if any(given) and self.guidance != kind:
                 raise ValueError(f"{self.name} is guided by {self.guidance}, but a {kind} was given.")
+        if functions and not self.calls:
+            raise ValueError(f"{self.name} calls no functions as tools; see tools=True.")
         if temperature < 0 or max_new_tokens < 1:
             raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
         if not count:
@@ -61,7 +73,7 @@ class CheckedPolicy(ABC):
         if seed is None and self._random is not None:
             seed = int(self._random.integers(2**62))
         seeds = [None] * count if seed is None else row_seeds(seed, count)
-        requests = [Request(*parts) for parts in zip(conversations, larks, forms, seeds, strict=True)]
+        requests = [Request(*parts, functions) for parts in zip(conversations, larks, forms, seeds, strict=True)]
         return self._complete(requests, prefill, temperature, max_new_tokens)
 
     @abstractmethod

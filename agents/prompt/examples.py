@@ -7,7 +7,7 @@ from typing import Any
 
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.page import page_lines
-from selfsurf.agents.reply.compact import compact, expand
+from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env import Action, Observation
 
 
@@ -19,7 +19,7 @@ class Example:
     page: str
     """As a prompt shows a page: `link "Eget" {"click":4}`."""
     action: Action | dict[str, Any] | str
-    """In any form that the environment accepts, or as the dict of the compact one: `{"click": 4}`."""
+    """In any form that the environment accepts."""
 
     @classmethod
     def of(cls, obs: Observation, action: Action | dict[str, Any] | str) -> Example:
@@ -34,5 +34,4 @@ class Example:
             browser_env.errors.ActionError: the action is malformed.
         """
         asked = Message("user", f"Goal: {self.goal}\n\nPage:\n{self.page}")
-        action = self.action
-        return asked, Message("assistant", compact((isinstance(action, dict) and expand(action)) or action))
+        return asked, Message("assistant", compact(self.action))

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.browser_env.observe.outline import parse_line
+from selfsurf.browser_env.observe.outline import parse_line, quote
+from selfsurf.browser_env.text import one_line, visible
+
+_OF_PROMPTS = re.compile(
+    r"(?:Goal|Page|Done so far|Your steps so far|Events|Since the last action|Tabs|Note|The last action failed"
+    r"|Your actions|Action|user|assistant|system): ?|Address: \w+:|Reply with |The user's own instructions"
+    r"|Correct action"
+    r"|\(\d+ more lines with \d+ elements left out\)"
+)
+"""What the lines of prompts begin with, which no text of a page may pass for."""
+
+
+_LISTED = 3000
+"""Most characters of a title or an event."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +44,7 @@ class PageLine:
 def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str = "") -> list[PageLine]:
     """The page's outline with each element's handle behind its label, and without lines that only repeat the goal.
 
-    Text of the page that only looks like an element (`[3] see below`) keeps its form and gives no id.
+    Text that looks like a line of the prompt (`Goal: ...`) is in quotes, like text that looks like one of the outline.
     """
     by_id = {element["id"]: element for element in obs["elements"]}
     lines, used = [], set()
@@ -40,8 +54,9 @@ def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str
         if element and element["id"] not in used and line.text.startswith(element["role"]):
             used.add(element["id"])
             lines.append(_line(f"{' ' * line.indent}{line.text.rstrip()}", element, kinds))
-        elif row.strip() and row.strip() != goal.strip():
-            lines.append(PageLine(row.rstrip()))
+        elif row.strip() and line.words.strip() != goal.strip():
+            ours = line.id is None and _OF_PROMPTS.match(line.text)
+            lines.append(PageLine(f"{' ' * line.indent}text {quote(line.text)}" if ours else row.rstrip()))
     if not obs["dom"].strip():
         lines += [_line(label(element), element, kinds) for element in obs["elements"]]
     return lines
@@ -55,6 +70,8 @@ def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
     """
     if "select" in kinds and element["tag"] == "select":
         kind = "select"
+    elif "upload" in kinds and "file" in element["states"]:
+        kind = "upload"
     elif "fill" in kinds and is_editable(element):
         kind = "fill"
     else:
@@ -64,8 +81,14 @@ def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
 
 def label(element: Element) -> str:
     """An element as the outline shows it, without its id: `button "OK" disabled`."""
-    value = f' value="{element["value"]}"' if element["value"] else ""
-    return " ".join([f'{element["role"]} "{element["name"]}"{value}', *element["states"]])
+    value = f" value={quote(element['value'])}" if element["value"] else ""
+    return " ".join([f"{element['role']} {quote(element['name'])}{value}", *element["states"]])
+
+
+def listed(texts: Iterable[str], separator: str) -> str:
+    """Join titles or events, each on one line and in quotes where it could be taken for several."""
+    shown = (visible(one_line(text, _LISTED)) for text in texts)
+    return separator.join(quote(text) if separator.strip() in text or text.startswith('"') else text for text in shown)
 
 
 def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:

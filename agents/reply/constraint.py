@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, forms
-from selfsurf.browser_env.observation import Element
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, Text, forms
+from selfsurf.browser_env.observation import Element, Tab
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -23,32 +23,50 @@ if TYPE_CHECKING:
 MAX_TEXT = 200
 """Characters in one string of a reply."""
 
-_ID_TERMINALS = {"click": "ID", "hover": "ID", "fill": "FIELD", "type": "FIELD"}
+_ID_TERMINALS = {
+    "click": "ID", "hover": "ID", "drag": "ID", "to": "ID", "fill": "FIELD", "type": "FIELD", "upload": "CHOOSER",
+}  # fmt: skip
 
 
-def grammar(elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *, max_text: int = MAX_TEXT) -> str:
-    """Build the Lark grammar of one action in compact JSON.
+def grammar(
+    elements: Sequence[Element],
+    kinds: Sequence[str] = DEFAULT_KINDS,
+    *,
+    max_text: int = MAX_TEXT,
+    thought: int = 0,
+    max_actions: int = 1,
+    tabs: Sequence[Tab] = (),
+    files: Sequence[str] = (),
+    labels: bool = False,
+) -> str:
+    """Build the Lark grammar of one action in compact JSON, or of a list of them.
 
     Args:
         elements: the elements that the model can see; no other id can be written, and no other option of a
             `<select>` than the element's own.
         kinds: the actions to offer, those of them that the page allows.
         max_text: most characters of a text.
+        thought: most characters of a `thought` that comes before the `action`; 0: the action stands alone.
+        max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
+        tabs: all that are open; no other can be gone to.
+        files: the names of those that may be uploaded.
+        labels: a field's label follows its id (`agents.reply.kinds.label`).
     """
     alternatives: list[str] = []
     terminals: dict[str, str] = {}
-    for form in forms(kinds, elements):
+    for form in forms(kinds, elements, tabs=tabs, files=files, labels=labels):
         parts: list[str] = []
         literal = ""
         for key, value in form.items():
             literal += f',"{key}":' if parts or literal else f'{key}":'
             if value is True:
                 literal += "true"
-            elif value is None:
-                terminals["TEXT"] = r'/([^"\\\x00-\x1F\x7F]|\\["\\]){0,' + str(max_text) + "}/"
-                parts += [_quote(literal + '"'), "TEXT"]
+            elif isinstance(value, Text):
+                name = "TEXT" if value is Text.ANY else "SOME_TEXT"
+                terminals[name] = _text(max_text, value.value)
+                parts += [_quote(literal + '"'), name]
                 literal = '"'
-            elif key in _ID_TERMINALS:
+            elif key in _ID_TERMINALS and "in" not in form:
                 terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
                 parts += [_quote(literal), _ID_TERMINALS[key]]
                 literal = ""
@@ -58,7 +76,15 @@ def grammar(elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *
                 parts += [_quote(literal), f"({' | '.join(_quote(_quote(word)) for word in value)})"]
                 literal = ""
         alternatives.append(" ".join([*parts, *([_quote(literal)] if literal else [])]))
-    lines = ['start: "{\\"" act "}"', "act: " + "\n   | ".join(alternatives)]
+    if max_actions > 1:
+        reply = 'actions\\":[{\\"" act "}" (",{\\"" act "}"){0,' + str(max_actions - 1) + '} "]}"'
+    else:
+        reply = 'action\\":{\\"" act "}}"' if thought else '" act "}"'
+    if thought:
+        reply = 'thought\\":\\"" THOUGHT "\\",\\"' + reply
+        terminals["THOUGHT"] = _text(thought)
+    start = 'start: "{\\"' + reply
+    lines = [start, "act: " + "\n   | ".join(alternatives)]
     lines += [f"{name}: {pattern}" for name, pattern in terminals.items()]
     return "\n".join(lines) + "\n"
 
@@ -185,6 +211,11 @@ def token_masks(
         masks[position, : allowed.size] = allowed
         matcher.step(token_id)
     return masks
+
+
+def _text(most: int, least: int = 0) -> str:
+    """The pattern of a JSON string's inside."""
+    return r'/([^"\\\x00-\x1F\x7F]|\\["\\]){' + f"{least},{most}" + "}/"
 
 
 def _quote(value: str | int) -> str:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Literal, TypeAlias
 
-from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.observation import Element, Tab
 
 KINDS = (
-    "click", "fill", "type", "select", "hover", "press", "scroll", "navigate", "back", "forward", "new_tab",
-    "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
+    "click", "fill", "type", "select", "hover", "press", "scroll", "drag", "upload", "navigate", "back", "forward",
+    "new_tab", "focus_tab", "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
 )  # fmt: skip
-"""The actions that a model can be offered."""
+"""The actions that a model can be offered: all that the environment knows."""
 
 DEFAULT_KINDS = ("click", "fill", "select", "press", "scroll", "finish")
 """The actions offered unless others are asked for."""
+
+OPEN_KINDS = (
+    "click", "fill", "select", "press", "scroll", "upload", "navigate", "back", "focus_tab", "close_tab", "wait",
+    "finish", "infeasible",
+)  # fmt: skip
+"""Those offered to a small model for a goal that no task judges, which may lead anywhere."""
+
+GROUPS: dict[str, tuple[str, ...]] = {"default": DEFAULT_KINDS, "open": OPEN_KINDS, "all": KINDS}
+"""Names that stand for several kinds."""
 
 KEYS = (
     "Enter", "Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight",
@@ -22,15 +32,27 @@ KEYS = (
 )  # fmt: skip
 """The keys that can be pressed under a grammar or schema."""
 
+MOST_LABEL = 60
+"""Characters of the longest name that a reply calls a field by."""
+
 EDITABLE_ROLES = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider"})
 _STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "switch", "tab", "option", "img"})
 
-Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | None
-"""What an argument may be: one of these numbers or words, only true, or (None) any text."""
+
+class Text(Enum):
+    """A text, by the fewest characters that it has."""
+
+    ANY = 0
+    SOME = 1
+
+
+Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
+"""What an argument may be: one of these numbers or words, only true, or a text."""
 
 WITHOUT_ELEMENT: dict[str, Value] = {
-    "press": KEYS, "scroll": ("down", "up"), "wait": (200, 1000), "back": True, "forward": True, "close_tab": True,
-    **dict.fromkeys(("navigate", "new_tab", "message", "ask_user", "finish", "infeasible")),
+    "press": KEYS, "scroll": ("down", "up"), "wait": (200, 1000), "focus_tab": range(10),
+    "back": True, "forward": True, "close_tab": True, "navigate": Text.SOME,
+    **dict.fromkeys(("new_tab", "message", "ask_user", "finish", "infeasible"), Text.ANY),
 }  # fmt: skip
 """The main argument of the kinds that need no element."""
 
@@ -44,51 +66,92 @@ def is_editable(element: Element) -> bool:
     return element["tag"] in ("input", "textarea") and element["role"] not in _STATIC_INPUTS
 
 
+def takes_files(element: Element) -> bool:
+    """Whether files can be chosen for the element: it is a file input, stands for one, or may open a file chooser."""
+    return "disabled" not in element["states"] and ("file" in element["states"] or element["role"] == "button")
+
+
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds as a tuple.
+    """Return the kinds as a tuple, groups (`GROUPS`) by their kinds.
 
     Raises:
         ValueError: a kind is unknown, or there is none.
     """
-    unknown = [kind for kind in kinds if kind not in KINDS]
+    unknown = [kind for kind in kinds if kind not in KINDS and kind not in GROUPS]
     if unknown or not kinds:
-        raise ValueError(f"Unknown actions {unknown}: choose from {', '.join(KINDS)}.")
-    return tuple(dict.fromkeys(kinds))
+        groups = ", ".join(GROUPS)
+        raise ValueError(f"Unknown actions {unknown}: choose from {', '.join(KINDS)}, or the groups {groups}.")
+    return tuple(dict.fromkeys(one for kind in kinds for one in GROUPS.get(kind, (kind,))))
 
 
 def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...]:
     """The kinds that are possible on a page with these elements; `wait` if there is no other."""
     fields = any(map(is_editable, elements))
     selects = any(element["tag"] == "select" for element in elements)
-    need = {"click": bool(elements), "hover": bool(elements), "fill": fields, "type": fields, "select": selects}
+    need = {
+        "click": bool(elements), "hover": bool(elements), "fill": fields, "type": fields, "select": selects,
+        "drag": len(elements) > 1, "upload": any(map(takes_files, elements)),
+    }  # fmt: skip
     return tuple(kind for kind in kinds if need.get(kind, True)) or ("wait",)
 
 
-def forms(kinds: Sequence[str], elements: Sequence[Element]) -> list[dict[str, Value]]:
+def label(field: Element) -> str:
+    """What a reply calls a field: its name, or else its role."""
+    name = field["name"]
+    return name if name and name.isprintable() and len(name) <= MOST_LABEL else field["role"]
+
+
+def forms(
+    kinds: Sequence[str],
+    elements: Sequence[Element],
+    *,
+    tabs: Sequence[Tab] = (),
+    files: Sequence[str] = (),
+    labels: bool = False,
+) -> list[dict[str, Value]]:
     """The forms of the actions that a page allows, as compact JSON has them: names of arguments and their values.
 
     Args:
         kinds: the actions to offer.
         elements: the elements that may be acted on.
+        tabs: all that are open; one can go to those that are not active.
+        files: the names of those that may be uploaded.
+        labels: a field's label follows its id, in `in`.
     """
+    others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
     for kind in offered(check_kinds(kinds), elements):
         if kind in ("click", "hover"):
             found.append({kind: _ids(elements)})
         elif kind in ("fill", "type"):
-            found.append({kind: _ids(element for element in elements if is_editable(element)), "text": None})
+            fields, text = [*filter(is_editable, elements)], Text.ANY if kind == "fill" else Text.SOME
+            if labels:
+                found += [{**_in(kind, one), "text": text} for one in fields]
+            else:
+                found.append({kind: _ids(fields), "text": text})
         elif kind == "select":
-            found += [{kind: _ids([one]), "option": _options(one)} for one in elements if one["tag"] == "select"]
+            lists = [one for one in elements if one["tag"] == "select"]
+            found += [{**(_in(kind, one) if labels else {kind: _ids([one])}), "option": _options(one)} for one in lists]
+        elif kind == "drag":
+            found.append({kind: _ids(elements), "to": _ids(elements)})
+        elif kind == "upload":
+            found += [{kind: _ids(filter(takes_files, elements)), "file": list(files)}] * bool(files)
+        elif kind == "focus_tab":
+            found += [{kind: others}] * bool(others)
         else:
             found.append({kind: WITHOUT_ELEMENT[kind]})
-    return found
+    return found or [{"wait": WITHOUT_ELEMENT["wait"]}]
+
+
+def _in(kind: str, field: Element) -> dict[str, Value]:
+    return {kind: _ids([field]), "in": [label(field)]}
 
 
 def _ids(elements: Iterable[Element]) -> list[int]:
     return sorted({element["id"] for element in elements})
 
 
-def _options(element: Element) -> list[str] | None:
-    """The labels of a `<select>` that can be written in a reply, each once; None if there is none."""
+def _options(element: Element) -> list[str] | Text:
+    """The labels of a `<select>` that can be written in a reply, each once; any text if there is none."""
     labels = dict.fromkeys(element.get("options", ()))
-    return [label for label in labels if label and label.isprintable()] or None
+    return [label for label in labels if label and label.isprintable()] or Text.ANY

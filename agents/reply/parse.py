@@ -13,10 +13,14 @@ a label such as `Action:` or `Answer:`, or in `<action>` tags, comes before all 
 rejections ("not {...}"), quotations ("the page says ..."), texts inside an action, and copies of the prompt
 (`agents.reply.reading.echo`). A reply cut off by the token limit is read only if nothing but closing braces or a
 reason is missing; a number or text that may be incomplete is never acted upon.
+
+Where several actions are asked for, those that follow the first count, too: in the same list, or as JSON with nothing
+but marks of a list between them. They are read up to the first that is not valid, and none is passed over.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +29,7 @@ from typing import Any, Literal, TypeAlias
 from selfsurf.agents.reply.reading import lines
 from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import Found, objects, unescape
-from selfsurf.agents.reply.reading.naming import ALIASES, arguments, full_forms
+from selfsurf.agents.reply.reading.naming import ALIASES, action_list, arguments, full_forms
 from selfsurf.agents.reply.reading.prose import Standing, without_thinking
 from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 
@@ -44,6 +48,8 @@ MAX_CHECKED = 150
 """Most of them that are checked, copies of the prompt not counted."""
 
 _BLANK = "\ufffc"
+_BETWEEN = re.compile(r"(?i)(?:[\s,;\[\]`*-]|json\b|\d+[.)]\s|(?:next )?actions?(?: \d+)?:)*")
+"""What may stand between the actions of a list."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class Parsed:
     error: str = ""
     """Why there is no action, in one sentence; empty when there is one."""
     how: How = "none"
+    more: tuple[Action, ...] = ()
+    """What the reply says to do after it."""
+    unread: str = ""
+    """Why what follows those could not be read; empty if all could."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +78,18 @@ class _Candidate:
     raw: dict[str, Any] | str
     explicit: bool = True
     """It is not just a call in the middle of a sentence."""
+    place: int = 0
+    """In a list of actions."""
 
 
-def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
+def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -> Parsed:
     """Read the action in a model's reply.
 
     Args:
         text: the whole reply.
         ids: the elements of the observation; an action on any other is an error.
         prompt: all that the model was given, so that what it merely repeats is not taken for its choice.
+        most: how many actions are read, where several are asked for.
     """
     if not text.strip():
         return Parsed(None, "The reply is empty.")
@@ -84,10 +97,10 @@ def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
         text = text.rpartition("</think>")[2]
     text, unfinished = without_thinking(text[:MAX_CHARACTERS])
     found = objects(text)
-    parsed, echoed = _read(text, found, ids, prompt)
+    parsed, echoed = _read(text, found, ids, prompt, most)
     if parsed.action is None and '\\"' in text:
         plain = unescape(_without(text, found))
-        again, _ = _read(plain, objects(plain), ids, prompt)
+        again, _ = _read(plain, objects(plain), ids, prompt, most)
         parsed = again if again.action is not None else parsed
     if parsed.action is not None or parsed.error:
         return parsed
@@ -101,10 +114,10 @@ def parse(text: str, ids: Collection[int], prompt: str = "") -> Parsed:
     return Parsed(None, f"The reply holds no action; reply with JSON such as {example}.")
 
 
-def _read(text: str, found: list[Found], ids: Collection[int], prompt: str) -> tuple[Parsed, bool]:
+def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most: int) -> tuple[Parsed, bool]:
     """The first valid action, and whether one was passed over because it was copied from the prompt."""
     echo, standing = Echo(text, prompt), Standing(text, found)
-    candidates = list(islice(_candidates(text, found), MAX_CANDIDATES))
+    candidates = list(islice(_candidates(text, found, lists=most > 1), MAX_CANDIDATES))
     first_error = ""
     # In the order of the text, since a run of the prompt is known by what was copied before it.
     copied = {(one.start, one.end): False for one in sorted(candidates, key=lambda one: one.start)}
@@ -112,6 +125,8 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str) -> t
         copied[place] = echo.holds(*place)
     own = [one for one in candidates if not copied[one.start, one.end]]
     echoed = len(own) < len(candidates)
+    if most > 1:
+        return _first_run(_runs(text, own), standing, ids, most), echoed
     for one in sorted(own, key=lambda one: (standing.rank(one.start), one.stage))[:MAX_CHECKED]:
         if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
             continue
@@ -122,10 +137,64 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str) -> t
     return Parsed(None, first_error), echoed
 
 
-def _candidates(text: str, found: list[Found]) -> Iterator[_Candidate]:
-    """Everything in the text that may be an action."""
+def _runs(text: str, candidates: list[_Candidate]) -> list[list[list[_Candidate]]]:
+    """The lists of actions in the text; of each action, the ways to read it."""
+    runs: list[list[list[_Candidate]]] = []
+    for one in sorted(candidates, key=lambda one: (one.start, one.place)):
+        last = runs[-1][-1][0] if runs else None
+        if last is not None and (last.start, last.place) == (one.start, one.place) and last.stage == one.stage:
+            runs[-1][-1].append(one)
+        elif last is not None and last.stage == one.stage == 1 and _follows(text, last, one):
+            runs[-1].append([one])
+        else:
+            runs.append([[one]])
+    return runs
+
+
+def _follows(text: str, last: _Candidate, one: _Candidate) -> bool:
+    if last.start == one.start:
+        return True
+    return one.start >= last.end and _BETWEEN.fullmatch(text, last.end, one.start) is not None
+
+
+def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Collection[int], most: int) -> Parsed:
+    """The actions of the first list that begins with a valid one, up to the first that is not."""
+    first_error = ""
+    for run in sorted(runs, key=lambda run: (standing.rank(run[0][0].start), run[0][0].stage))[:MAX_CHECKED]:
+        actions: list[Action] = []
+        how: How = "none"
+        error = ""
+        for ways in run[:most]:
+            error = ""
+            for one in ways:
+                if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
+                    continue
+                action, why = _check(one.raw, ids)
+                if action is not None:
+                    how = how if actions else one.how
+                    actions.append(action)
+                    error = ""
+                    break
+                error = error or why
+            else:
+                break
+        if actions:
+            return Parsed(actions[0], how=how, more=tuple(actions[1:]), unread=error)
+        first_error = first_error or error
+    return Parsed(None, first_error)
+
+
+def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Candidate]:
+    """Everything in the text that may be an action; with `lists`, each action of a list has its place."""
     for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
+        listed = action_list(one.data) if lists else None
+        if listed is not None:
+            for number, item in enumerate(listed):
+                for form in full_forms(item, cut=one.cut and item is listed[-1]):
+                    if isinstance(form, dict):
+                        yield _Candidate(one.start, one.end, 1, how, form, place=number)
+            continue
         forms: list[dict[str, Any] | str] = list(full_forms(one.data, cut=one.cut))
         name = lines.name_before(text, one.start) if not forms and not one.cut and _called(text, one) else None
         if name is not None:

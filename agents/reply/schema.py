@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from selfsurf.agents.reply.constraint import MAX_TEXT
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, WITHOUT_ELEMENT, Value, forms
-from selfsurf.browser_env.observation import Element
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, WITHOUT_ELEMENT, Text, Value, forms
+from selfsurf.browser_env.observation import Element, Tab
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -24,25 +24,43 @@ _LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more string
 
 
 def action_schema(
-    elements: Sequence[Element], kinds: Sequence[str] = DEFAULT_KINDS, *, max_text: int = MAX_TEXT
+    elements: Sequence[Element],
+    kinds: Sequence[str] = DEFAULT_KINDS,
+    *,
+    max_text: int = MAX_TEXT,
+    max_actions: int = 1,
+    tabs: Sequence[Tab] = (),
+    files: Sequence[str] = (),
+    labels: bool = False,
 ) -> Schema:
-    """Build the JSON schema of one action in compact JSON.
+    """Build the JSON schema of one action in compact JSON, or of an object with a list of them.
 
     Args:
         elements: the elements that the model can see; no other id can be written, and no other option of a
             `<select>` than the element's own.
         kinds: the actions to offer, those of them that the page allows.
         max_text: most characters of a text.
+        max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
+        tabs: all that are open; no other can be gone to.
+        files: the names of those that may be uploaded.
+        labels: a field's label follows its id (`agents.reply.kinds.label`).
     """
     text: Schema = {"type": "string", "maxLength": max_text}
-    branches = ({key: _value(value, text) for key, value in form.items()} for form in forms(kinds, elements))
-    return {"anyOf": [_object(branch) for branch in branches]}
+    found = forms(kinds, elements, tabs=tabs, files=files, labels=labels)
+    branches = ({key: _value(value, text) for key, value in form.items()} for form in found)
+    one = {"anyOf": [_object(branch) for branch in branches]}
+    if max_actions == 1:
+        return one
+    return _object({"actions": {"type": "array", "items": one, "minItems": 1, "maxItems": max_actions}})
 
 
 def any_action() -> Schema:
     """Build the JSON schema of an action on any element: it describes the format to an unconstrained model."""
     number, text = {"type": "integer"}, {"type": "string"}
-    second = {"fill": {"text": text}, "type": {"text": text}, "select": {"option": text}}
+    second = {
+        "fill": {"text": text}, "type": {"text": text}, "select": {"option": text}, "drag": {"to": number},
+        "upload": {"file": text},
+    }  # fmt: skip
     branches = [
         {kind: _value(WITHOUT_ELEMENT[kind], text) if kind in WITHOUT_ELEMENT else number, **second.get(kind, {})}
         for kind in KINDS
@@ -50,29 +68,37 @@ def any_action() -> Schema:
     return {"anyOf": [_object(branch) for branch in branches]}
 
 
+def thoughtful(schema: Schema) -> Schema:
+    """Return the schema of an object with a `thought` before the `action` or `actions`, which `schema` describes."""
+    return _object({"thought": {"type": "string"}, **schema.get("properties", {"action": schema})})
+
+
 def wrapped(schema: Schema) -> Schema:
-    """Return the schema of an object whose only key `action` holds what `schema` describes.
+    """Return the schema of an object whose only key `action` holds what `schema` describes; that of an object stays.
 
     For servers that require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
     """
-    return _object({"action": schema})
+    return schema if "properties" in schema else _object({"action": schema})
 
 
 def strict(schema: Schema) -> Schema:
-    """Return an `action_schema` as OpenAI's strict mode takes it, wrapped. It allows a little more than the original.
+    """Return an `action_schema`, `thoughtful` or not, as OpenAI's strict mode takes it. It allows a little more.
 
-    Strict mode refuses `anyOf` at the root, `maxLength` and `minLength`, alternatives with the same first key, more
+    Strict mode refuses `anyOf` at the root, limits of length, alternatives with the same first key, more
     than 1000 enumerated values in all, and long lists of strings. So texts have no limit but the reply's, all lists of
     a page share their options, and the longest enumerations become free values where there are too many. What the
     schema no longer rules out, the parser and the environment do.
     """
     # The rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the one on first keys
     # appears only in the server's error, https://github.com/openai/openai-python/issues/2193.
+    whole = wrapped(copy.deepcopy(schema))["properties"]
+    several = "actions" in whole
     merged: dict[str, Schema] = {}
-    for branch in copy.deepcopy(schema["anyOf"]):
+    for branch in (whole["actions"]["items"] if several else whole["action"])["anyOf"]:
         properties = branch["properties"]
         for value in properties.values():
-            value.pop("maxLength", None)
+            for limit in ("minLength", "maxLength"):
+                value.pop(limit, None)
         first = next(iter(properties))
         if first not in merged:
             merged[first] = branch
@@ -91,12 +117,13 @@ def strict(schema: Schema) -> Schema:
     values = sorted((value for value in values if "enum" in value), key=lambda value: len(value["enum"]))
     while sum(len(value["enum"]) for value in values) > STRICT_VALUES:
         del values.pop()["enum"]
-    return wrapped({"anyOf": list(merged.values())})
+    one = {"anyOf": list(merged.values())}
+    return _object({**whole, **({"actions": {"type": "array", "items": one}} if several else {"action": one})})
 
 
 def _value(value: Value, text: Schema) -> Schema:
-    if value is None:
-        return text
+    if isinstance(value, Text):
+        return text if value is Text.ANY else {**text, "minLength": value.value}
     if value is True:
         return {"type": "boolean", "enum": [True]}
     return {"type": "integer" if isinstance(value[0], int) else "string", "enum": list(value)}

@@ -59,11 +59,13 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 await session.active.protocol.send("Page.stopLoading")
             if not session.stayed:
                 why = session.access.explain(text.splitlines()[0])
-                raise ActionError(f"The page did not load: {why}") from None
+                raise ActionError(f"The page did not load: {why}", "navigation") from None
         else:
             raise
     if session.stayed:
-        raise ActionError("The page asked whether to leave it, and that was dismissed: it is still there.")
+        raise ActionError(
+            "The page asked whether to leave it, and that was dismissed: it is still there.", "navigation"
+        )
 
 
 async def _through_history(session: Session, by: int, seconds: float) -> None:

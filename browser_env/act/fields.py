@@ -6,7 +6,7 @@ import re
 
 from selfsurf.browser_env.act.keyboard import press_chord
 from selfsurf.browser_env.act.mouse import click
-from selfsurf.browser_env.act.refusals import refusal
+from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
@@ -50,11 +50,11 @@ async def fill(targets: Targets, action: Fill) -> str:
 async def _check(targets: Targets, id: int, ready: dict[str, object], text: str) -> str:
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
-        raise ActionError(refusal(id, {"error": "truth", "kind": ready["kind"]}))
+        raise refused(id, {"error": "truth", "kind": ready["kind"]})
     if (word in _TRUE) == ready["checked"]:
         return "dom"
     if ready["kind"] == "radio" and word in _FALSE:
-        raise ActionError(refusal(id, {"error": "radio"}))
+        raise refused(id, {"error": "radio"})
     return await click(targets, Click(id=id))
 
 
@@ -83,7 +83,7 @@ async def upload(targets: Targets, action: Upload) -> str:
     world = targets.world(id)
     node = await world.call("node", id=found["input"])
     if "objectId" not in node:
-        raise ActionError(refusal(id, {"error": "gone"}))
+        raise refused(id, {"error": "gone"})
     await world.protocol.send("DOM.setFileInputFiles", {"files": files, "objectId": node["objectId"]})
     return "browser"
 

@@ -42,6 +42,8 @@ def key_chord(key: str) -> str:
 
 async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:
     """Type at the end of an element's text, or wherever the focus is: key by key, or line by line with `at_once`."""
+    if not action.text:
+        raise ActionError("There is no text to type; fill with an empty text clears a field.")
     if len(action.text) > TYPE_LIMIT:
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
     id = await targets.resolve(action.id, action.selector)
@@ -52,6 +54,7 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
             if "covered" not in where:
                 await press_at(targets, (where["x"], where["y"]), Click(id=id))
             await targets.ask("prepareType", id, take=True)
+            targets.session.aim()  # what became of the click doesn't matter: the element has the focus
     keyboard = targets.tab.page.keyboard
     if not at_once:
         await keyboard.type(action.text)
@@ -71,6 +74,7 @@ async def press(targets: Targets, action: Press) -> str:
         where = await targets.clear_way(id)
         if "covered" not in where:
             await press_at(targets, (where["x"], where["y"]), Click(id=id))
+            await targets.check_press(id)
     await press_chord(targets, action.key)
     return "keyboard"
 

@@ -75,7 +75,7 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
         why = first_line(error).split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")
         raise ActionError(f"The selector {selector!r} can't be used: {why}") from None
     if not found:
-        raise ActionError(f"No element matches {selector!r}.")
+        raise ActionError(f"No element matches {selector!r}.", "not_found")
     if len(found) > 1:
         shown = await asyncio.gather(*(handle.is_visible() for _, handle in found[:50]), return_exceptions=True)
         visible = [pair for pair, seen in zip(found, shown, strict=False) if seen is True]
@@ -84,7 +84,9 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
     if len(found) > 1:
         named = ", ".join(str(id) for id in ids)
         more = " and more" if len(found) > MOST_NAMED else ""
-        raise ActionError(f"{len(found)} elements match {selector!r}: {named}{more}; use an id or say it more exactly.")
+        raise ActionError(
+            f"{len(found)} elements match {selector!r}: {named}{more}; use an id or say it more exactly.", "not_found"
+        )
     return ids[0]
 
 
@@ -102,7 +104,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
     world = targets.tab.main if place is None else place.world
     answer = await world.call("idAt", path=path, firstId=targets.session.next_id)
     if not answer:
-        raise ActionError(_CHANGED)
+        raise ActionError(_CHANGED, "not_found")
     id = int(answer["id"])
     targets.session.next_id = max(targets.session.next_id, id + 1)
     if place is not None:
@@ -122,5 +124,5 @@ async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[l
     index = await parent.call("holderAt", path=path)
     place = None if index is None else await targets.tab.enter(parent, index, outer)
     if place is None:
-        raise ActionError(_CHANGED)
+        raise ActionError(_CHANGED, "not_found")
     return way["path"], place

@@ -25,7 +25,9 @@ async def click(targets: Targets, action: Click) -> str:
     if "covered" not in where:
         return await press_at(targets, (where["x"], where["y"]), action)
     if action.modifiers or action.button == "middle":
-        raise ActionError(f"Element {id} is covered by {where['covered']}; only a plain click can go through that.")
+        raise ActionError(
+            f"Element {id} is covered by {where['covered']}; only a plain click can go through that.", "blocked"
+        )
     await targets.ask("domClick", id, count=action.count, button=action.button)
     return "dom"
 

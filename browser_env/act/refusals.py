@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observe.outline import quote
+from selfsurf.browser_env.text import visible
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.attempts.attempt import ErrorType
 
 _EXAMPLES = {
     "date": "2026-01-31",
@@ -39,18 +47,35 @@ _REFUSALS = {
 """The in-page script's error codes (`page/act.js`), and what the agent reads."""
 
 
+_NOT_FOUND = ("unknown", "gone")
+_BLOCKED = ("disabledOption", "disabled", "inert", "modal", "hidden", "readonly", "closed")
+
+_NUMBER = re.compile(r"[-+.:\dTWe]{1,30}")
+
+
+def refused(id: int, answer: dict[str, Any]) -> ActionError:
+    """Return the in-page script's refusal to act on element `id` as an error."""
+    code = answer["error"]
+    kind: ErrorType = "not_found" if code in _NOT_FOUND else "blocked" if code in _BLOCKED else "invalid_arguments"
+    return ActionError(refusal(id, answer), kind)
+
+
 def refusal(id: int, answer: dict[str, Any]) -> str:
     """Return the in-page script's refusal to act on element `id` as a sentence."""
     more = {
         "example": _EXAMPLES.get(answer.get("type", ""), ""),
         "numbers": _numbers(answer),
-        "offered": ", ".join(answer.get("options", ())),
+        "offered": ", ".join(
+            quote(one) if re.search(r'[,;"\\]', one) else visible(one) for one in answer.get("options", ())
+        ),
     }
     return _REFUSALS.get(answer["error"], "Element {id}: {error}.").format(**{**answer, **more, "id": id})
 
 
 def _numbers(answer: dict[str, Any]) -> str:
-    low, high, step = answer.get("min"), answer.get("max"), answer.get("step")
+    low, high, step = (
+        value if _NUMBER.fullmatch(value or "") else "" for value in map(answer.get, ("min", "max", "step"))
+    )
     words = "a number"
     if low and high:
         words += f" from {low} to {high}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from selfsurf.browser_env.act.locator import find_element
-from selfsurf.browser_env.act.refusals import refusal
+from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.session.page_script import PageScript
@@ -51,18 +51,30 @@ class Targets:
         """Call an in-page method on an element; its refusal becomes an ActionError."""
         answer = await self.world(id).call(method, id=id, **arguments) or {}
         if "error" in answer:
-            raise ActionError(refusal(id, answer))
+            raise refused(id, answer)
         return dict(answer)
 
     async def locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
         """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.
 
-        The element is scrolled into view if needed.
+        The element is scrolled into view if needed. Unless it is only pointed at, a press follows, which is stopped if
+        it reaches something else (`Session.missed`).
         """
-        where = await self.ask("locate", id, hover=hover)
+        press = 0 if hover else self.session.aim()
+        where = await self.ask("locate", id, hover=hover, press=press)
         if id not in self.foreign:
             return where
-        return await self._out_of_frame(self.foreign[id], where)
+        return await self._out_of_frame(self.foreign[id], where, press)
+
+    async def check_press(self, id: int) -> None:
+        """Check at once that the last press has reached an element; otherwise the step's end tells.
+
+        Raises:
+            ActionError: something else was there.
+        """
+        self.session.note_missed(await self.world(id).call("missed"))
+        if self.session.missed:
+            raise ActionError(self.session.missed, "blocked")
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
         """Locate an element; if it is covered, try once more: an overlay may be fading, a menu moving."""
@@ -72,13 +84,13 @@ class Targets:
             where = await self.locate(id, hover=hover)
         return where
 
-    async def _out_of_frame(self, place: ForeignFrame, where: dict[str, Any]) -> dict[str, Any]:
+    async def _out_of_frame(self, place: ForeignFrame, where: dict[str, Any], press: int) -> dict[str, Any]:
         """Convert a point in a frame of another origin to the top frame, scrolling to the frame if needed."""
         x, y = where["x"], where["y"]
-        left, top, free = await place.offset(x, y)
+        left, top, free = await place.offset(x, y, press)
         if not self._in_view(x + left, y + top) or not free:
             await place.parent.call("showFrame", index=place.index, x=x, y=y)
-            left, top, free = await place.offset(x, y)
+            left, top, free = await place.offset(x, y, press)
         covered = {} if free else {"covered": "something outside of its frame"}
         return {**where, **covered, "x": x + left, "y": y + top}
 
@@ -100,7 +112,9 @@ class Targets:
             return self.on_page(float(target[0]), float(target[1]))
         where = await self.locate(target, hover=not press)
         if press and "covered" in where:
-            raise ActionError(f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.")
+            raise ActionError(
+                f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.", "blocked"
+            )
         return where["x"], where["y"]
 
     def on_page(self, x: float, y: float) -> Point:

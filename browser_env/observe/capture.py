@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,14 @@ from numpy.typing import NDArray
 from selfsurf.browser_env.act.settle import Settling
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
-from selfsurf.browser_env.observe.outline import Line, element_line, render
+from selfsurf.browser_env.observe.limits import Limits
+from selfsurf.browser_env.observe.outline import Line, element_line, quote, render
 from selfsurf.browser_env.observe.screenshot import decode_png
 from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.text import clip
 
 FRAME_BOUND = 3.0
 """Seconds for a frame of another origin to answer; otherwise it is left out of the observation."""
@@ -39,6 +40,7 @@ class ViewOptions:
     """How many viewport heights above and below the viewport are observed; None for the whole page."""
     count: Callable[[str], int] = len
     """How the outline's size is measured: characters, or a tokenizer's count."""
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass
@@ -81,7 +83,8 @@ async def capture(
     start = time.monotonic()
     tab = session.active
     what = {
-        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None, "reach": options.reach
+        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None,
+        "reach": options.reach, "limits": asdict(options.limits),
     }  # fmt: skip
     taken = _Capture(tab, what, options.screenshot, viewport, meanwhile or _nothing)
     await (taken.now() if settling is None else taken.settled(settling))
@@ -94,14 +97,14 @@ async def view_of(
     session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None
 ) -> View:
     """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access."""
-    shown = list(session.tabs)
+    shown, limits = list(session.tabs), options.limits
     seen, titles = await asyncio.gather(
         _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
-        asyncio.gather(*(_title(other, raw) for other in shown)),
+        asyncio.gather(*(_title(other, raw, limits) for other in shown)),
     )
     lines, elements, texts, foreign = seen
     tabs = tuple(
-        TabView(url=raw["url"] if other is tab else other.page.url, title=title, active=other is tab)
+        TabView(url=clip(raw["url"] if other is tab else other.page.url, limits.url), title=title, active=other is tab)
         for other, title in zip(shown, titles, strict=True)
     )
     return View(
@@ -192,11 +195,11 @@ async def _nothing() -> None:
     return None
 
 
-async def _title(tab: Tab, raw: dict[str, Any]) -> str:
-    if tab.page.url == raw["url"]:
+async def _title(tab: Tab, raw: dict[str, Any], limits: Limits) -> str:
+    if clip(tab.page.url, limits.url) == raw["url"]:
         return str(raw["title"])
     try:
-        return await asyncio.wait_for(tab.page.title(), 1)
+        return clip(await asyncio.wait_for(tab.page.title(), 1), limits.title)
     except Exception:
         return ""  # a background tab that is loading or hangs
 
@@ -215,6 +218,7 @@ async def _unpacked(
 ) -> Seen:
     """Unpack a pass, with the contents of the frames that it could not access, to any depth."""
     session.next_id = max(session.next_id, raw["nextId"])
+    session.note_missed(raw["miss"])
     lines, elements = _unpack(raw)
     texts = [raw["text"]]
     foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
@@ -227,7 +231,12 @@ async def _unpacked(
                 continue
             async with asyncio.timeout(FRAME_BOUND):
                 inner = await place.world.observe(
-                    firstId=session.next_id, stamp=options.stamp_ids, origin=origin, screen=screen, reach=options.reach
+                    firstId=session.next_id,
+                    stamp=options.stamp_ids,
+                    origin=origin,
+                    screen=screen,
+                    reach=options.reach,
+                    limits=asdict(options.limits),
                 )
         except Exception:  # a frame that hangs, or was removed meanwhile, is left out
             if place is not None:
@@ -235,7 +244,11 @@ async def _unpacked(
             continue
         seen = await _unpacked(session, tab, options, inner, place.world, place, screen)
         at_line = position + shift
-        lines[at_line - 1] = (depth, f"iframe {json.dumps(inner['title'] or inner['url'])}", lines[at_line - 1][2])
+        lines[at_line - 1] = (
+            depth,
+            f"iframe {quote(inner['title'] or clip(inner['url'], 300))}",
+            lines[at_line - 1][2],
+        )
         block = [(depth + 1 + level, line, distance) for level, line, distance in seen[0]]
         lines[at_line:at_line] = block
         shift += len(block)

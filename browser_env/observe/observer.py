@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from selfsurf.browser_env.act.settle import Hint, Settling
+from selfsurf.browser_env.errors import TaskHangs
 from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
 from selfsurf.browser_env.safety.masking import mask, secret_boxes
@@ -54,6 +55,8 @@ class Observer:
         for attempt in range(LOOKS):
             try:
                 return await self._see(session, options, Settling(session.active, bounds, since, hint), meanwhile)
+            except TaskHangs:
+                raise
             except Exception:
                 browser = session.context.browser
                 lost = session.active.crashed or browser is None or not browser.is_connected()

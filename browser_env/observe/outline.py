@@ -1,7 +1,9 @@
 """The outline (`obs["dom"]`), the page as indented text: writes its lines, reads them, and fits them to a budget.
 
 An element's line is `[12] checkbox "Fast" value="..." checked`; every other line is text, or a container that holds
-the lines indented below it.
+the lines indented below it. Text that could be taken for anything else is in quotes, `text "[99] button"`, and so is
+text with hidden characters, which quotes show as escapes (`page/written.js`). So no page can write an element's line or
+a container's.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from selfsurf.browser_env.observation import Element
+from selfsurf.browser_env.text import visible
 
 Line = tuple[int, str, float]
 """Depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
@@ -21,15 +24,21 @@ Line = tuple[int, str, float]
 _ATTEMPTS = 5
 """Attempts to meet a budget exactly before lines are dropped by halves."""
 
-quote = json.JSONEncoder(ensure_ascii=False).encode
-"""Writes a name or a value in double quotes."""
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 ELEMENT = re.compile(r" *\[(0|[1-9][0-9]{0,15})\] ")
 """What an element's line begins with; matches nothing else."""
 
-_QUOTED = r'"(?!")[^"\\\x00-\x1f]*(?:\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))[^"\\\x00-\x1f]*)*"'
-"""A text exactly as `quote` writes it."""
+_QUOTED = r'"(?!")[^"\\\x00-\x1f]*(?:\\(?:["\\bfnrt]|u[0-9a-f]{4})[^"\\\x00-\x1f]*)*"'
+"""A text as `quote` writes it; that it was, `OutlineLine.element` checks."""
 _PARTS = re.compile(rf"(\S+)(?: ({_QUOTED}))?(?: value=({_QUOTED}))?(?: (.+))?", re.DOTALL)
+
+_TEXT = re.compile(rf"text ({_QUOTED})(?: \(\d+ characters, cut\))?")
+
+
+def quote(text: str) -> str:
+    """Write a name or a value in double quotes, as JSON, hidden characters escaped."""
+    return visible(_encode(text))
 
 
 class ElementText(NamedTuple):
@@ -65,7 +74,14 @@ class OutlineLine(NamedTuple):
         if found is None:
             return None
         role, name, value, states = found.groups("")
-        return ElementText(role, name and _unquote(name), value and _unquote(value), states)
+        element = ElementText(role, name and _unquote(name), value and _unquote(value), states)
+        return element if "\\u" not in self.text or str(element) == self.text else None
+
+    @property
+    def words(self) -> str:
+        """What the page says in a line of text, without the quotes that it may have here."""
+        found = None if self.id is not None else _TEXT.fullmatch(self.text)
+        return self.text if found is None else _unquote(found[1])
 
     def __str__(self) -> str:
         return " " * self.indent + (self.text if self.id is None else f"[{self.id}] {self.text}")
@@ -78,7 +94,7 @@ def element_line(element: Element) -> str:
 
 
 def parse_line(row: str) -> OutlineLine:
-    """Read one line of an outline. Text of the page that looks like an element's line is read as one."""
+    """Read one line of an outline."""
     found = ELEMENT.match(row)
     if found is None:
         text = row.lstrip(" ")

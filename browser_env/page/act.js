@@ -1,6 +1,10 @@
 // What actions need from the page: where to point the mouse, and what is done through the DOM.
 
-const describe = (el) => el.localName + (el.id ? '#' + el.id : '') + (typeof el.className === 'string' && el.className.trim() ? '.' + el.className.trim().split(/\s+/)[0] : '');
+// An element's tag, id and class, these two only if they are plain names: a page can write anything there.
+const describe = (el) => {
+  const name = (mark, text) => /^[\w-]{1,40}$/.test(text) ? mark + text : '';
+  return name('', el.localName) + name('#', el.id) + name('.', String(el.className?.baseVal ?? el.className).trim().split(/\s+/)[0]);
+};
 const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
@@ -76,7 +80,9 @@ function inView(el) {
 }
 
 // Where the mouse reaches the element, in coordinates of this document's viewport.
-function locate({id, hover}) {
+// `press`: the number of the press that follows, which is watched over; 0 for none.
+function locate({id, hover, press}) {
+  letGo();
   const {el, error} = find(id);
   if (error) return {error};
   if (!hover && disabled(el)) return {error: 'disabled'};
@@ -95,7 +101,11 @@ function locate({id, hover}) {
       scrolled = scrolled || before.top !== after.top || before.left !== after.left;
       at = pointOf(target, el);
     }
-    if (at) { const [x, y] = toTop(target, ...at); return {x, y, scrolled}; }
+    if (at) {
+      if (press) expectPress(press, el, target, ...at);
+      const [x, y] = toTop(target, ...at);
+      return {x, y, scrolled};
+    }
   }
   const [x, y] = points(targets[0])[0];
   const blocker = points(targets[0]).map(([px, py]) => hits(targets[0], px, py)).find((hit) => hit && hit !== true);
@@ -291,7 +301,7 @@ function select({id, options}) {
   const wanted = [];
   for (const option of options) {
     const text = squeeze(option);
-    const match = found.options.find((o) => label(o) === text) || found.options.find((o) => (own ? o.dataset.value : o.value) === option) ||
+    const match = found.options.find((o) => label(o) === text) || found.options.find((o) => clip(label(o), LONGEST_LABEL) === text) || found.options.find((o) => (own ? o.dataset.value : o.value) === option) ||
       found.options.find((o) => label(o).toLowerCase() === text.toLowerCase());
     if (!match) return {error: 'option', option, options: found.options.slice(0, 20).map(label)};
     if (disabled(match)) return {error: 'disabledOption', option};

@@ -15,7 +15,8 @@ let purgeAt = KEPT_IDS;
 const closedRoots = new WeakMap();
 let anyClosed = false;
 
-const squeeze = (text) => text.replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
+const LONGEST = 1e6;  // characters of a text that are looked at; what is shown of any is shorter
+const squeeze = (text) => (text.length > LONGEST ? text.slice(0, LONGEST) : text).replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 // A field's text is clipped in the middle: typing continues at its end.
 const clipMiddle = (text, limit) => text.length > limit ? clip(text, limit * 3 / 4) + text.slice(text.length - limit / 4) : text;
@@ -156,14 +157,15 @@ function holderNumber(el) {
   if (index < 0) index = holders.push(new WeakRef(el)) - 1;
   return index;
 }
-// The offset of the frame's document in this one, and whether a point of it is on top here.
-function holderOffset({index, x, y}) {
+// The offset of the frame's document in this one, and whether a point of it is on top here. `press`: as in locate.
+function holderOffset({index, x, y, press}) {
   const el = holder({index});
   if (!el || !el.isConnected) return {error: 'gone'};
   const rect = el.getBoundingClientRect();
   const [ox, oy] = frameOffset(el);
   const left = rect.left + el.clientLeft, top = rect.top + el.clientTop;
   const free = x === null || deepest(el.ownerDocument, left + x, top + y) === el;
+  if (press) expectPress(press, null, el);
   return {x: left + ox, y: top + oy, free};
 }
 

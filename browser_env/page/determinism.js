@@ -86,18 +86,25 @@
         (Number(c) ^ (Math.floor(random() * 16) >> (Number(c) / 4))).toString(16)));
   }
 
-  // CSS animations and transitions are held, and moved by hand. Returns whether events come of it.
+  // CSS animations and transitions are held from their first frame on, and moved by hand. Returns whether events come of
+  // it.
   const held = new Map();
+  const begun = new Set(); // held, and perhaps not reported yet
+  const hold = (animation) => {
+    if (animation.timeline !== document.timeline || held.has(animation) || animation.playState !== 'running') return;
+    animation.pause();
+    held.set(animation, 0);
+    begun.add(animation);
+  };
+  const holdAll = () => { document.getAnimations().forEach(hold); };
+  document.addEventListener('DOMContentLoaded', holdAll);
+  for (const name of ['animationstart', 'transitionrun']) window.addEventListener(name, holdAll, true);
   const animate = (ms) => {
     let events = false;
     for (const animation of document.getAnimations()) {
-      if (animation.timeline !== document.timeline) continue;
-      if (!held.has(animation)) {
-        if (animation.playState !== 'running') continue;
-        animation.pause();
-        held.set(animation, 0);
-        events = true;
-      }
+      hold(animation);
+      if (!held.has(animation)) continue;
+      if (begun.delete(animation)) events = true;
       const round = animation.effect?.getComputedTiming().currentIteration;
       const at = held.get(animation) + ms * animation.playbackRate;
       held.set(animation, at);

@@ -1,7 +1,7 @@
 // Recording, second half: turns events (input_listener.js) into facts with element ids, and takes an observation at the
 // very moment of the event, before any handler of the page has run.
 
-function record({event, report, reach}) {
+function record({event, report, reach, limits}) {
   const top = window.top === window;
   const secrets = new WeakSet();
   let shown = (el) => ids.has(el);
@@ -15,7 +15,7 @@ function record({event, report, reach}) {
   // In a frame of another origin, the ids are those of its last observation.
   function look() {
     if (!top) return null;
-    const raw = pass({firstId: nextId, stamp: false, origin: null, screen: null, reach});
+    const raw = pass({firstId: nextId, stamp: false, origin: null, screen: null, reach, limits});
     for (const el of suspects) asked.delete(el);  // the next regular pass has to find them again
     const all = new Set(raw.elements.map((one) => one[0]));
     shown = (el) => all.has(ids.get(el));

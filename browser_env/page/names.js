@@ -31,7 +31,7 @@ function contentText(el, seen, style) {
   let out = pseudoText(el, '::before');
   const children = el.localName === 'slot' && el.assignedNodes().length ? el.assignedNodes() : (rootOf(el) || el).childNodes;
   for (const child of children) {
-    if (child.nodeType === 3) { out += transform ? transform(child.data) : child.data; seen.length += child.data.length; continue; }
+    if (child.nodeType === 3) { const data = child.data.length > 4000 ? child.data.slice(0, 4000) : child.data; out += transform ? transform(data) : data; seen.length += child.data.length; continue; }
     if (child.nodeType === 1) out += embeddedText(child, seen);
     if (seen.length > 2000) break;
   }
@@ -158,6 +158,7 @@ function statesOf(el, role, extra, focused) {
   if (el.matches(':disabled') || aria('disabled') === 'true') out.push('disabled');
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');
+  if (el.localName === 'input' && el.type === 'file') out.push('file');
   if (el.required || aria('required') === 'true') out.push('required');
   const invalid = aria('invalid');
   if (invalid && invalid !== 'false') out.push('invalid');

@@ -2,13 +2,16 @@
 
 const FLAT_LISTS = 200;  // in lists with more children, the visible part is searched for instead of walking all
 const OPTION_LINES = 100;
+const LONGEST_LABEL = 300;  // characters of an option or a value that is read out
 const DEEPEST = 300;  // nested elements; Chromium's stack holds some 700 of these calls
 const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], [role=link], [tabindex], [onclick], [contenteditable]';
 
 // `reach`: how many viewport heights above and below the viewport are observed; null for the whole page.
 // `origin`, `screen`: for a frame of another origin, its offset in the top frame and the top frame's size.
-function pass({firstId, stamp, origin, screen, reach}) {
+// `limits`: the most characters of a text's line, of all text, of the title and of an address.
+function pass({firstId, stamp, origin, screen, reach, limits}) {
   beginIds(firstId);
+  const miss = missed();
   purge();
   suspects = [];
   plain = new Set();
@@ -29,6 +32,9 @@ function pass({firstId, stamp, origin, screen, reach}) {
   let textDistance = 0;
   let cut = false;
   let level = 0;
+  let textLength = 0;  // of `text`, with what was left out of it
+  let written = 0;  // characters of the outline, about
+  let spoken = 0;  // characters of `words`, with what was left out of them
 
   // Elements hit on a grid of points are in view, and so are their ancestors, wherever their own boxes are. The grid is
   // finer along the edges, where small things have fixed positions.
@@ -68,10 +74,25 @@ function pass({firstId, stamp, origin, screen, reach}) {
   }
 
   function flush(depth) {
+    if (!text) return;
     const squeezed = squeeze(text);
+    const over = squeezed.length > limits.line || textLength > text.length;
     text = '';
     swatches = {};
-    if (squeezed) lines.push([depth, squeezed, -1, textDistance]);
+    if (squeezed) lines.push([depth, over ? cutLine(squeezed.slice(0, limits.line), textLength) : textLine(squeezed), -1, textDistance]);
+    written += Math.min(squeezed.length, limits.line);
+    textLength = 0;
+  }
+
+  function addText(data) {
+    textLength += data.length;
+    const room = 4 * limits.line - text.length;  // blanks in a row count as one later
+    text += data.length > room ? data.slice(0, Math.max(0, room)) : data;
+  }
+
+  function addWords(data) {
+    if (spoken <= limits.page) words.push(data.length > limits.page ? data.slice(0, limits.page + 1) : data);
+    spoken += data.length;
   }
 
   // A small coloured box in the text, as in a legend; several equal ones in a row are counted.
@@ -103,7 +124,9 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
     const [shown, why] = visibility(source || el, rect, at);
-    const options = el.localName === 'select' ? Array.from(el.options, (o) => squeeze(o.label)) : [];
+    const options = el.localName === 'select' ? Array.from(el.options, (o) => clip(squeeze(o.label), LONGEST_LABEL)) : [];
+    written += name.length + Math.min(value.length, 1000);
+    for (const option of options) written += option.length;
     const states = statesOf(source || el, role, why, focused);
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
     else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
@@ -122,8 +145,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
 
   // Below the depth that would exhaust the stack: elements that are interactive by their tag, and text, without hierarchy.
   function shallow(node, depth, at, quiet, inert) {
-    if (!quiet) { text += ' ' + clip(textOf(node), 10000) + ' '; flush(depth); }
-    words.push(textOf(node));
+    if (!quiet) { addText(` ${textOf(node)} `); flush(depth); }
+    addWords(textOf(node));
     const tree = treeOf(node);
     const found = typeOf(tree) === 9 ? DOC.querySelectorAll(tree, DEEP) : tree.querySelectorAll(DEEP);
     for (const el of found) {
@@ -155,15 +178,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
   }
 
   function step(child, depth, at, quiet, pointer, inert, near, keep) {
+    if (written > limits.page) return 0;
     const type = typeOf(child);
     if (type === 3) {
       const data = child.data;
       if (!/\S/.test(data)) { if (text) text += ' '; words.push(' '); return 0; }
       if (!quiet) {
         if (!text) textDistance = near ? 0 : distanceOf(textRect(child), at);
-        text += data;
+        addText(data);
       }
-      words.push(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
+      addWords(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
       return 0;
     }
     if (type !== 1) return 0;
@@ -250,7 +274,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
       const holds = shownRole === 'generic' && el.querySelector('a[href], button, input, select, textarea, [tabindex], [role]') !== null;
       const name = clip(nameOf(source || el, shownRole, !holds), 300);
       const value = valueOf(source || el, shownRole);
-      if (inert) lines.push([depth, shownRole + (name ? ' ' + JSON.stringify(name) : '') + ' inert', -1, distanceOf(rect, at)]);
+      if (inert) lines.push([depth, shownRole + (name ? ' ' + quoted(name) : '') + ' inert', -1, distanceOf(rect, at)]);
       else addElement(el, shownRole, depth, rect, at, name, value, source);
       if (tag === 'select') { optionLines(el, depth + 1, at, inert); return 0; }
       if (tag === 'textarea' || tag === 'input') return 0;
@@ -278,8 +302,8 @@ function pass({firstId, stamp, origin, screen, reach}) {
       flush(depth);
       const name = role === 'row' || role === 'cell' ? squeeze(el.getAttribute('aria-label') || '') : clip(nameOf(el, role, false), 300);
       const level = role === 'heading' ? ' level=' + (el.getAttribute('aria-level') || tag.slice(1) || 2) : '';
-      const value = role === 'progressbar' || role === 'meter' ? ' value=' + JSON.stringify(valueOf(el, role)) : '';
-      lines.push([depth, role + (name ? ' ' + JSON.stringify(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
+      const value = role === 'progressbar' || role === 'meter' ? ' value=' + quoted(clip(valueOf(el, role), LONGEST_LABEL)) : '';
+      lines.push([depth, role + (name ? ' ' + quoted(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
       walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer, inert, near, tag === 'pre');
@@ -292,7 +316,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (tag === 'canvas') {
       // One that lets clicks through is an effect drawn over the page, unless it has a name.
       const name = squeeze(el.getAttribute('aria-label') || el.title);
-      if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + JSON.stringify(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
+      if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + quoted(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
       return 0;
     }
     scrollLine(el, style, depth, at, rect);
@@ -327,7 +351,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     if (shown) {
       const referred = byIdRef(form, 'aria-labelledby').map(referredText).join(' ');
       const name = clip(squeeze(referred || attributeOf(form, 'aria-label') || attributeOf(form, 'title') || ''), 300);
-      lines.push([depth, 'form' + (name ? ' ' + JSON.stringify(name) : ''), -1, distanceOf(rect, at)]);
+      lines.push([depth, 'form' + (name ? ' ' + quoted(name) : ''), -1, distanceOf(rect, at)]);
     }
     const before = lines.length;
     walk(form, below, at, quiet || style.visibility !== 'visible', style.cursor === 'pointer', inert || attributeOf(form, 'inert') !== null, false, false);
@@ -421,7 +445,7 @@ function pass({firstId, stamp, origin, screen, reach}) {
     const box = el.multiple || el.size > 1;
     const away = distanceOf(el.getBoundingClientRect(), at);
     Array.from(el.options).slice(0, OPTION_LINES).forEach((option) => {
-      lines.push([depth, 'option ' + JSON.stringify(clip(squeeze(option.label), 100)) + (option.selected ? ' selected' : '') + (option.disabled ? ' disabled' : ''), -1, away]);
+      lines.push([depth, 'option ' + quoted(clip(squeeze(option.label), 100)) + (option.selected ? ' selected' : '') + (option.disabled ? ' disabled' : ''), -1, away]);
     });
     if (el.options.length > OPTION_LINES) lines.push([depth, `... ${el.options.length - OPTION_LINES} more options`, -1, away]);
   }
@@ -437,10 +461,10 @@ function pass({firstId, stamp, origin, screen, reach}) {
       return;
     }
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
-    lines.push([depth, 'iframe' + (title ? ' ' + JSON.stringify(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
+    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
     if (!inner.body) return;
     const modal = topModal(inner);
-    const inside = {x, y, modal, frame: inner.URL, w: el.clientWidth, h: el.clientHeight, clip: [0, 0, el.clientWidth, el.clientHeight], absolute: null, hard: false};
+    const inside = {x, y, modal, frame: clip(inner.URL, limits.url), w: el.clientWidth, h: el.clientHeight, clip: [0, 0, el.clientWidth, el.clientHeight], absolute: null, hard: false};
     inside.absolute = inside.clip;
     words.push('\n');
     visitAll(inner, depth + 1, inside, inert || !!modal);
@@ -486,13 +510,16 @@ function pass({firstId, stamp, origin, screen, reach}) {
   }
 
   const modal = topModal(document);
-  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? DOC.URL(document) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
   const marked = markedText(focused);
-  if (marked) lines.push([0, 'marked text: ' + JSON.stringify(clip(marked, 300)), -1, 0]);
+  if (marked) lines.push([0, 'marked text: ' + quoted(clip(marked, 300)), -1, 0]);
   if (cut) lines.push([0, goesOn(), -1, 0]);
+  if (written > limits.page) lines.push([0, `... the page is longer than the ${limits.page} characters that are shown`, -1, 0]);
+  let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim();
+  if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: DOC.URL(document), title: DOC.title(document), elements, lines, opaque, nextId, suspects: suspects.length,
-    text: words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim(),
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, nextId, suspects: suspects.length,
+    text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };
 }

@@ -1,8 +1,11 @@
 // Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in an isolated world, so the
-// page's scripts can't see the patterns.
+// page's scripts can't see the patterns. `patterns`: of secrets, found across elements. `kinds`: of what is private by
+// its kind, such as an e-mail address; found within a line of text; null if no such thing is looked for, and no field as
+// such either.
 
-(patterns) => {
-  const pattern = new RegExp(patterns.join('|'), 'gi');
+(patterns, kinds) => {
+  const INLINE = new Set(['a', 'abbr', 'b', 'bdi', 'code', 'em', 'font', 'i', 'label', 'mark', 's', 'small', 'span', 'strong', 'sub', 'sup', 'u', 'wbr']);
+  const EDITABLE = 'input:not([type=hidden], [type=button], [type=submit], [type=reset], [type=checkbox], [type=radio]), textarea, select';
   const fields = [];
   const texts = [];
   const boxes = [];
@@ -25,7 +28,9 @@
   }
 
   // Calls `found(first, start, last, end)` for every match in the joined texts of `parts`, which may span several.
-  function search(parts, textOf, found) {
+  function search(sought, parts, textOf, found) {
+    if (!sought.length) return;
+    const pattern = new RegExp(sought.join('|'), 'gi');
     const joined = parts.map(textOf).join('');
     const starts = [];
     let length = 0;
@@ -35,7 +40,6 @@
       while (low < high) { const middle = (low + high + 1) >> 1; if (starts[middle] <= position) low = middle; else high = middle - 1; }
       return low;
     };
-    pattern.lastIndex = 0;
     for (let match; (match = pattern.exec(joined));) {
       if (!match[0]) { pattern.lastIndex++; continue; }
       const first = indexAt(match.index), last = indexAt(match.index + match[0].length - 1);
@@ -46,16 +50,34 @@
   const add = (rect) => { if (rect.width && rect.height) boxes.push([rect.x, rect.y, rect.width, rect.height]); };
 
   if (document.documentElement) walk(document.documentElement);
-  search(texts, (text) => text.data, (first, start, last, end) => {
+  const mark = (parts) => (first, start, last, end) => {
     const range = document.createRange();
     for (let i = first; i <= last; i++) {
-      range.setStart(texts[i], i === first ? start : 0);
-      range.setEnd(texts[i], i === last ? end : texts[i].data.length);
+      range.setStart(parts[i], i === first ? start : 0);
+      range.setEnd(parts[i], i === last ? end : parts[i].data.length);
       for (const rect of range.getClientRects()) add(rect);
     }
-  });
-  for (const field of fields) search([field], (one) => one[1], () => add(field[0].getBoundingClientRect()));
-  search(fields, (field) => field[1], (first, start, last) => {
+  };
+  search(patterns, texts, (text) => text.data, mark(texts));
+  if (kinds) {
+    let line = [], block = null;
+    const blockOf = (text) => { let el = text.parentElement; while (el && INLINE.has(el.localName)) el = el.parentElement; return el; };
+    const finish = () => { search(kinds, line, (text) => text.data, mark(line)); line = []; };
+    for (const text of texts) {
+      const own = blockOf(text);
+      if (own !== block) finish();
+      block = own;
+      line.push(text);
+      if (text.parentElement && text.parentElement.isContentEditable) add(text.parentElement.getBoundingClientRect());
+    }
+    finish();
+    for (const [el, value] of fields) {
+      if (el.matches(EDITABLE) && el.value) add(el.getBoundingClientRect());
+      else search(kinds, [el], () => value, () => add(el.getBoundingClientRect()));
+    }
+  }
+  for (const field of fields) search(patterns, [field], (one) => one[1], () => add(field[0].getBoundingClientRect()));
+  search(patterns, fields, (field) => field[1], (first, start, last) => {
     for (let i = first; i <= last; i++) add(fields[i][0].getBoundingClientRect());
   });
   return boxes;

@@ -25,6 +25,8 @@ import numpy as np
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record import format as form
+from selfsurf.browser_env.record.journal import Journal
+from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
@@ -43,26 +45,85 @@ class EpisodeWriter:
     Args:
         folder: created; must not hold an episode yet.
         meta: what is known at the start: `episode_id`, `env_id`, `seed`, `goal`, `agent`, `model`, `versions`, ...
+            With `redacted` as `full` the episode is redacted in full and has no pictures.
         redact: applied to every record before it is written, besides taking out the secrets of this process's
             environments.
+        journal: where to write down each action before it is sent; steps are then on the disk, too, and not only in
+            the system's memory, when `step` returns.
 
     Raises:
-        EpisodeError: the folder holds an episode already.
+        EpisodeError: the folder holds an episode already, or another process begins one in it.
     """
 
-    def __init__(self, folder: str | Path, meta: Mapping[str, Any], *, redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        meta: Mapping[str, Any],
+        *,
+        redact: Redact | None = None,
+        journal: Journal | None = None,
+    ) -> None:
         self.folder = Path(folder)
-        if (self.folder / "episode.json").exists():
-            raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
-        (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
-        self._redact: Redact = lambda record: redact_known(redact(record) if redact else record)
+        self.journal = journal
         self._meta = form.filled(form.EPISODE, {"episode_id": self.folder.name, "started": clock.time(), **meta})
+        redact = redact or _redaction(self._meta)
+        self._redact: Redact = lambda record: redact_known(redact(record) if redact else record)
         self._meta["versions"] = {"selfsurf": _own_version(), **self._meta["versions"]}
         self._steps = 0
         self._reward = 0.0
         self._score: Mapping[str, Any] = {}
-        self._write_meta()
+        self._judges = True
+        self._claim()
         self._lines: TextIO = (self.folder / "steps.jsonl").open("w", encoding="utf8")
+
+    @classmethod
+    def reopen(cls, folder: Path, journal: Journal) -> EpisodeWriter:
+        """Go on with an episode that another process has begun and that has not ended.
+
+        Raises:
+            EpisodeError: there is none, or it is damaged.
+        """
+        episode, writer = Episode(folder), cls.__new__(cls)
+        steps = list(episode.steps())
+        writer.folder, writer.journal, redact = folder, journal, _redaction(episode.meta)
+        writer._redact = lambda record: redact_known(redact(record) if redact else record)
+        writer._meta, writer._steps = episode.meta, len(steps)
+        writer._reward = sum(step["reward"] for step in steps)
+        writer._score, writer._judges = steps[-1]["score"] if steps else {}, True
+        path = folder / "steps.jsonl"
+        whole = path.read_bytes()
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])  # a last line that a kill cut off would spoil the next one
+        writer._lines = path.open("a", encoding="utf8")
+        return writer
+
+    @property
+    def steps(self) -> int:
+        """Number of steps that are written."""
+        return self._steps
+
+    def note_before(self, event: str, **more: Any) -> None:
+        """Write into the journal, if there is one, what is about to happen in the step under way."""
+        if self.journal is not None:
+            self.journal.write(self._steps, event, **more)
+
+    def _claim(self) -> None:
+        """Begin the episode, unless there is one, also where two begin at the same time."""
+        try:
+            lock = FolderLock(self.folder)
+        except FolderInUse as error:
+            raise EpisodeError(str(error)) from None
+        try:
+            if (self.folder / "episode.json").exists():
+                raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
+            (self.folder / "artifacts").mkdir(exist_ok=True)
+            self._write_meta()
+        finally:
+            lock.release()
+
+    @property
+    def trace_id(self) -> str | None:
+        """Of the log of its attempts (docs/logs.md), if there is one."""
+        return self._meta["traceId"]
 
     def note(self, **meta: Any) -> None:
         """Add to what is known about the episode, or correct it."""
@@ -80,6 +141,7 @@ class EpisodeWriter:
         privileged: Mapping[str, Any] | None = None,
         policy: Mapping[str, Any] | None = None,
         completions: Sequence[Mapping[str, Any]] = (),
+        decision: Mapping[str, Any] | None = None,
         time: float | None = None,
         questions: Sequence[Mapping[str, Any]] | None = None,
         narration: str = "",
@@ -93,8 +155,9 @@ class EpisodeWriter:
             info: the environment's info after the step.
             after: what is there after the step, for errors and events.
             privileged: the oracle's view of `observation`.
-            policy: the only completion, as `agents.play.record.policy_record` has it.
+            policy: the only completion, as `agents.play.provenance.policy_record` has it.
             completions: where there were several, each of them in the same form.
+            decision: where there was none, what the agent decided without asking a model.
             time: when the step began, in Unix seconds; by default, when its action began.
             questions: what was asked and answered, as `{"question", "answer"}`; by default, what an `ask_user` asked.
             narration: what the agent says about the step, in words.
@@ -105,7 +168,7 @@ class EpisodeWriter:
             "time": clock.time() - info["timing"].get("total", 0.0) / 1000 if time is None else time,
             "observation": observation_text(observation),
             "screenshot": self._save_image(observation),
-            **form.completions_and_decision([policy] if policy is not None else completions),
+            **form.completions_and_decision([policy] if policy is not None else completions, decision),
             "narration": narration,
             "actions": [done],
             "action_path": info.get("action_path", ""),
@@ -119,13 +182,17 @@ class EpisodeWriter:
             "score": info["score"],
             "error": after["last_error"],
             "events": after["events"],
+            "requests": info.get("requests"),
             "timing": dict(info["timing"]),
         }
         self._lines.write(well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=_plain)) + "\n")
         self._lines.flush()
+        if self.journal is not None:
+            os.fsync(self._lines.fileno())
         self._steps += 1
         self._reward += reward
         self._score = info["score"]
+        self._judges = info.get("judged", True)
 
     def finish(
         self,
@@ -146,17 +213,19 @@ class EpisodeWriter:
             detail: the outcome's reason, in one sentence.
             score: the task's own details; by default, those of the last step.
             totals: what else was added up, besides steps and reward. `judged` says whether outcome and reward are a
-                task's; by default they are, unless the outcome is `stopped`.
+                task's; by default they are, unless the outcome is `stopped`, or no task has
+                judged a `timeout` or an `infeasible`.
         """
         self._lines.close()
         if after is not None:
             self._meta["final"] = observation_text(after)
             self._meta["final_screenshot"] = self._save_image(after)
-        judged = outcome not in ("stopped", "running")
+        open_ends = ("stopped", "running") if self._judges else ("stopped", "running", "timeout", "infeasible")
+        judged = outcome not in open_ends
         self._meta.update(
             outcome=outcome,
             outcome_detail=detail,
-            trainable=trainable,
+            trainable=trainable and self._meta["redacted"] != "full",
             score=self._score if score is None else score,
             ended=clock.time(),
             totals={"steps": self._steps, "reward": self._reward, "judged": judged, **totals},
@@ -174,7 +243,7 @@ class EpisodeWriter:
                 folder.rmdir()
 
     def _save_image(self, observation: Observation) -> str | None:
-        if "screenshot" not in observation:
+        if "screenshot" not in observation or self._meta["redacted"] == "full":
             return None
         name = f"artifacts/{self._steps:04d}.png"
         (self.folder / name).write_bytes(encode_png(observation["screenshot"]))
@@ -185,10 +254,75 @@ class EpisodeWriter:
         write_atomically(self.folder / "episode.json", well_formed(text))
 
 
+def _redaction(meta: Mapping[str, Any]) -> Redact | None:
+    """Return what redacts an episode besides its secrets, if its owner wants that."""
+    if meta["redacted"] != "full":
+        return None
+    from selfsurf.browser_env.record.redacted import in_full
+
+    return in_full()
+
+
 def write_manifest(folder: Path) -> None:
     """Write the manifest of a finished episode; again, after anything in it was changed on purpose."""
     text = json.dumps({"files": _hashes(folder)}, indent=1)
     write_atomically(folder / "manifest.json", text)
+
+
+def change_meta(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change `episode.json` of a finished episode on purpose, and its hash in the manifest.
+
+    The other files' hashes stay as they are. A process that is killed here leaves the episode before or after it.
+
+    Args:
+        folder: the episode's.
+        change: alters what `episode.json` holds.
+
+    Raises:
+        EpisodeError: there is no episode, it has not ended, it was changed or damaged since, or is being written.
+    """
+    episode, path = Episode(folder), folder / "episode.json"
+    if episode.meta["outcome"] == "running":
+        raise EpisodeError(f"The episode in {folder} has not ended, or was cut off.")
+    try:
+        lock = FolderLock(folder)
+    except FolderInUse as error:
+        raise EpisodeError(str(error)) from None
+    try:
+        files = {}
+        if (folder / "manifest.json").exists():
+            if damages := episode.damage():
+                raise EpisodeError(f"The episode in {folder} was changed since it ended: {' '.join(damages)}")
+            files = _manifest(folder)["files"]
+        meta = json.loads(path.read_text(encoding="utf8"))
+        change(meta)
+        text = well_formed(json.dumps(redact_known(meta), ensure_ascii=False, indent=1, default=_plain))
+        if not files:  # format 1 has no manifest
+            write_atomically(path, text)
+            return
+        after = {"episode.json": hashlib.sha256(text.encode()).hexdigest()}
+        before = {"episode.json": hashlib.sha256(path.read_bytes()).hexdigest()}
+        write_atomically(folder / "manifest.json", json.dumps({"files": {**files, **before}, "next": after}, indent=1))
+        write_atomically(path, text)
+        write_atomically(folder / "manifest.json", json.dumps({"files": {**files, **after}}, indent=1))
+    finally:
+        lock.release()
+
+
+def _manifest(folder: Path) -> dict[str, dict[str, str]]:
+    """Return what `manifest.json` holds: the `files`, and while one of them is being changed, `next`.
+
+    Raises:
+        EpisodeError: there is none, or it is damaged.
+    """
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf8"))
+        return {"files": dict(manifest["files"]), "next": dict(manifest.get("next", {}))}
+    except FileNotFoundError:
+        raise EpisodeError(f"There is no manifest in {folder}: its episode was cut off or is old.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise EpisodeError(f"{path} is damaged: {error}.") from None
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -230,12 +364,17 @@ class Episode:
             meta = json.loads(path.read_text(encoding="utf8"))
         except FileNotFoundError:
             raise EpisodeError(f"There is no episode in {self.folder} (no episode.json).") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
         if not isinstance(meta, dict) or meta.get("format") not in form.READABLE:
             formats = " or ".join(map(str, form.READABLE))
             raise EpisodeError(f"{path} is not an episode of format {formats}.")
-        self.meta = form.current_episode(meta)
+        try:
+            self.meta = form.current_episode(meta)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise EpisodeError(f"{path} is damaged: {error}.") from None
+        if wrong := form.misfits(form.EPISODE, self.meta):
+            raise EpisodeError(f"{path} is damaged: its {', '.join(wrong)}.")
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
@@ -246,11 +385,17 @@ class Episode:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if number == len(lines):
                     return
                 raise EpisodeError(f"{path}, line {number} is damaged: {error}.") from None
-            yield form.current_step(record, self.meta["format"])
+            try:
+                step = form.current_step(record, self.meta["format"])
+            except (TypeError, ValueError, AttributeError, KeyError) as error:
+                raise EpisodeError(f"{path}, line {number} is damaged: {error!r}.") from None
+            if wrong := form.misfits(form.STEP, step):
+                raise EpisodeError(f"{path}, line {number} is damaged: its {', '.join(wrong)}.")
+            yield step
 
     def damage(self) -> list[str]:
         """Compare the files with the manifest; return a sentence for each that is missing or was changed.
@@ -258,16 +403,15 @@ class Episode:
         Raises:
             EpisodeError: there is no manifest: the episode has not ended, or is of format 1; or it can't be read.
         """
-        path = self.folder / "manifest.json"
-        try:
-            expected: dict[str, str] = json.loads(path.read_text(encoding="utf8"))["files"]
-        except FileNotFoundError:
-            raise EpisodeError(f"There is no manifest in {self.folder}: its episode was cut off or is old.") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise EpisodeError(f"{path} is damaged: {error}.") from None
+        manifest = _manifest(self.folder)
+        expected, later = manifest["files"], manifest["next"]
         found = _hashes(self.folder)
         missing = [f"{name} is missing." for name in expected if name not in found]
-        changed = [f"{name} is damaged." for name in expected if name in found and found[name] != expected[name]]
+        changed = [
+            f"{name} is damaged."
+            for name in expected
+            if name in found and found[name] not in (expected[name], later.get(name))
+        ]
         added = [f"{name} is not in the manifest." for name in found if name not in expected]
         return missing + changed + added
 

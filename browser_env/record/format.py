@@ -19,10 +19,12 @@ READABLE = (1, FORMAT)
 """The formats that can be read."""
 
 EPISODE: dict[str, Any] = {
-    "format": FORMAT, "episode_id": "", "env_id": "Browser-v0", "seed": None, "goal": "", "url": None, "viewport": None,
-    "agent": None, "model": None, "adapter": None, "recorded": False, "versions": {}, "started": None, "ended": None,
-    "outcome": "running", "outcome_detail": "", "trainable": None, "score": {}, "verdict": None, "tags": [],
-    "traceId": None, "totals": {}, "final": None, "final_screenshot": None, "traceback": None,
+    "format": FORMAT, "episode_id": "", "env_id": "Browser-v0", "task": None, "seed": None, "goal": "", "url": None,
+    "viewport": None, "agent": None, "model": None, "adapter": None, "recorded": False, "environment": {},
+    "versions": {}, "started": None, "ended": None, "outcome": "running", "outcome_detail": "", "trainable": None,
+    "score": {}, "verdict": None, "tags": [], "traceId": None,
+    "redacted": "secrets", "totals": {}, "final": None, "final_screenshot": None,
+    "traceback": None, "terminal_reason": "",
 }  # fmt: skip
 """The fields of `episode.json`."""
 
@@ -30,18 +32,40 @@ STEP: dict[str, Any] = {
     "step": 0, "time": None, "observation": {}, "screenshot": None, "completions": [], "decision": None,
     "narration": "", "actions": [], "action_path": "", "questions": [], "waiting": None, "risk": None,
     "privileged": None, "reward": 0.0, "outcome": "running", "outcome_detail": "", "score": {}, "error": "",
-    "events": [], "timing": {},
+    "events": [], "requests": None, "timing": {},
 }  # fmt: skip
 """The fields of a line of `steps.jsonl`."""
 
 COMPLETION: dict[str, Any] = {
     "prompt": [], "text": "", "prompt_token_ids": [], "prefill_token_ids": [], "token_ids": [], "logprobs": [],
-    "tokens": None, "grammar": None, "finish_reason": None, "usage": None, "error": "",
+    "tokens": None, "grammar": None, "finish_reason": None, "usage": None, "error": "", "thinking": "",
 }  # fmt: skip
 """The fields of an entry of `completions`."""
 
-DECISION: dict[str, Any] = {"guard": "", "guards": {}, "demonstrated": False}
+DECISION: dict[str, Any] = {
+    "guard": "", "guards": {}, "demonstrated": False, "more": [], "place": 0, "left": "", "roles": [], "graph": {},
+}  # fmt: skip
 """The fields of `decision`: what the agent made of its completions."""
+
+
+_OR_NULL: dict[str, type | tuple[type, ...]] = {
+    "task": str, "seed": int, "url": str, "viewport": list, "agent": str, "model": str, "adapter": str,
+    "started": (int, float), "ended": (int, float), "trainable": bool, "verdict": dict, "traceId": str, "final": dict,
+    "final_screenshot": str, "traceback": str, "time": (int, float), "screenshot": str, "decision": dict,
+    "waiting": dict, "risk": dict, "privileged": dict,
+    "requests": list,
+}  # fmt: skip
+"""Types of the fields whose empty value is null. Those of the others are their empty values'."""
+
+
+def misfits(empty: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+    """Return the fields of an episode or a step whose type is not what the format says."""
+    wrong = []
+    for name, value in empty.items():
+        found, kind = record[name], _OR_NULL.get(name) or ((int, float) if type(value) is float else type(value))
+        if not (isinstance(found, kind) or (value is None and found is None)):
+            wrong.append(name)
+    return wrong
 
 
 def filled(empty: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,15 +73,18 @@ def filled(empty: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return {**deepcopy(dict(empty)), **given}
 
 
-def completions_and_decision(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def completions_and_decision(
+    records: Iterable[Mapping[str, Any]], decision: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the fields `completions` and `decision` of a step.
 
     Args:
-        records: what the agent recorded of each completion (`agents.play.record`). The last one's decision is the
+        records: what the agent recorded of each completion (`agents.play.provenance`). The last one's decision is the
             step's.
+        decision: that of a step for which no model was asked.
     """
     completions: list[dict[str, Any]] = []
-    decision = None
+    decision = decision and filled(DECISION, decision)
     for record in records:
         completions.append(filled(COMPLETION, {key: record[key] for key in record if key not in DECISION}))
         decision = filled(DECISION, {key: record[key] for key in record if key in DECISION})

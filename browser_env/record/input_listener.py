@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import WORLD, read_script
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
+    from selfsurf.browser_env.observe.capture import ViewOptions
     from selfsurf.browser_env.session.tab import Tab
-
-WORLD = "selfsurf"
-"""Name of the in-page script's world."""
 
 
 class InputListener:
@@ -29,13 +28,14 @@ class InputListener:
     Args:
         report: called on the runtime's loop. A fact has a `kind` and, for most kinds, the `id` of the target element
             and `raw`, a pass over the page at that moment.
-        reach: as `ViewOptions.reach`.
+        view: what is observed.
     """
 
-    def __init__(self, report: Callable[[Tab, dict[str, Any]], None], reach: float | None) -> None:
+    def __init__(self, report: Callable[[Tab, dict[str, Any]], None], view: ViewOptions) -> None:
         self._report = report
         self._event, self._binding = (f"{kind}{secrets.token_hex(8)}" for kind in ("e", "r"))
-        told = json.dumps({"event": self._event, "report": self._binding, "reach": reach})
+        seen = {"reach": view.reach, "limits": asdict(view.limits)}
+        told = json.dumps({"event": self._event, "report": self._binding, **seen})
         self.script = f"{read_script('input_recorder')}\nrecord({told});"
         """Source to add to the in-page script."""
 

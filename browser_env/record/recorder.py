@@ -79,7 +79,7 @@ class Recorder:
         self._shown = shown or (lambda step: None)
         self._gestures = Gestures()
         self._tabs = TabWatcher(self._on_fact)
-        self._listener = InputListener(self._on_fact, self.core.settings.view.reach)
+        self._listener = InputListener(self._on_fact, self.core.settings.view)
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._over = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -124,8 +124,8 @@ class Recorder:
         return runtime().run(self._finish(None if outcome is None else Outcome(outcome), answer))
 
     async def _start(self, seed: int | None) -> Observation:
-        rng = np.random.default_rng(seed)
-        self._latest, self._info = await self.core.reset(rng, seed)
+        seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self._latest, self._info = await self.core.reset(seed)
         while not self._facts.empty():
             self._facts.get_nowait()  # the task's setup is not recorded
         for tab in self._session.tabs:

@@ -68,20 +68,28 @@ class AccessGuard:
             return spec
         return replace(spec, switches=(*spec.switches, WEBRTC_SWITCH))
 
-    async def proxied(self, options: dict[str, Any]) -> dict[str, Any]:
+    async def proxied(self, options: dict[str, Any], port: int = 0) -> dict[str, Any]:
         """Return a context's arguments with our proxy added; without network rules they are unchanged.
 
         They are also unchanged if they name a proxy and no hosts are allowed or blocked: what that proxy reaches is its
         own network, and many only tunnel the web's standard ports, while ours needs tunnels for all.
+
+        Args:
+            options: the arguments.
+            port: where our proxy is to listen; 0 for a free one.
 
         Raises:
             ValueError: the arguments have a proxy of a kind that ours can't connect through.
         """
         if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
-        self.proxy = await FilteringProxy.open(self.rules, options.get("proxy"))
+        self.proxy = await FilteringProxy.open(self.rules, options.get("proxy"), port)
         self.proxy.on_refused = self._on_refused
         return {**options, "proxy": self.proxy.settings}
+
+    def admit(self, url: str) -> None:
+        """Let the host of an address be reached as those of the task are: the user has named it."""
+        self.rules.own.update(filter(None, [host_and_port(url)[0]]))
 
     async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Report what is blocked in a context to `note`, and restrict its `file:` pages to their folders."""
@@ -135,7 +143,7 @@ class AccessGuard:
             why = await self.proxy.refusal_of(url) if self.proxy is not None else ""
         if why:
             self._keep_out(url, why)
-            raise ActionError(f"{url} was not opened: {why}.")
+            raise ActionError(f"{url} was not opened: {why}.", "refused")
 
     def explain(self, failure: str) -> str:
         """Return Playwright's message about a failed navigation with the cause behind the proxy."""

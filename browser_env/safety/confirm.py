@@ -2,82 +2,104 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
 from typing import Any
 
 from selfsurf.browser_env.actions import Click, Press, Type
+from selfsurf.browser_env.asking import WANTED, Asks, Program, Question, User, allows
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
-from selfsurf.browser_env.safety.policy import Confirm, Risk, Safety
+from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
 from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
 from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame
+from selfsurf.browser_env.text import one_line
 
 
 class Confirmer:
     """Assesses the actions of one environment, and asks for confirmation.
 
     Args:
-        safety: whom to ask, and for how long.
+        safety: what needs confirmation, and which function gives it.
+        user: whom `Safety(confirm="ask")` asks.
     """
 
-    def __init__(self, safety: Safety) -> None:
+    def __init__(self, safety: Safety, user: User) -> None:
         self.risk: Risk | None = None
         """The risk of this step's action, if any."""
-        self.deadline: asyncio.Timeout | None = None
-        """The step's own, which is suspended while the user decides."""
+        self.confirmed = ""
+        """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`; `refused` if not. Empty
+        while the user is asked."""
         self._safety = safety
+        self._user = user
 
     async def check(
-        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
+        self,
+        session: Session,
+        action: Any,
+        observation: Observation | None,
+        foreign: dict[int, ForeignFrame],
+        allowed: Risk | None = None,
     ) -> None:
-        """Assess an action that is about to be carried out.
+        """Assess an action that is about to be carried out. `allowed` is the risk that was agreed to.
 
         Raises:
-            ActionError: the user did not allow it.
+            Asks: it needs a confirmation; also again, where the page has made something else of it meanwhile.
+            ActionError: nobody is there to confirm it, or nobody may.
         """
         element = target_of(action, observation)
         if not might_be_risky(action, element):
             return
-        around = await _surroundings_of(session, element, foreign)
-        self.risk = assess(action, element, around)
-        if self.risk is None or self._safety.confirm is None:
+        self.risk = await self.judge(session, action, observation, foreign)
+        self.confirmed = "automatically"
+        risk, confirm, user = self.risk, self._safety.confirm, self._user
+        if risk is None or confirm is None:
             return
-        if not await self._asked(self._safety.confirm, action, element, self.risk):
-            raise ActionError(f"The user did not allow this action ({self.risk.kind}). {self.risk.why}")
+        if risk == allowed:
+            self.confirmed = "by the user"
+            return
+        self.confirmed = ""
+        question = Question("confirmation", f"{one_line(risk.why)}{WANTED}{action.to_json()}", action, risk)
+        if confirm is refuse:
+            raise self.refusal(question, "", "Actions like this are refused here")
+        if callable(confirm):
+            question.program = Program(
+                lambda: "yes" if confirm(action, element, risk) is True else "",
+                name="confirm", timeout=self._safety.confirm_timeout, late="",
+            )  # fmt: skip
+        elif confirm == ASK and user is None:
+            raise self.refusal(question, "", "Nobody is there to allow this action")
+        elif confirm == ASK and callable(user):
+            question.program = Program(lambda: user(question.text), name="user")
+        raise Asks(question)
 
-    async def _asked(self, confirm: Confirm, action: Any, element: Element | None, risk: Risk) -> bool:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
+    async def judge(
+        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
+    ) -> Risk | None:
+        """Return the risk of an action on the page as it is, if any. Asks nobody."""
+        element = target_of(action, observation)
+        if not might_be_risky(action, element):
+            return None
+        return assess(action, element, await _surroundings_of(session, element, foreign))
 
-        def settle(allowed: bool) -> None:
-            if not answer.done():
-                answer.set_result(allowed)
+    def answered(self, question: Question, said: str) -> None:
+        """Take the user's answer to what `check` has asked.
 
-        def ask() -> None:
-            try:
-                allowed = confirm(action, element, risk) is True
-            except Exception:
-                allowed = False
-            with contextlib.suppress(RuntimeError):  # the loop has stopped: nobody waits for the answer
-                loop.call_soon_threadsafe(settle, allowed)
+        Raises:
+            ActionError: the action is not allowed.
+        """
+        self.risk = question.risk
+        if not allows(said):
+            raise self.refusal(question, said)
+        self.confirmed = "by the user"
 
-        began = loop.time()
-        until = self.deadline.when() if self.deadline is not None else None
-        if self.deadline is not None:
-            self.deadline.reschedule(None)
-        threading.Thread(target=ask, name="confirm", daemon=True).start()
-        try:
-            return await asyncio.wait_for(answer, self._safety.confirm_timeout)
-        except TimeoutError:
-            return False
-        finally:
-            if self.deadline is not None and until is not None:
-                self.deadline.reschedule(until + loop.time() - began)
+    def refusal(self, question: Question, said: str, why: str = "The user did not allow this action") -> ActionError:
+        """Refuse an action; the error tells the agent, in the user's words if there are any."""
+        assert question.risk is not None
+        self.confirmed = "refused"
+        words = "" if said.strip().rstrip(".!").casefold() in ("", "no", "n") else f' The user said: "{said.strip()}"'
+        return ActionError(f"{why} ({question.risk.kind}). {question.risk.why}{words}", "refused")
 
 
 def focused(observation: Observation | None) -> int | None:

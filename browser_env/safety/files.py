@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 DOWNLOAD_BOUND = 2.0
 """Seconds that a step waits for a download; a longer one is reported by a later step."""
 
+MOST_NAMES = 30
+"""Files that an agent is told of."""
+
 _NAME_LIMIT = 120
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
@@ -35,7 +38,9 @@ def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]
     """
     roots = [Path(folder).expanduser().resolve() for folder in folders]
     if not roots:
-        raise ActionError("No file may be uploaded here; the user has to allow a folder with Safety(upload_from=...).")
+        raise ActionError(
+            "No file may be uploaded here; the user has to allow a folder with Safety(upload_from=...).", "refused"
+        )
     return [str(_inside(file, roots)) for file in files]
 
 
@@ -47,10 +52,22 @@ def _inside(file: str, roots: list[Path]) -> Path:
     except (OSError, ValueError, RuntimeError):
         raise ActionError(f"{file!r} is not the path of a file.") from None
     if not inside:
-        raise ActionError(f"{file!r} may not be uploaded; only files in {' or '.join(map(str, roots))} may.")
+        raise ActionError(f"{file!r} may not be uploaded; only files in {' or '.join(map(str, roots))} may.", "refused")
     if not there:
         raise ActionError(f"There is no file {file!r} to upload.")
     return there[0]
+
+
+def file_names(folders: Iterable[str | Path]) -> tuple[str, ...]:
+    """Return the names of the files that lie in the folders, by which they can be uploaded; hidden ones left out.
+
+    Of more than `MOST_NAMES` the first by name. What lies in folders below can be uploaded, too, but is not named.
+    """
+    found: set[str] = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found.update(one.name for one in Path(folder).expanduser().iterdir() if one.is_file())
+    return tuple(sorted(name for name in found if not name.startswith(".") and name.isprintable()))[:MOST_NAMES]
 
 
 def shows_file(url: str, folders: Iterable[str | Path]) -> bool:

@@ -27,9 +27,16 @@ _FRAME_BOUND = 2.0
 """Seconds for a frame of another process to answer; a hung frame shows nothing new."""
 
 
-async def secret_boxes(tab: Tab, patterns: Sequence[str]) -> list[Box]:
-    """Return the boxes in which a tab shows a match of one of the patterns, in all frames."""
-    boxes = await _in_process(tab.protocol, patterns, (0.0, 0.0))
+async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] | None = None) -> list[Box]:
+    """Return the boxes in which a tab shows a match of one of the patterns, in all frames.
+
+    Args:
+        tab: which.
+        patterns: regular expressions, in the syntax of JavaScript.
+        kinds: patterns of what is private by its kind, found within a line of text; then all fields with something in
+            them count, too.
+    """
+    boxes = await boxes_in_process(tab.protocol, patterns, kinds=kinds)
     for frame in tab.page.frames[1:]:
         with contextlib.suppress(Exception):  # it is in the page's own process, done above, or was removed
             session = await tab.page.context.new_cdp_session(frame)
@@ -40,16 +47,21 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str]) -> list[Box]:
                     border = await holder.evaluate("e => [e.clientLeft, e.clientTop]")
                     if box:
                         offset = (box["x"] + border[0], box["y"] + border[1])
-                        boxes += await _in_process(session, patterns, offset)
+                        boxes += await boxes_in_process(session, patterns, offset, kinds=kinds)
             finally:
                 await session.detach()
     return boxes
 
 
-async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
-    """Search all frames of one process; `offset` is that of its topmost frame."""
+async def boxes_in_process(
+    session: CDPSession,
+    patterns: Sequence[str],
+    offset: tuple[float, float] = (0.0, 0.0),
+    kinds: Sequence[str] | None = None,
+) -> list[Box]:
+    """Search all frames of one process; `offset` is that of its topmost frame. Otherwise as `secret_boxes`."""
     tree = (await session.send("Page.getFrameTree"))["frameTree"]
-    boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset)
+    boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset, kinds)
     todo = list(tree.get("childFrames", []))
     while todo:
         branch = todo.pop()
@@ -59,18 +71,20 @@ async def _in_process(session: CDPSession, patterns: Sequence[str], offset: tupl
             owner = await session.send("DOM.getFrameOwner", {"frameId": id})
             model = await session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
             x, y = model["model"]["content"][:2]
-            boxes += await _in_frame(session, id, patterns, (offset[0] + x, offset[1] + y))
+            boxes += await _in_frame(session, id, patterns, (offset[0] + x, offset[1] + y), kinds)
     return boxes
 
 
-async def _in_frame(session: CDPSession, frame: str, patterns: Sequence[str], offset: tuple[float, float]) -> list[Box]:
+async def _in_frame(
+    session: CDPSession, frame: str, patterns: Sequence[str], offset: tuple[float, float], kinds: Sequence[str] | None
+) -> list[Box]:
     world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf-secrets"})
     answer: dict[str, Any] = await session.send(
         "Runtime.callFunctionOn",
         {
             "executionContextId": world["executionContextId"],
             "functionDeclaration": read_script("secret_boxes"),
-            "arguments": [{"value": list(patterns)}],
+            "arguments": [{"value": list(patterns)}, {"value": None if kinds is None else list(kinds)}],
             "returnByValue": True,
         },
     )

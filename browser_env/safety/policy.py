@@ -25,6 +25,12 @@ class Risk:
 Confirm = Callable[[Any, Element | None, Risk], bool]
 """Called before a risky action with the action, its target element if known, and the risk."""
 
+ASK: Literal["ask"] = "ask"
+"""As `Safety.confirm`: the environment's user is asked."""
+
+LATER: Literal["later"] = "later"
+"""As `Safety.confirm`, and as an environment's `user`: a person answers, by the next step or by `answer`."""
+
 
 @dataclass(frozen=True)
 class Safety:
@@ -47,23 +53,26 @@ class Safety:
     secrets: Mapping[str, str | Secret | Callable[[], str]] = field(default_factory=dict, repr=False)
     """Values by name. The agent writes `<secret:name>` in `fill` and `type`, and never sees the value."""
     upload_from: tuple[str | Path, ...] = ()
-    """Folders that files may be uploaded from; none by default."""
+    """Folders that files may be uploaded from, besides the task's own (`Task.uploads`); none by default."""
     download_to: str | Path | None = None
     """Parent folder of the folders for each episode's downloads. None for temporary ones, which are deleted after the
     episode."""
     max_download: int = 100_000_000
     """Bytes; a larger download is cancelled."""
-    confirm: Confirm | None = None
-    """Called before a risky action, in a thread of its own; False, an exception or no answer rejects the action. None:
-    risky actions are carried out and reported in `info["risk"]`."""
+    confirm: Confirm | Literal["ask", "later"] | None = None
+    """Called before a risky action, in a thread of its own; False, an exception or no answer rejects the action.
+    `"ask"`: the environment's `user` is asked, and without one the action is rejected. `"later"`: a person is, whoever
+    `user` is. None: risky actions are carried out and reported in `info["risk"]`."""
     confirm_timeout: float = 300.0
-    """Seconds that `confirm` has to answer; they don't count towards the step's timeout."""
+    """Seconds that a function has to answer; they don't count towards the step's timeout. A person may take days."""
 
     def __post_init__(self) -> None:
         for name in ("allowed", "blocked", "allow_files", "upload_from"):
             if isinstance(getattr(self, name), (str, Path)):
                 raise ValueError(f"Safety.{name} is a tuple, such as ({str(getattr(self, name))!r},).")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not (self.confirm in (None, ASK, LATER) or callable(self.confirm)):
+            raise ValueError(f'Safety.confirm is a function, "ask", "later" or None, not {self.confirm!r}.')
         for name in ("allowed", "blocked"):
             for pattern in getattr(self, name):
                 if "/" in pattern or not pattern.strip():
@@ -73,3 +82,8 @@ class Safety:
     def guards_network(self) -> bool:
         """Is there any rule about connections?"""
         return bool(self.allowed or self.blocked or not self.allow_private)
+
+
+def refuse(action: Any, element: Any, risk: Any) -> bool:
+    """Allow no risky action: the `confirm` of those who never allow any."""
+    return False

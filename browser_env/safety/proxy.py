@@ -61,10 +61,14 @@ class FilteringProxy:
         self._was_public: set[str] = set()
 
     @classmethod
-    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None) -> FilteringProxy:
-        """Start a proxy on a free port."""
+    async def open(cls, rules: Rules, upstream: Mapping[str, Any] | None = None, port: int = 0) -> FilteringProxy:
+        """Start a proxy, on a free port if none is given.
+
+        Raises:
+            OSError: the port is taken.
+        """
         proxy = cls(rules, upstream)
-        proxy._server = await asyncio.start_server(proxy._serve, "127.0.0.1", 0)
+        proxy._server = await asyncio.start_server(proxy._serve, "127.0.0.1", port)
         return proxy
 
     @property

@@ -128,7 +128,8 @@ class Vault:
             if secret.domains and not any(clean and matches(domain, clean, None) for domain in secret.domains):
                 where = f"on {clean}" if clean else "here"
                 raise ActionError(
-                    f"The secret {name!r} must not be typed {where}; it is for {', '.join(secret.domains)}."
+                    f"The secret {name!r} must not be typed {where}; it is for {', '.join(secret.domains)}.",
+                    "refused",
                 )
             current = secret.current()
             self._learn(name, current)
@@ -243,6 +244,17 @@ def _literal(text: str) -> str:
 
 _known: dict[str, Vault] = {}
 """This process's vaults, one per set of values. They are kept, since an episode may outlast its environment."""
+
+
+def hide(name: str, value: str) -> None:
+    """Take a value out of all that this process writes from now on, though no agent can type it."""
+    if len(value.strip()) >= 3:
+        Vault({name: value})
+
+
+def known_values() -> list[str]:
+    """Return the values of the secrets of all of this process's environments, for who looks for them otherwise."""
+    return [value for vault in list(_known.values()) for values in vault._values.values() for value in values]
 
 
 def redact_known(record: Any) -> Any:

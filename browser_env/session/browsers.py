@@ -19,6 +19,8 @@ SYSTEM_NAMES = (
 
 HEADFUL_NAMES = SYSTEM_NAMES[1:]
 
+NO_DISPLAY = "There is no display for a window (DISPLAY is not set): run this under xvfb-run, or on a desktop."
+
 _MAC_APPS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -90,9 +92,11 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
         if candidate and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
             return candidate
     raise BrowserNotFound(
-        "No Chromium was found. Install one with `playwright install chromium`, or on Debian with "
-        "`apt-get install chromium-headless-shell`"
-        + ("" if headless else " (headful needs `chromium`)")
+        (
+            "No Chromium was found. `python -m selfsurf.scripts.install_browser` gets one"
+            if headless
+            else "No Chromium with a window was found. `playwright install --with-deps chromium` gets one"
+        )
         + ", or set SELFSURF_BROWSER to the path of one."
     )
 
@@ -112,11 +116,32 @@ def require_window() -> None:
     Raises:
         BrowserNotFound: it can't; the message says what is missing.
     """
+    missing = []
+    try:
+        windowed_browser()
+    except BrowserNotFound as error:
+        missing.append(str(error))
+    if not has_display():
+        missing.insert(0, NO_DISPLAY)
+    if missing:
+        raise BrowserNotFound(" ".join(missing))
+
+
+def windowed_browser() -> str:
+    """Return the path of the Chromium that shows a window.
+
+    Raises:
+        BrowserNotFound: there is none.
+    """
     path = find_browser(headless=False)
     if "headless" in Path(path).name:
         raise BrowserNotFound(f"{path} has no window; a full Chromium is needed, which SELFSURF_BROWSER can name.")
-    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise BrowserNotFound("There is no display: run this under xvfb-run, or on a desktop.")
+    return path
+
+
+def has_display() -> bool:
+    """Is there a display that a window can be shown on?"""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _playwright_builds(headless: bool) -> list[Path]:

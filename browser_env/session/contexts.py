@@ -1,7 +1,7 @@
 """Where a session's browser context comes from, and how it is closed.
 
-Three kinds: a context of the browser that the process's environments share, a browser of its own with a profile
-folder, and a running browser that somebody else started.
+A context of the browser that the process's environments share, a browser of its own with a profile folder, or a running
+browser that somebody else started; `detached.py` has one that outlives the process.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.session.har import new_recording, replay
+from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
-from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.runtime import BrowserSpec, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
 from selfsurf.browser_env.task import Viewport
 
@@ -44,12 +45,6 @@ async def _answers(browser: Browser) -> bool:
     return True
 
 
-def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
-    """Return the source that `options` asks for."""
-    kind = ProfileSource if options.profile else RemoteSource if options.cdp_url else ContextSource
-    return kind(spec, options)
-
-
 class ContextSource:
     """Contexts of the browser shared by all equal `spec`. One source per environment, one context at a time."""
 
@@ -59,11 +54,24 @@ class ContextSource:
         self.recording: Path | None = None
         """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
+        self.attached = False
+        """Are there tabs of an episode that another process has begun?"""
+
+    embedded = False
+    """Is the browser a part of an application, whose first page is taken over?"""
+
+    @property
+    def gate_port(self) -> int:
+        """Port of the proxy that enforces network rules; 0 for a free one."""
+        return 0
 
     @property
     def shared_with_people(self) -> bool:
         """Does the context have tabs that aren't the environment's?"""
         return self.options.use_default_context
+
+    async def give_up(self) -> None:
+        """End a browser that another process has left and that can't be attached to; `open` starts another."""
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
         """Return a new context with these arguments of Playwright's `Browser.new_context`.
@@ -106,6 +114,10 @@ class ContextSource:
                 await runtime().discard(self.spec)
         self._drop_empty_recording()
 
+    async def death(self) -> str:
+        """Say that the browser has ended, and in its own words why; empty if it has not, or nobody knows."""
+        return await runtime().death(self.spec)
+
     async def _close_late(self, context: BrowserContext) -> None:
         try:
             await asyncio.wait_for(context.close(), LATE_BOUND)
@@ -140,6 +152,8 @@ class ProfileSource(ContextSource):
         assert options.profile is not None
         self._lock = ProfileLock(Path(options.profile).expanduser().resolve())
         self._pid: int | None = None
+        self._browser: Browser | None = None
+        self._words: LastWords | None = None
         self._cookies: list[Any] = []
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
@@ -151,7 +165,9 @@ class ProfileSource(ContextSource):
         await self._lock.acquire()
         context: BrowserContext | None = None
         try:
-            context = await runtime().launch_persistent(self.spec, self._lock.folder, await self._complete(arguments))
+            complete = await self._complete(arguments)
+            context, self._words = await runtime().launch_persistent(self.spec, self._lock.folder, complete)
+            self._browser = context.browser
             self._pid = await _browser_process(context)
             self._lock.note_browser(self._pid)
             if self._cookies:
@@ -163,6 +179,10 @@ class ProfileSource(ContextSource):
             self._lock.release()
             raise
         return context
+
+    async def death(self) -> str:
+        """As `ContextSource.death`."""
+        return "" if self._browser is None else await death_of(self._browser, self._words)
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Close the browser, which releases the folder."""
@@ -201,6 +221,10 @@ class RemoteSource(ContextSource):
         except BaseException:
             await self._disconnect()
             raise
+
+    async def death(self) -> str:
+        """As `ContextSource.death`: the browser is not ours."""
+        return ""
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Close our context, or our tabs in the default one, and disconnect."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -37,10 +37,16 @@ class SessionOptions:
     environment closes neither that browser nor a tab that the environment did not open."""
     use_default_context: bool = False
     """With `cdp_url`: use the browser's own windows, with its user's logins."""
-    storage_state: StrPath | Mapping[str, Any] | None = None
+    webview: str | None = None
+    """DevTools address of an application with an embedded browser (QtWebEngine, CEF, Electron, WebView2): its page is
+    taken over as it is, and left so."""
+    detached: StrPath | None = None
+    """Folder for a browser that outlives this process, if it dies: an environment with the same folder attaches to it
+    (`AsyncBrowserEnv.resume`). Closing the environment ends it. Only `profile`, `proxy` and `cookies` go with it."""
+    storage_state: StrPath | Mapping[str, Any] | None = field(default=None, repr=False)
     """Cookies, localStorage and IndexedDB to start every episode with: what `storage_state()` returned, or a JSON file
     with it."""
-    cookies: Sequence[Mapping[str, Any]] = ()
+    cookies: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """Cookies as Playwright's `add_cookies` takes them: `name`, `value`, and `url` or `domain` and `path`."""
     locale: str | None = None
     """E.g. `de-DE`: the page's language, number and date formats, and the `Accept-Language` header."""
@@ -50,11 +56,11 @@ class SessionOptions:
     """Latitude and longitude in degrees. Pages need the permission `geolocation` to see it."""
     permissions: Sequence[str] = ()
     """Permissions granted to every page, e.g. `("geolocation", "clipboard-read")`."""
-    proxy: str | Mapping[str, str] | None = None
+    proxy: str | Mapping[str, str] | None = field(default=None, repr=False)
     """E.g. `http://user:password@127.0.0.1:3128`, or Playwright's mapping (`server`, `bypass`, `username`,
     `password`). Requests to loopback go through it as well."""
     user_agent: str | None = None
-    headers: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
     """HTTP headers sent with every request."""
     color_scheme: Literal["light", "dark", "no-preference"] | None = None
     reduced_motion: bool | None = None
@@ -62,7 +68,7 @@ class SessionOptions:
     """False: pages' scripts don't run. Observing and acting still work."""
     offline: bool = False
     ignore_tls_errors: bool = False
-    http_credentials: tuple[str, str] | None = None
+    http_credentials: tuple[str, str] | None = field(default=None, repr=False)
     """User and password for HTTP authentication."""
     device: str | None = None
     """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (engine and
@@ -88,15 +94,27 @@ class SessionOptions:
         if self.use_default_context:
             if not self.cdp_url:
                 raise ValueError("SessionOptions: use_default_context needs cdp_url, the address of that browser.")
-            given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+            given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
             extra = sorted(set(given) - {"cdp_url", "use_default_context"})
             if extra:
                 raise ValueError(
                     f"SessionOptions: {', '.join(extra)} would change the tabs of that browser's user; "
                     "leave use_default_context out, or these."
                 )
-        if self.cdp_url and urlsplit(self.cdp_url).scheme not in ("http", "https", "ws", "wss"):
-            raise ValueError(f"SessionOptions: cdp_url is an address like http://127.0.0.1:9222, not {self.cdp_url!r}.")
+        if self.webview:
+            given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+            if extra := sorted(set(given) - {"webview"}):
+                raise ValueError(f"SessionOptions: an application's webview can't be given {', '.join(extra)}.")
+        if self.detached:
+            given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+            if extra := sorted(set(given) - {"detached", "profile", "proxy", "cookies"}):
+                raise ValueError(f"SessionOptions: a detached browser can't be given {', '.join(extra)}.")
+            if (_proxy(self.proxy) or {}).get("username"):
+                raise ValueError("SessionOptions: a detached browser can't log in to a proxy: give one without a user.")
+        for name in ("cdp_url", "webview"):
+            url = getattr(self, name)
+            if url and urlsplit(url).scheme not in ("http", "https", "ws", "wss"):
+                raise ValueError(f"SessionOptions: {name} is an address like http://127.0.0.1:9222, not {url!r}.")
         for name in ("storage_state", "replay_har"):
             path = getattr(self, name)
             if isinstance(path, (str, PathLike)) and not Path(path).is_file():
@@ -108,6 +126,12 @@ class SessionOptions:
                     f"SessionOptions: geolocation is latitude (-90 to 90) and longitude (-180 to 180), "
                     f"not {self.geolocation}."
                 )
+
+    @property
+    def passwords(self) -> dict[str, str]:
+        """The passwords among these options, by what they are for."""
+        found = {"proxy-password": (_proxy(self.proxy) or {}).get("password", "")}
+        return {**found, "http-password": self.http_credentials[1]} if self.http_credentials else found
 
     @property
     def one_context_an_episode(self) -> bool:

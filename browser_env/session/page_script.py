@@ -22,11 +22,11 @@ from selfsurf.browser_env.text import well_formed_json
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("dom", "common", "roles", "names", "shapes", "observe", "act", "settle", "loading")
+_PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "act", "press", "settle", "loading")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
     "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
-    "holder", "holderOffset", "holderAt", "showFrame",
+    "holder", "holderOffset", "holderAt", "showFrame", "missed",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
@@ -39,6 +39,9 @@ _REPLACED = (
 )  # fmt: skip
 
 _ATTEMPTS = 4
+
+WORLD = "selfsurf"
+"""Name of the script's world."""
 
 PROBE = f"p{secrets.token_hex(8)}"
 """Name of the event with which the script asks the page's main world whether an element has click listeners."""
@@ -70,15 +73,26 @@ def document_was_replaced(error: Exception) -> bool:
     return any(text in str(error) for text in _REPLACED)
 
 
-async def install_listener_probe(protocol: CDPSession) -> None:
-    """Let a target's documents answer which elements have listeners, from before their own scripts run."""
-    await protocol.send(
-        "Page.addScriptToEvaluateOnNewDocument",
-        {
-            "source": read_script("listener_probe").replace("PROBE", PROBE),
-            "includeCommandLineAPI": True,
-            "runImmediately": True,
-        },
+def share_probe(name: str) -> None:
+    """Use the name that another process has given: pages which it opened know that one."""
+    global PROBE
+    if name != PROBE:
+        PROBE = name
+        script_source.cache_clear()
+
+
+async def install_listeners(protocol: CDPSession) -> None:
+    """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run."""
+    probe = read_script("listener_probe").replace("PROBE", PROBE)
+    await asyncio.gather(
+        protocol.send(
+            "Page.addScriptToEvaluateOnNewDocument",
+            {"source": probe, "includeCommandLineAPI": True, "runImmediately": True},
+        ),
+        protocol.send(
+            "Page.addScriptToEvaluateOnNewDocument",
+            {"source": read_script("press_listener"), "worldName": WORLD, "runImmediately": True},
+        ),
     )
 
 
@@ -136,7 +150,7 @@ class PageScript:
     async def _install(self) -> None:
         world = await self.protocol.send(
             "Page.createIsolatedWorld",
-            {"frameId": self.frame_id, "worldName": "selfsurf", "grantUniveralAccess": False},
+            {"frameId": self.frame_id, "worldName": WORLD, "grantUniveralAccess": False},
         )
         answer = await self.protocol.send(
             "Runtime.evaluate",

@@ -30,8 +30,11 @@ class ProfileLock:
         self.folder = folder
         self._file: int | None = None
 
-    async def acquire(self) -> None:
+    async def acquire(self, *, end_orphan: bool = True) -> None:
         """Lock the folder, creating it if needed, and end a browser that a killed process left behind.
+
+        Args:
+            end_orphan: False where that browser is to be used on.
 
         Raises:
             EnvError: another environment or browser uses it, or it isn't writable.
@@ -43,8 +46,9 @@ class ProfileLock:
             raise EnvError(f"The profile folder {self.folder} can't be used: {error.strerror}.") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            await self._end_orphan(os.pread(file, 32, 0))
-            self._look_for_other_browsers()
+            if end_orphan:
+                await self._end_orphan(os.pread(file, 32, 0))
+                self._look_for_other_browsers()
         except BlockingIOError:
             os.close(file)
             raise EnvError(
@@ -74,17 +78,11 @@ class ProfileLock:
             return
         pid = int(noted)
         end = asyncio.get_running_loop().time() + _ORPHAN_BOUND
-        while self._is_browser_here(pid):
+        while is_browser_on(pid, self.folder):
             if asyncio.get_running_loop().time() > end:
                 kill(pid)
                 return
             await asyncio.sleep(0.05)
-
-    def _is_browser_here(self, pid: int) -> bool:
-        listed = subprocess.run(
-            ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
-        return f"--user-data-dir={self.folder}" in listed.stdout
 
     def _look_for_other_browsers(self) -> None:
         try:
@@ -101,6 +99,12 @@ class ProfileLock:
                 f"The profile {self.folder} is in use by a browser (process {pid}). Close it, or use another folder."
             )
         (self.folder / "SingletonLock").unlink(missing_ok=True)
+
+
+def is_browser_on(pid: int, profile: Path) -> bool:
+    """Is this process a browser with this profile?"""
+    listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return f"--user-data-dir={profile}" in listed.stdout
 
 
 def kill(pid: int) -> None:

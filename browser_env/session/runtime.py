@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -19,16 +20,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
+from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 LAUNCH_TIMEOUT = 60.0
 """Seconds for a browser to start; a cold disk takes some."""
+
+DEATH_LOOKS = 10
+"""Times, 50 ms apart, that are looked whether a browser has ended: an error may come before the news of it."""
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a running browser to answer."""
@@ -52,6 +59,7 @@ class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
     guard: asyncio.Task[None] | None = None
+    words: LastWords | None = None
 
 
 class Runtime:
@@ -117,17 +125,30 @@ class Runtime:
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             if slot.browser is None or not slot.browser.is_connected():
-                slot.browser = await self._start(spec, (await self._living_driver()).chromium.launch)
-                slot.guard = asyncio.ensure_future(kill_large_renderers(slot.browser, spec.page_memory))
+                browser, slot.words = await self._start(spec, (await self._living_driver()).chromium.launch)
+                slot.browser = browser
+                slot.guard = asyncio.ensure_future(kill_large_renderers(browser, spec.page_memory))
+            elif slot.words is not None:
+                slot.words.trim()
             return slot.browser
+
+    async def death(self, spec: BrowserSpec) -> str:
+        """Say that the shared browser for `spec` has ended, in its own words if it has any; empty if it has not."""
+        slot = self._slots.get(spec)
+        return "" if slot is None or slot.browser is None else await death_of(slot.browser, slot.words)
 
     async def executable(self, spec: BrowserSpec) -> str:
         """Return the path of the browser for `spec`. Call it on the loop."""
         driver = await self.playwright()
         return spec.executable or find_browser(headless=spec.headless, playwright_path=driver.chromium.executable_path)
 
-    async def launch_persistent(self, spec: BrowserSpec, folder: Path, arguments: Mapping[str, Any]) -> BrowserContext:
-        """Start a browser on a profile folder and return its context, whose closing ends it. Call it on the loop.
+    async def launch_persistent(
+        self, spec: BrowserSpec, folder: Path, arguments: Mapping[str, Any]
+    ) -> tuple[BrowserContext, LastWords]:
+        """Start a browser on a profile folder. Call it on the loop.
+
+        Returns:
+            Its context, whose closing ends it, and what it writes on its error stream.
 
         Args:
             spec: which browser.
@@ -162,17 +183,19 @@ class Runtime:
                 f"printed ({first_line(error)})."
             ) from error
 
-    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> T:
+    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> tuple[T, LastWords]:
         from playwright.async_api import Error
 
         path = await self.executable(spec)
+        _log.info("Starting %s", path)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
-        failure: Exception | None = None
+        why = ""
         # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
         for sandbox in (False,) if root else (True, False):
+            words = LastWords(path)
             try:
-                return await start(
-                    executable_path=path,
+                started = await start(
+                    executable_path=words.program,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
                     args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
@@ -184,8 +207,13 @@ class Runtime:
                     timeout=LAUNCH_TIMEOUT * 1000,
                 )
             except Error as error:
-                failure = error
-        raise EnvError(f"The browser {path} did not start: {first_line(failure)}") from failure
+                why = str(words) or first_line(error)
+                _log.debug("%s did not start: %s", path, error)
+            else:
+                return started, words
+            finally:
+                words.started()
+        raise EnvError(f"The browser {path} did not start: {why}")
 
     async def discard(self, spec: BrowserSpec) -> None:
         """Close the browser for `spec`, whatever its state; the next use starts another."""
@@ -214,6 +242,15 @@ class Runtime:
             self.run(self._stop(), timeout=15)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=5)
+
+
+async def death_of(browser: Browser, words: LastWords | None) -> str:
+    """Say that a browser has ended, in its own words if it has any; empty if it has not."""
+    for _ in range(DEATH_LOOKS):
+        if not browser.is_connected():
+            return f"the browser has ended: {words or ''}".removesuffix(": ")
+        await asyncio.sleep(0.05)
+    return ""
 
 
 _runtime: Runtime | None = None

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
 from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.calls import Calls
 from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
@@ -61,7 +63,14 @@ class Session:
         self.clock: Clock | None = None
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         self.dialogs: DialogPolicy = "accept"
+        self.limits = Limits()
+        """Of events."""
+        self.missed = ""
+        """Why this step's press reached another element than it was aimed at, as a sentence."""
+        self._presses = 0
         self._events: list[str] = []
+        self.calls = Calls()
+        """The requests since they were last taken."""
         self._attaching: set[asyncio.Task[None]] = set()
         self._coming = 0
         """Pages that are about to become tabs."""
@@ -81,8 +90,10 @@ class Session:
         *,
         dialogs: DialogPolicy,
         safety: Safety,
+        limits: Limits,
         clock: Clock | None,
         on_tab: Callable[[Tab], Awaitable[None]] | None,
+        adopts: bool = False,
     ) -> Session:
         """Open a context with one blank tab.
 
@@ -93,8 +104,10 @@ class Session:
             options: additional arguments for Playwright's `Browser.new_context`.
             dialogs: how dialogs are answered (`browser_env.session.dialogs`).
             safety: what may be reached, and where downloads go.
+            limits: how long an event may be.
             clock: the episode's own clock, if pages must not depend on the real one.
             on_tab: awaited with every tab that is opened, before it is used.
+            adopts: take over the tabs of a browser that another process has left, if there are any.
 
         Raises:
             ValueError: `safety` restricts hosts, which can't be enforced in a browser's default context.
@@ -103,14 +116,15 @@ class Session:
         source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
         fixed = CONTEXT if clock is not None else {}
-        arguments = await access.proxied({"viewport": size, "accept_downloads": True, **fixed, **options})
+        arguments = {"viewport": size, "accept_downloads": True, **fixed, **options}
+        arguments = await access.proxied(arguments, source.gate_port)
         try:
             context = await source.open(arguments)
         except BaseException:
             await access.close()
             raise
         session = cls(context, source, viewport, access)
-        session.dialogs, session.clock, session.on_tab = dialogs, clock, on_tab
+        session.dialogs, session.limits, session.clock, session.on_tab = dialogs, limits, clock, on_tab
         session.scripted = options.get("java_script_enabled", True)
         try:
             await source.prepare(context, session._note)
@@ -120,7 +134,14 @@ class Session:
                 await context.route(f"{origin}/**", _serve(folder))
             await access.report_to(context, session._note)
             before = [] if source.shared_with_people else context.pages
-            session.active = await session._attach(await context.new_page())
+            if source.embedded:
+                session.active = await session._attach(context.pages[0])
+            elif adopts and source.attached:
+                for page in before:
+                    session.active = await session._attach(page)
+                before = []
+            if not session.tabs:
+                session.active = await session._attach(await context.new_page())
             for page in before:  # the blank tab that a browser starts with
                 await page.close()
         except BaseException:
@@ -134,6 +155,7 @@ class Session:
         page.on("download", self._download)
         page.on("pageerror", lambda error: self._note(f"page error: {one_line(str(error))}"))
         page.on("response", self._answered)
+        page.on("requestfailed", self.calls.failed)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await (Tab.open(page) if self.clock is None else DeterministicTab.attach(page, self.clock))
@@ -224,6 +246,7 @@ class Session:
         self.downloads.start(download)
 
     def _answered(self, response: Response) -> None:
+        self.calls.answered(response)
         if response.status >= 400 and response.request.is_navigation_request():
             self._refused[response.url] = response.status
 
@@ -235,9 +258,32 @@ class Session:
 
     def _note(self, event: str) -> None:
         if len(self._events) < MAX_EVENTS:
-            self._events.append(event)
+            self._events.append(self.limits.note(event))
         elif len(self._events) == MAX_EVENTS:
             self._events.append("more events, left out")
+
+    def start_step(self) -> None:
+        """Forget what went wrong in the last step."""
+        self.access.start_step()
+        self.missed = ""
+        self._presses += 1
+
+    def aim(self) -> int:
+        """Return the number of a press that is about to follow."""
+        self._presses += 1
+        return self._presses
+
+    def note_missed(self, miss: dict[str, Any] | None) -> None:
+        """Note what the in-page script says of the last press (`page/press.js`), if it is of this step."""
+        if miss is None or miss["press"] != self._presses:
+            return
+        there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
+        self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong in this step besides the action itself, as a sentence."""
+        return self.access.navigation or self.missed
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
@@ -268,8 +314,9 @@ class Session:
         """Open a tab and make it active.
 
         Raises:
-            ActionError: the limit has been reached.
+            ActionError: the limit has been reached, or the browser is an application's.
         """
+        self._check_own()
         if len(self.tabs) >= MAX_TABS:
             raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
         self._expect()
@@ -282,6 +329,7 @@ class Session:
 
     async def close_tab(self) -> None:
         """Close the active tab, unless its page asks to stay; a blank tab replaces the last one."""
+        self._check_own()
         tab = self.active
         self.stayed = False
         self._decided.clear()
@@ -298,6 +346,10 @@ class Session:
             await self.new_tab()
         if self.active is tab:
             self.active = self.tabs[-1]
+
+    def _check_own(self) -> None:
+        if self.source.embedded:
+            raise ActionError("This page belongs to an application: tabs can't be opened or closed in it.")
 
     async def has_closed(self, tab: Tab) -> bool:
         """Has a tab closed, or is it closing? Then another one is active now; a blank tab replaces the last one."""

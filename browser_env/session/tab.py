@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, install_listener_probe
+from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
@@ -33,19 +33,24 @@ class ForeignFrame:
     outer: ForeignFrame | None
     """The parent, if it is such a frame itself."""
 
-    async def offset(self, x: float | None = None, y: float | None = None) -> tuple[float, float, bool]:
+    async def offset(self, x: float | None = None, y: float | None = None, press: int = 0) -> tuple[float, float, bool]:
         """Return the document's offset in the top frame, and whether its point x, y is on top there.
+
+        Args:
+            x: of the point, if there is one.
+            y: of the point.
+            press: number of the press that follows there; 0 for none.
 
         Raises:
             EnvError: the frame is gone.
         """
-        here = await self.parent.call("holderOffset", index=self.index, x=x, y=y)
+        here = await self.parent.call("holderOffset", index=self.index, x=x, y=y, press=press)
         if "error" in here:
             raise EnvError("The frame is gone.")
         if self.outer is None:
             return here["x"], here["y"], here["free"]
         inner = (None, None) if x is None or y is None else (here["x"] + x, here["y"] + y)
-        left, top, free = await self.outer.offset(*inner)
+        left, top, free = await self.outer.offset(inner[0], inner[1], press)
         return here["x"] + left, here["y"] + top, here["free"] and free
 
 
@@ -230,7 +235,7 @@ class Tab:
     async def _session_of(self, frame_id: str, parent: PageScript) -> CDPSession:
         """Return the session of a frame's target: its parent's, or that of its own process."""
         try:
-            await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": "selfsurf"})
+            await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD})
             return parent.protocol
         except Exception as error:
             if not document_was_replaced(error):
@@ -266,6 +271,6 @@ async def _enable(protocol: CDPSession) -> dict[str, Any]:
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        install_listener_probe(protocol),
+        install_listeners(protocol),
     )
     return dict(tree["frameTree"]["frame"])

@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from selfsurf.envs_registry.loading import load_task
+from selfsurf.browser_env import Task
+from selfsurf.envs_registry.loading import name_of, short_name, task_of
 
 MOST_SEEDS = 100_000
 
@@ -37,7 +38,7 @@ class SuiteTask:
     """A task of a suite."""
 
     id: str
-    """A registered id, or `module:Class` or `file.py:Class` of a `browser_env.Task`."""
+    """The name of a task (`envs_registry.loading`); a `browser_env.Task` or its class may be given."""
     split: str = ""
     groups: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -46,6 +47,10 @@ class SuiteTask:
     """Base of a relative `file.py`: the folder of the suite's file."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str):
+            name = name_of(self.id)
+            object.__setattr__(self, "id", short_name(name))
+            object.__setattr__(self, "folder", name.partition("?")[0].rpartition("/")[0] if name != self.id else "")
         groups = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
         object.__setattr__(self, "groups", groups)
         for value in (self.id, self.split, *groups):
@@ -54,17 +59,18 @@ class SuiteTask:
         if not isinstance(self.options, dict):
             raise SuiteError(f"The task {self.id!r}: its options are a table, not {self.options!r}.")
 
-    def make(self) -> Any:
+    @property
+    def name(self) -> str:
+        """The name by which the task is found from any folder, with its options."""
+        return name_of(self.id, self.folder, **self.options)
+
+    def make(self) -> Task:
         """Make the Task.
 
         Raises:
             ValueError: there is no such task, or its pages are missing.
         """
-        task = load_task(self.id, self.folder, **self.options)
-        for origin, folder in task.sites.items():
-            if not Path(folder).is_dir():
-                raise ValueError(f"{self.id} serves {origin} from {folder}, which is not a folder.")
-        return task
+        return task_of(self.name)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of a user's own task, over its source file and its pages; empty for other tasks."""
@@ -72,7 +78,7 @@ class SuiteTask:
             return ""
         task = self.make()
         digest = hashlib.sha256(Path(inspect.getfile(type(task))).read_bytes())
-        for _, folder in sorted(task.sites.items()):
+        for folder in (*(folder for _, folder in sorted(task.sites.items())), *task.uploads):
             for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
                 digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
         return digest.hexdigest()
@@ -88,7 +94,7 @@ class Suite:
 
     name: str
     tasks: tuple[SuiteTask, ...]
-    """A task may be given by its id alone."""
+    """A task may be given by its id, or as a `browser_env.Task` or its class, alone."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """A number stands for that many seeds, from 0 on."""
     max_steps: int | None = None
@@ -96,7 +102,7 @@ class Suite:
     description: str = ""
 
     def __post_init__(self) -> None:
-        tasks = tuple(SuiteTask(task) if isinstance(task, str) else task for task in self.tasks)
+        tasks = tuple(task if isinstance(task, SuiteTask) else SuiteTask(task) for task in self.tasks)
         object.__setattr__(self, "tasks", tasks)
         object.__setattr__(self, "seeds", _seeds(self.seeds, self.name))
         if self.max_steps is not None and not (isinstance(self.max_steps, int) and self.max_steps > 0):
@@ -116,7 +122,7 @@ class Suite:
         Args:
             splits: such as `"test"`; empty for all.
             groups: such as `"webgum"`; empty for all.
-            ids: ids, or their part between `/` and `-v`; empty for all.
+            ids: ids, or their part between `/` and `-v`, or a class without its file; empty for all.
             task_options: added to every task's options.
 
         Raises:
@@ -136,6 +142,20 @@ class Suite:
             raise SuiteError(f"No task of the suite {self.name} matches all of these.")
         return replace(self, tasks=kept)
 
+    def part(self, name: str) -> Suite:
+        """Return the suite with only the split, the group or the task of this name; all of it for an empty one.
+
+        Raises:
+            SuiteError: there is none.
+        """
+        if not name:
+            return self
+        if any(name == task.split for task in self.tasks):
+            return self.only(splits=[name])
+        if any(name in task.groups for task in self.tasks):
+            return self.only(groups=[name])
+        return self.only(ids=[name])
+
     def about(self) -> list[dict[str, Any]]:
         """Return the tasks as plain data, with their fingerprints as `sha256`."""
         return [{**asdict(task), "sha256": task.fingerprint()} for task in self.tasks]
@@ -146,12 +166,37 @@ def suite_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
+def task_names(*tasks: str | Task | type[Task]) -> tuple[str, ...]:
+    """Return names that mean the same in every folder (`name_of`) for tasks, and for each task of suites.
+
+    A suite is named as for `load_suite`.
+
+    Raises:
+        SuiteError: there is no such suite, or nothing of that name in it.
+        ValueError: a class can't be named.
+    """
+    found: list[str] = []
+    for task in tasks:
+        if isinstance(task, str) and _is_suite(task):
+            found += [one.name for one in load_suite(task).tasks]
+        else:
+            found.append(name_of(task))
+    return tuple(found)
+
+
 def load_suite(name: str | Path) -> Suite:
-    """Load a suite by its name, or from a TOML or Python file (which defines `SUITE`).
+    """Load a suite by its name, or from a TOML or Python file (which defines `SUITE`); of a task, a suite of it alone.
+
+    `shop.toml#test` is the suite with only its split, group or task `test`.
 
     Raises:
         SuiteError: there is no such suite, or its file is invalid.
     """
+    if isinstance(name, str) and not _is_suite(name) and (":" in name or "/" in name or "?" in name):
+        return Suite(name, (_at(SuiteTask(name), Path()),))
+    where, _, part = str(name).partition("#")
+    if part:
+        return load_suite(where).part(part)
     path = Path(name)
     if path.suffix not in (".toml", ".py"):
         path = FOLDER / f"{str(name).lower()}.toml"
@@ -163,13 +208,20 @@ def load_suite(name: str | Path) -> Suite:
         if path.suffix == ".py":
             found = _run(path).get("SUITE")
             if not isinstance(found, Suite):
-                raise SuiteError(f"{path} defines no SUITE = Suite(...) (envs_registry.suites).")
+                raise SuiteError(
+                    f"{path} defines no SUITE = Suite(...) (envs_registry.suites); a task in it is named {path}:Class."
+                )
             return replace(found, tasks=tuple(_at(task, path.parent) for task in found.tasks))
         return _read(tomllib.loads(path.read_text(encoding="utf8")), path)
     except OSError as error:
         raise SuiteError(f"{path} can't be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
         raise SuiteError(f"{path} is not valid TOML: {error}.") from None
+
+
+def _is_suite(name: str) -> bool:
+    where = name.partition("#")[0]
+    return (where.endswith((".toml", ".py")) and "?" not in where) or where.lower() in suite_names()
 
 
 def _run(path: Path) -> dict[str, Any]:
@@ -212,7 +264,9 @@ def _at(task: SuiteTask, folder: Path) -> SuiteTask:
 
 
 def _names(task: SuiteTask) -> set[str]:
-    return {task.id, task.id.partition("/")[2].rpartition("-v")[0] or task.id}
+    where = task.id.partition("?")[0]
+    in_class = where.rpartition(":")[2] if "/" not in where.rpartition(":")[2] else ""
+    return {task.id, in_class or where.partition("/")[2].rpartition("-v")[0] or task.id}
 
 
 def _seeds(given: Any, name: str) -> tuple[int, ...]:

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import typer
-
-from selfsurf.scripts.terminal.lazy import lazy_group
+from selfsurf.scripts.terminal.lazy import command_group
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("selfsurf.scripts.bench.run:main", "Run an agent on a suite."),
     "suites": ("selfsurf.scripts.bench.suites:main", "List the suites that come with the package."),
     "report": ("selfsurf.scripts.bench.report:report", "Report a results folder, or compare several."),
+    "misled": ("selfsurf.scripts.bench.misled:main", "Tabulate by what agents were misled."),
     "leaderboard": ("selfsurf.scripts.bench.report:leaderboard", "Rank runs by strict success."),
     "env": ("selfsurf.scripts.bench.env:main", "Time steps, resets and observations."),
+    "router": ("selfsurf.scripts.bench.router:main", "Time what the router adds to a step."),
+    "providers": ("selfsurf.scripts.bench.providers:main", "Carry out the scenarios by the router's providers."),
+    "live": ("selfsurf.scripts.bench.live:main", "Look at a live page by a provider, and check the logs."),
     "vector": ("selfsurf.scripts.bench.vector:main", "Measure many environments in one process."),
     "throughput": ("selfsurf.scripts.bench.throughput:main", "Time whole episodes."),
     "observe": ("selfsurf.scripts.bench.observe:main", "Measure how faithful the observation is."),
     "agents": ("selfsurf.scripts.bench.agents:main", "Time the local policy."),
     "rollouts": ("selfsurf.scripts.bench.rollouts:main", "Measure rollouts with workers."),
     "train": ("selfsurf.scripts.bench.train:main", "Time learning steps."),
+    "gpu": ("selfsurf.scripts.bench.gpu:main", "Time learning steps on a GPU."),
     "contexts": ("selfsurf.scripts.bench.contexts:main", "Measure how much each context helps the teacher."),
+    "flows": ("selfsurf.scripts.bench.flows:main", "Learn flows from recordings, and try them."),
+    "cache": ("selfsurf.scripts.bench.cache:main", "Play cached flows on changed copies of sites."),
+    "loop": ("selfsurf.scripts.bench.loop:main", "Learn from failures and what worked later, and try again."),
+    "service": ("selfsurf.scripts.bench.service:main", "Load the training service."),
+    "judge": ("selfsurf.scripts.bench.judge:main", "Compare judges of episodes with tasks' own scores."),
     "learn": ("selfsurf.scripts.bench.learn:main", "Compare ways to learn."),
 }
 """As `scripts.terminal.lazy.Commands`."""
 
-app = typer.Typer(
-    cls=lazy_group(COMMANDS),
-    help="Measure against a raw limit or a peer, in one run.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-)
-
-
-@app.callback()
-def _group() -> None:
-    pass
+app = command_group(COMMANDS, "Measure against a raw limit or a peer, in one run.")

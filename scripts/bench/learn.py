@@ -13,11 +13,32 @@ from selfsurf.scripts.learning import arms as ways
 from selfsurf.scripts.terminal import arguments
 from selfsurf.scripts.terminal.arguments import Model, Seeds, Set
 from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.results import print_table
 
 if TYPE_CHECKING:
     from selfsurf.scripts.learning.run import Comparison
     from selfsurf.scripts.learning.settings import LearnSettings
+
+
+def _list_settings(wanted: bool) -> bool:
+    """Print the settings with their defaults and what they mean, and end."""
+    if not wanted:
+        return False
+    from selfsurf.scripts.learning.settings import default_settings
+    from selfsurf.sdft.settings import fields
+
+    own, training = default_settings(), fields()
+    values = {**own.training.model_dump(exclude={"rollouts"})}
+    values |= {f"rollouts.{name}": value for name, value in own.training.rollouts.model_dump().items()}
+    arguments.print_settings(
+        [
+            *((name, values[name], field.description or "") for name, field in training.items()),
+            *((name, getattr(own, name), field.description or "") for name, field in type(own).model_fields.items()
+              if name != "training"),
+        ]
+    )  # fmt: skip
+    raise typer.Exit
 
 
 class Settings(Arguments):
@@ -44,7 +65,9 @@ class Settings(Arguments):
     episodes: int | None = Field(default=None, ge=1)
     """Evaluation seeds a task."""
     set_: Set = Field(default_factory=list)
-    """A setting, name=value; with labelled arms, a training setting of theirs. Repeatable."""
+    """A setting, name=value; with labelled arms, a training setting of theirs. --settings lists them. Repeatable."""
+    list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_settings)] = False
+    """List what --set can change."""
     report_only: Annotated[bool, typer.Option("--report-only")] = False
     """Report what is there; run nothing."""
 
@@ -61,11 +84,12 @@ def main(settings: Settings) -> int:
 
     out, seeds = settings.out.resolve(), arguments.read_seeds(settings.seeds)
     shared, arms = _prepared(settings, out, seeds)
-    try:
-        failed = [] if settings.report_only else _run(Comparison(shared, out), arms, seeds)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted. The same command resumes.", err=True)
-        raise
+    with Interrupts() as interrupts:
+        try:
+            failed = [] if settings.report_only else _run(Comparison(shared, out), arms, seeds)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted. The same command resumes.", err=True)
+            return interrupts.exit_code or 130
     found = write_report(shared, out)
     print(json.dumps(found, indent=1)) if settings.as_json else show(found)
     typer.echo(f"Report: {', '.join([str(out / 'report.md'), 'report.json', *found['curves']])}", err=True)
@@ -142,7 +166,7 @@ def _shared(settings: Settings, saved: LearnSettings, changes: dict[str, Any]) -
         data["unseen_tasks"] = tuple(task for task in data["unseen_tasks"] if task not in tasks)
     data["unseen_tasks"] = unseen or data["unseen_tasks"]
     data["first_group"] = first or data["first_group"]
-    return LearnSettings.model_validate(data)
+    return arguments.settings_of(LearnSettings, data)
 
 
 def show(found: dict[str, Any]) -> None:

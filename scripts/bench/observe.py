@@ -31,7 +31,7 @@ class Settings(Arguments):
     """Only the page of this name; repeatable."""
     kind: str | None = None
     """Only pages of this kind."""
-    verbose: Annotated[bool, typer.Option("--verbose")] = False
+    differences: Annotated[bool, typer.Option("--differences")] = False
     """Print what differs, element by element."""
     listing: Annotated[bool, typer.Option("--list")] = False
     """List the pages; nothing is installed or opened."""
@@ -63,7 +63,7 @@ def main(settings: Settings) -> int:
     if settings.as_json:
         print(json.dumps({"pages": [row.figures() for row in found], "total": totals(found)}, indent=1))
     else:
-        for row in found if settings.verbose else ():
+        for row in found if settings.differences else ():
             explain(row)
         show(found, peers)
     return int(any(row.problem for row in found))

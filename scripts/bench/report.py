@@ -17,8 +17,9 @@ def report(
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """Report a results folder, or compare several, as JSON, Markdown and HTML. Exit code 0: no episode is missing.
+    """Report a results folder, or compare several, as JSON, Markdown and HTML.
 
+    Exit code 0: no episode is missing; those that ended as env_error are there, and are said to have no verdict.
     The files are written into --out, or else into the (first) results folder.
     """
     from selfsurf.scripts.report.report import headline, write_comparison, write_report

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import platform
-import subprocess
-import sys
-import time
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from pydantic import Field
 
 from selfsurf.scripts.suite.plan import Logs
-from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options
-from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, read_seeds
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options
+from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, check_browser, read_seeds
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, progress
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 
 if TYPE_CHECKING:
     from selfsurf.envs_registry.suites import Suite
 
 
-class Settings(AgentArguments):
-    """What is run, and how."""
+class Settings(AgentArguments, EnvironmentArguments):
+    """What is run, how, and where."""
+
+    table: ClassVar[str] = "bench"
 
     suite: Annotated[str, typer.Argument()]
     """Name of a suite (see `selfsurf bench suites`), or a .toml or .py file."""
@@ -58,61 +55,88 @@ class Settings(AgentArguments):
     """Seconds that an episode may take."""
     deadline: float | None = Field(default=None, ge=1)
     """Seconds for the whole run, which the same command resumes later."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, read and written, after which nothing more is begun; the same command resumes."""
+    max_cost: float | None = Field(default=None, ge=0)
+    """US dollars, likewise."""
     logs: Logs = "all"
     """Whose steps are kept: all, unsolved or none."""
     screenshots: Annotated[bool, typer.Option("--screenshots")] = False
     """A screenshot of every step in the logs."""
     headful: Annotated[bool, typer.Option("--headful")] = False
     """Show the browser."""
+    report_to: tuple[str, ...] = ()
+    """Also send results and episodes to tensorboard, wandb or trackio; repeatable."""
     out: Out = None
-    """Folder of the run; one that holds this run is resumed."""
+    """Folder of the run; one that holds this run is resumed, or extended by more tasks or seeds."""
+
+
+_PLANNED = {
+    "processes", "episode_timeout", "logs", "screenshots", "retries", "deadline", "max_tokens", "max_cost",
+}  # fmt: skip
+"""Settings that are the plan's, too."""
 
 
 @command
 def main(settings: Settings) -> None:
-    """Run an agent on a suite. Exit code 0: every episode asked for has a result; 1: some are missing; 130: Ctrl-C."""
-    from selfsurf.agents.play.record import versions
+    """Run an agent on a suite.
+
+    Exit code 0: every episode asked for has a verdict; 1: some have none; 2: for options that can't be; 130: after
+    Ctrl-C, and 143 after a SIGTERM: the same command goes on.
+    """
+    from selfsurf.browser_env import shutdown
     from selfsurf.browser_env.record.episode import new_folder
-    from selfsurf.browser_env.session.browsers import require_window
     from selfsurf.scripts.report.report import headline, write_report
-    from selfsurf.scripts.suite.agents import agent_about
+    from selfsurf.scripts.report.trackers import track
+    from selfsurf.scripts.suite.evaluate import about_run, played
     from selfsurf.scripts.suite.plan import Plan
     from selfsurf.scripts.suite.pool import LocalPool
     from selfsurf.scripts.suite.ray_pool import RayPool
+    from selfsurf.scripts.suite.reasons import reasons
     from selfsurf.scripts.suite.records import Records, RecordsError
-    from selfsurf.scripts.suite.run import Run, RunError
+    from selfsurf.scripts.suite.run import RunError, asked
     from selfsurf.scripts.terminal.interrupts import Interrupts
 
     chosen = _suite(settings)
-    options = checked_options(settings.agent, read_options(settings.set_, settings.model, settings.adapter), 0)
-    if settings.headful:
-        require_window()
+    options = read_options(settings.set_, settings.model, settings.adapter)
+    options = offered(settings.agent, options, ["ask_user"] * (settings.user != "none"))
+    _check_limits(settings, options)
+    options = checked_options(settings.agent, options, 0, settings.set_)
+    given = settings.environment
+    around = environment_options(given, elsewhere=settings.ray)
+    if not settings.ray:
+        check_browser(headless=not settings.headful, around=around)
+        shutdown()  # the workers have their own
+    slots = -(-settings.workers // settings.processes)
+    if settings.profile:
+        if settings.processes > 1 or settings.ray:
+            raise typer.BadParameter(
+                "--profile: one episode at a time uses it, so leave out --processes and --ray; --storage-state gives "
+                "the logins to any number."
+            )
+        slots = 1
     seeds = read_seeds(settings.seeds) if settings.seeds else list(chosen.seeds)
     tasks, limit = chosen.about(), settings.max_steps or chosen.max_steps
-    about = {
-        "format": 1, "suite": chosen.name, "agent": agent_about(settings.agent, options), "tasks": tasks,
-        "seeds": seeds, "max_steps": limit, "retries": settings.retries, "versions": versions(), "git": _git(),
-        "command": sys.argv, "host": _host(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }  # fmt: skip
+    about = {**about_run(chosen.name, tasks, seeds, settings.agent, options, settings.retries), "max_steps": limit}
+    if given.given():
+        about["environment"] = given.given()
     folder = (settings.out or new_folder("bench")).resolve()
-    same = settings.model_dump(include={"processes", "episode_timeout", "logs", "screenshots", "retries", "deadline"})
     plan = Plan(
         str(folder), tuple(tasks), settings.agent, tuple(seeds), options, limit, headless=not settings.headful,
-        slots=-(-settings.workers // settings.processes), **same,
+        slots=slots, environment=given.given(), env_options=around, **settings.model_dump(include=_PLANNED),
     )  # fmt: skip
+    stopped = ""
     with Interrupts() as interrupts:
         try:
             records = Records(folder, about)
         except RecordsError as error:
             raise typer.BadParameter(str(error)) from None
         with records:
-            total, before = len(tasks) * len(seeds), len(records.done)
-            process = settings.model_dump(include={"workers", "processes", "ray"})
-            records.begin({**process, "command": sys.argv, "host": _host()})
+            wanted = asked(plan)
+            before = sum(map(records.played, wanted))
             try:
-                with progress(f"{chosen.name}, {settings.agent}", total) as update:
-                    pool = RayPool(plan) if settings.ray else LocalPool(plan)
-                    outcomes = Counter(str(record["outcome"]) for record in records.done.values())
+                with progress(f"{chosen.name}, {settings.agent}", len(wanted), still=bool(given.asks)) as update:
+                    outcomes = Counter(str(records.done[key]["outcome"]) for key in filter(records.played, wanted))
 
                     def told(record: dict[str, Any]) -> None:
                         outcomes[record["outcome"]] += 1
@@ -120,23 +144,58 @@ def main(settings: Settings) -> None:
                             update(outcomes.total(), note=f"{outcomes['solved']} solved")
 
                     update(before)
-                    Run(plan, records, pool, told).work()
+                    session = settings.model_dump(include={"workers", "processes", "ray"})
+                    stopped = played(
+                        plan, records, lambda: RayPool(plan) if settings.ray else LocalPool(plan), session, told, _say
+                    )
             except RunError as error:
-                console.print(str(error), style="red", markup=False)
+                stopped = str(error)
             except KeyboardInterrupt:
                 pass
-            finally:
-                records.note()
-            missing = total - len(records.done)
-            raised = sum(record["agent_raised"] for record in records.done.values())
+            there = [records.done[key] for key in wanted if key in records.done]
+            lacking = sum(not records.played(key) or records.unjudged(key) for key in wanted)
+            given_up = sum(not records.played(key) and not records.open(key) for key in wanted)
         summary, written = write_report(folder)
-    if raised:
-        console.print(f"The agent's own code raised in {raised} episodes; they count as failed.", style="red")
-    if before == total:
-        console.print("Every episode has a result already; nothing was run.")
-    print(json.dumps(summary.as_json(), indent=1) if settings.as_json else "\n".join(headline(summary)))
+        track(settings.report_to, summary)
+    if stopped:
+        console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
+    for text in reasons(there, given_up):
+        _say(text)
+    if before == len(wanted):
+        _say(f"Every episode {'was played' if lacking else 'has a verdict'} already; nothing was run.")
+    if interrupts.seen and lacking:
+        where = "" if settings.out else f" with --out {folder}"
+        _say(f"Interrupted. The same command{where} goes on with what has no verdict yet.")
+    print(
+        json.dumps(summary.as_json(), indent=1) if settings.as_json else "\n".join(headline(summary, done=not lacking))
+    )
     typer.echo(f"Written: {folder}, {', '.join(path.name for path in written)}", err=True)
-    raise typer.Exit(interrupts.exit_code or int(missing > 0))
+    raise typer.Exit(interrupts.exit_code or int(lacking > 0))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal is gone
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _check_limits(settings: Settings, options: dict[str, Any]) -> None:
+    """Refuse limits that can't be kept, and trackers that are not there."""
+    if settings.report_to:
+        from selfsurf.sdft.run.reporters import check_reporters
+
+        try:
+            check_reporters(settings.report_to)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    if settings.agent in ("random", "oracle") and (settings.max_tokens or settings.max_cost):
+        raise typer.BadParameter(
+            f"The agent {settings.agent} has no model, so --max-tokens and --max-cost limit nothing."
+        )
+    if settings.max_cost and ":" not in settings.agent and not options.get("prices"):
+        raise typer.BadParameter(
+            "--max-cost needs the model's prices, in dollars a million tokens: --agent openai "
+            """--set 'prices={"input": 0.15, "output": 0.6}'."""
+        )
 
 
 def _suite(settings: Settings) -> Suite:
@@ -154,22 +213,3 @@ def _suite(settings: Settings) -> Suite:
     if settings.agent == "oracle" and lacking:
         console.print(f"No oracle, so infeasible: {', '.join(lacking)}", markup=False)
     return suite
-
-
-def _git() -> dict[str, Any] | None:
-    """Return the revision of the code that runs, if it is a checkout."""
-
-    def ask(*words: str) -> str:
-        run = subprocess.run(
-            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
-        return run.stdout.strip()
-
-    try:
-        return {"revision": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _host() -> dict[str, Any]:
-    return {"system": platform.platform(), "machine": platform.machine(), "cores": os.cpu_count()}

@@ -1,5 +1,5 @@
-"""Makes what docs/ does not say by hand: the reference of training settings, the map of the rooms, the recording.
+"""Makes what docs/ does not say by hand: the reference of training settings, map of rooms, recording, site.
 
-`python -m selfsurf.scripts.docs`, in a checkout, writes the first two; `python -m selfsurf.scripts.docs.recording`
-makes the third of two episodes.
+In a checkout `python -m selfsurf.scripts.docs` writes the first two, and with `site` it builds docs/ and a reference of
+the public names as web pages; `python -m selfsurf.scripts.docs.recording` makes the recording of two episodes.
 """

@@ -1,9 +1,37 @@
-"""Write the generated parts of docs/, where they have changed."""
+"""Write the generated parts of docs/, where they have changed; with `site`, build the site instead."""
 
-from selfsurf.scripts.docs.pages import pages
+from pathlib import Path
 
-for path, text in pages().items():
-    if not path.exists() or path.read_text(encoding="utf8") != text:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf8")
-        print(path)
+import typer
+
+from selfsurf.scripts.docs.pages import ROOT, pages
+
+app = typer.Typer(add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+def write(context: typer.Context) -> None:
+    """Write the generated parts of docs/, where they have changed."""
+    if context.invoked_subcommand:
+        return
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf8") != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf8")
+            print(path)
+
+
+@app.command()
+def site(out: Path = ROOT / "runs" / "site") -> None:
+    """Build the site with the API reference; every link must lead somewhere."""
+    from selfsurf.scripts.docs.site import build
+
+    try:
+        build(out.resolve())
+    except ModuleNotFoundError as error:
+        typer.echo(f"This needs {error.name}, of the extra docs: bash scripts/setup.sh docs", err=True)
+        raise typer.Exit(1) from None
+    print(out / "index.html")
+
+
+app()

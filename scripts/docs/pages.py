@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from selfsurf.agents.graph.wiring import mermaid
 from selfsurf.scripts.docs.rooms import diagram
 from selfsurf.scripts.docs.settings import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
 
-BEGIN, END = "<!-- rooms: written by python -m selfsurf.scripts.docs -->", "<!-- end of rooms -->"
-"""What stands before and after the diagram in docs/architecture.md."""
+BEGIN, END = "<!-- {}: written by python -m selfsurf.scripts.docs -->", "<!-- end of {} -->"
+"""What stands before and after a diagram in a page."""
 
 
 def pages() -> dict[Path, str]:
     """Return what each generated page should say."""
-    architecture = ROOT / "docs" / "architecture.md"
-    before, _, rest = architecture.read_text(encoding="utf8").partition(BEGIN)
-    after = rest.partition(END)[2]
+    docs = ROOT / "docs"
     return {
-        ROOT / "docs" / "reference" / "settings.md": reference(),
-        architecture: f"{before}{BEGIN}\n\n```mermaid\n{diagram(ROOT)}```\n\n{END}{after}",
+        docs / "reference" / "settings.md": reference(),
+        docs / "architecture.md": _drawn(docs / "architecture.md", "rooms", diagram(ROOT)),
+        docs / "graph.md": _drawn(docs / "graph.md", "graph", mermaid()),
     }
+
+
+def _drawn(page: Path, name: str, drawing: str) -> str:
+    """Return a page with a Mermaid diagram at its place."""
+    begin, end = BEGIN.format(name), END.format(name)
+    before, _, rest = page.read_text(encoding="utf8").partition(begin)
+    return f"{before}{begin}\n\n```mermaid\n{drawing}```\n\n{end}{rest.partition(end)[2]}"

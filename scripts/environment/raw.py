@@ -7,15 +7,17 @@ nothing from the environment but the source of the pass: no session, no settling
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.session.page_script import install_listener_probe, script_source
+from selfsurf.browser_env.observe.limits import Limits
+from selfsurf.browser_env.session.page_script import install_listeners, script_source
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.tasks.miniwob import MiniWobTask
 
-PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0}
+PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0, "limits": asdict(Limits())}
 """What the environment asks its pass for when nothing else is set."""
 
 
@@ -36,7 +38,7 @@ class RawPage:
         page = await context.new_page()
         protocol = await context.new_cdp_session(page)
         await protocol.send("Page.enable")
-        await install_listener_probe(protocol)
+        await install_listeners(protocol)
         return cls(context, page, protocol)
 
     async def install(self) -> None:

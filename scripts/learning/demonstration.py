@@ -70,7 +70,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
     import torch
 
-    from selfsurf.agents.play.record import versions
+    from selfsurf.agents.play.provenance import versions
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft import train
     from selfsurf.sdft.agent import make_agent

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.scripts.terminal.arguments import settings_of
 from selfsurf.sdft.settings import TrainSettings, from_earlier, overlap, sdft_only
 
 T = TypeVar("T", bound=TrainSettings)
@@ -47,8 +48,8 @@ EQUAL_FOR_ALL = (
 
 
 def env_id(name: str) -> str:
-    """The Gymnasium id of a MiniWoB++ task's short name; other ids as they are."""
-    return name if "/" in name else f"MiniWoB/{name}-v0"
+    """The Gymnasium id of a MiniWoB++ task's short name; other names as they are."""
+    return name if set("/:") & set(name) else f"MiniWoB/{name}-v0"
 
 
 def short(task: str) -> str:
@@ -59,7 +60,7 @@ def short(task: str) -> str:
 class LearnSettings(BaseModel):
     """What is equal for all arms of a comparison. Frozen, and saved in its folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     training: TrainSettings
     """Every arm's training; its tasks are the trained ones. The seed and the episodes are those of the training seed,
@@ -152,7 +153,7 @@ class LearnSettings(BaseModel):
     def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T]) -> T:
         """Return the training settings of a training seed, with the changes that make the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
-        return kind(**{**self.training.model_dump(), **own, **changes})
+        return settings_of(kind, {**self.training.model_dump(), **own, **changes})
 
 
 def demonstrations(training: Mapping[str, Any]) -> str:

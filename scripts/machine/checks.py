@@ -18,14 +18,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import Literal
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
+from selfsurf.extras import CHECKOUT, how_to_install, how_to_repair
 from selfsurf.scripts.machine import tensorrt_check
 from selfsurf.scripts.machine.requirements import Needed, installed, needed
 
-MAIN_EXTRAS = ("", "train")
-"""The extras without which the main job can't run; the empty one is the package itself."""
+MAIN_EXTRAS = ("", "train") if CHECKOUT else ("",)
+"""The extras without which the main job can't run; the empty one is the package itself. That is the environment alone
+where it was installed by pip without the extra `train`."""
 
 DEFAULT_MODEL = "smollm2"
 
@@ -33,6 +36,8 @@ LEAST_DISK = 0.5
 """Free space (in GB) below which a model or a run would fail."""
 SCANT_DISK = 5.0
 """Free space (in GB) below which there is a warning."""
+
+KIND = f"a checkout in {Path(__file__).parents[2]}" if CHECKOUT else "an installed package"
 
 PAGE = "data:text/html,<body style='background:rgb(0,160,120)'><button>Press</button>"
 PAGE_COLOUR = (0, 160, 120)
@@ -55,6 +60,7 @@ class Check:
 
 def system() -> Iterator[Check]:
     """Python and the operating system."""
+    yield Check("system", "selfsurf", "ok", f"{installed('selfsurf') or 'no version'}, {KIND}")
     yield Check("system", "python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
 
@@ -64,14 +70,14 @@ def packages() -> Iterator[Check]:
     try:
         everything = needed()
     except importlib.metadata.PackageNotFoundError:
-        yield Check("packages", "selfsurf", "failed", "not installed", "bash scripts/setup.sh")
+        yield Check("packages", "selfsurf", "failed", "not installed", how_to_install())
         return
     for extra, group in groupby(everything, key=lambda item: item.extra):
         items = list(group)
         title = f"packages [{extra}]" if extra else "packages"
         if extra not in MAIN_EXTRAS and not any(item.installed for item in items):
             wanted = ", ".join(item.name for item in items)
-            yield Check(title, wanted, "optional", "not installed", f"bash scripts/setup.sh {extra}")
+            yield Check(title, wanted, "optional", "not installed", how_to_install(extra))
         else:
             yield from (_package(title, item) for item in items)
 
@@ -81,7 +87,7 @@ def _package(title: str, item: Needed) -> Check:
     if item.fits:
         return Check(title, item.name, "ok", found)
     state: State = "failed" if item.extra in MAIN_EXTRAS else "optional"
-    return Check(title, item.name, state, found, f"bash scripts/setup.sh --repair {item.extra or 'train'}")
+    return Check(title, item.name, state, found, how_to_repair(item.extra))
 
 
 def browser() -> Iterator[Check]:
@@ -89,7 +95,8 @@ def browser() -> Iterator[Check]:
     from selfsurf import browser_env
     from selfsurf.browser_env.session.browsers import find_browser
 
-    fix = "bash scripts/setup.sh --repair, or set SELFSURF_BROWSER to the path of a Chromium that starts"
+    get = how_to_repair() if CHECKOUT else "python -m selfsurf.scripts.install_browser"
+    fix = f"{get}, or set SELFSURF_BROWSER to the path of a Chromium that starts"
     try:
         path = find_browser()
     except browser_env.BrowserNotFound as error:
@@ -112,11 +119,32 @@ def browser() -> Iterator[Check]:
         yield Check("browser", "page", "ok", f"starts, reads and shows a page in {seconds:.1f} s")
 
 
+def window() -> Iterator[Check]:
+    """What `record` and `--headful` need: a browser that has a window, and a display to show it on."""
+    from selfsurf import browser_env
+    from selfsurf.browser_env.session.browsers import has_display, windowed_browser
+
+    try:
+        yield Check("window", "browser", "ok", windowed_browser())
+    except browser_env.BrowserNotFound:
+        yield Check("window", "browser", "optional", "none that has a window; record and --headful need one",
+                    "playwright install --with-deps chromium, or apt-get install chromium")  # fmt: skip
+    if has_display():
+        yield Check(
+            "window", "display", "ok", os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or "there"
+        )
+    else:
+        yield Check("window", "display", "optional", "none; record and --headful need one",
+                    "run them under xvfb-run, or on a desktop")  # fmt: skip
+
+
 def model() -> Iterator[Check]:
     """The default model's weights."""
-    folder = models.pulled(DEFAULT_MODEL)
+    folder = model_files.pulled(DEFAULT_MODEL)
     if folder:
-        yield Check("model", DEFAULT_MODEL, "ok", f"{folder} (from {models.record(folder).get('source', 'unknown')})")
+        yield Check(
+            "model", DEFAULT_MODEL, "ok", f"{folder} (from {model_files.record(folder).get('source', 'unknown')})"
+        )
     else:
         yield Check("model", DEFAULT_MODEL, "warning", "not fetched yet", f"selfsurf models pull {DEFAULT_MODEL}")
 
@@ -129,7 +157,8 @@ def backends() -> Iterator[Check]:
         device = "CUDA" if torch.cuda.is_available() else "MPS" if torch.backends.mps.is_available() else "CPU"
         yield Check("backends", "transformers", "ok", f"{_versions('transformers', 'torch')}, on {device}")
     else:
-        yield Check("backends", "transformers", "failed", "not installed", "bash scripts/setup.sh --repair train")
+        state: State = "failed" if "train" in MAIN_EXTRAS else "optional"
+        yield Check("backends", "transformers", state, "not installed", how_to_install("train"))
     yield _extra("mlx", ("mlx", "mlx_lm"), ("mlx", "mlx-lm", "mlx-vlm"))
     yield from tensorrt()
     for name, key in (("openai", "OPENAI_API_KEY"), ("nim", "NVIDIA_API_KEY")):
@@ -172,7 +201,7 @@ def _absent(name: str, fix: str) -> Check:
 def _extra(name: str, modules: tuple[str, ...], distributions: tuple[str, ...]) -> Check:
     """An optional backend, which the extra of its name brings."""
     if not all(map(_present, modules)):
-        return _absent(name, f"bash scripts/setup.sh {name}")
+        return _absent(name, how_to_install(name))
     return Check("backends", name, "ok", _versions(*distributions))
 
 
@@ -194,7 +223,7 @@ def _has_tensorrt() -> bool:
 
 def storage() -> Iterator[Check]:
     """The cache folder and the space left on its disk."""
-    home = models.home()
+    home = model_files.home()
     try:
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=home) as file:
@@ -209,7 +238,7 @@ def storage() -> Iterator[Check]:
     yield Check("storage", "disk", state, f"{free:.1f} GB free", "" if state == "ok" else f"make room around {home}")
 
 
-PARTS = (system, packages, browser, model, backends, storage)
+PARTS = (system, packages, browser, window, model, backends, storage)
 """In the order of the report."""
 
 
@@ -220,5 +249,5 @@ def guarded(part: Callable[[], Iterator[Check]]) -> list[Check]:
         checks.extend(part())
     except Exception as error:  # whatever a broken installation raises is what is to be reported
         found = f"{type(error).__name__}: {error}".splitlines()[0]
-        checks.append(Check(part.__name__, "check", "failed", found, "bash scripts/setup.sh --repair"))
+        checks.append(Check(part.__name__, "check", "failed", found, how_to_repair()))
     return checks

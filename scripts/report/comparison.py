@@ -51,7 +51,7 @@ class Against:
     pairs: int
     tasks: int
     left_out: int
-    """Pairs that both have, but at least one as `env_error`."""
+    """Pairs that both have, but at least one without a verdict."""
     first_rate: float
     other_rate: float
     strict: Difference

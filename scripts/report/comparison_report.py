@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
+from selfsurf.scripts.report import document as doc
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
 from selfsurf.scripts.report.comparison import Against, Comparison, Difference
-from selfsurf.scripts.report.document import (
-    Block,
-    Cell,
-    Column,
-    banner,
-    figure_columns,
-    grid,
-    heading,
-    notes,
-    number,
-    paragraph,
-)
 from selfsurf.scripts.report.formats import between, chance, count, percent, points
 from selfsurf.scripts.report.page import about, card, legend, missing
 
@@ -42,59 +31,63 @@ def comparison_title(comparison: Comparison) -> str:
     return f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs, each against {labels[0]}"
 
 
-def comparison_report(comparison: Comparison) -> list[Block]:
+def comparison_report(comparison: Comparison) -> list[doc.Block]:
     """The report."""
     labels, summaries = comparison.labels, comparison.summaries
     runs = list(zip(labels, summaries, strict=True))
-    label = Column("Run", lambda run: run[0], number=False)
+    label = doc.Column("Run", lambda run: run[0], number=False)
     return [
-        heading(comparison_title(comparison), "Benchmark comparison"),
+        doc.heading(comparison_title(comparison), "Benchmark comparison"),
         *(block for label, summary in runs for block in missing(summary.results, label)),
-        *(banner(note) for note in comparison.warnings),
-        heading("Runs"),
-        grid([label, *(column.of(lambda run: run[1].overall) for column in figure_columns())], runs),
+        *(doc.banner(note) for note in comparison.warnings),
+        doc.heading("Runs"),
+        doc.grid([label, *(column.of(lambda run: run[1].overall) for column in doc.figure_columns())], runs),
         *(block for at, each in enumerate(comparison.against, 1) for block in _against(comparison, each, at)),
-        *(block for label, summary in runs for block in (heading(f"How {label} was run"), about(summary.results.run))),
-        heading("How to read it"),
-        notes(METHOD),
+        *(
+            block
+            for label, summary in runs
+            for block in (doc.heading(f"How {label} was run"), about(summary.results.run))
+        ),
+        doc.heading("How to read it"),
+        doc.notes(METHOD),
     ]
 
 
-def _against(comparison: Comparison, against: Against, at: int) -> list[Block]:
+def _against(comparison: Comparison, against: Against, at: int) -> list[doc.Block]:
     first, other, counts = comparison.labels[0], against.label, against.counts
     kinds = [("strict", against.strict), ("lenient", against.lenient)]
     timed = against.time_reward
     interval = timed.interval if timed else None
     within = f", 95% {interval.low:+.3f} to {interval.high:+.3f}" if interval else ""
     return [
-        heading(f"{other} against {first}"),
-        paragraph(
+        doc.heading(f"{other} against {first}"),
+        doc.paragraph(
             f"{count(against.pairs, 'pair')} of {count(against.tasks, 'task')}, {against.left_out:,} left out for "
             f"env_error: {percent(against.first_rate)} to {percent(against.other_rate)} strict, "
             f"{points(against.strict.mean)} points. Strictly solved by both {counts.both:,}, only by {first} "
             f"{counts.only_first:,}, only by {other} {counts.only_other:,}, by neither {counts.neither:,}."
             + (f" Time-scaled reward: {timed.mean:+.3f}{within}." if timed else "")
         ),
-        grid(
-            [Column("Success", lambda kind: kind[0], number=False),
-             Column("Difference", lambda kind: points(kind[1].mean)),
-             Column("95%", lambda kind: between(kind[1].interval, points)),
-             Column("p", lambda kind: chance(kind[1].p))],
+        doc.grid(
+            [doc.Column("Success", lambda kind: kind[0], number=False),
+             doc.Column("Difference", lambda kind: points(kind[1].mean)),
+             doc.Column("95%", lambda kind: between(kind[1].interval, points)),
+             doc.Column("p", lambda kind: chance(kind[1].p))],
             kinds,
         ),
-        Block(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),
-        grid(
-            [Column("Task", lambda change: change.task, number=False),
-             Column(first, lambda change: _share(change.first, change.pairs)),
-             Column(other, lambda change: _share(change.other, change.pairs)),
-             Column("Difference", lambda change: number(change.difference, points(change.difference)))],
+        doc.Block(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),
+        doc.grid(
+            [doc.Column("Task", lambda change: change.task, number=False),
+             doc.Column(first, lambda change: _share(change.first, change.pairs)),
+             doc.Column(other, lambda change: _share(change.other, change.pairs)),
+             doc.Column("Difference", lambda change: doc.number(change.difference, points(change.difference)))],
             against.changes, id=f"tasks-{at}", most=MOST_CHANGES,
         ),
     ]  # fmt: skip
 
 
-def _share(solved: int, pairs: int) -> Cell:
-    return number(solved / pairs, f"{solved}/{pairs}")
+def _share(solved: int, pairs: int) -> doc.Cell:
+    return doc.number(solved / pairs, f"{solved}/{pairs}")
 
 
 def _differences(kinds: list[tuple[str, Difference]]) -> str:

@@ -94,6 +94,23 @@ def incomplete(results: Results, whose: str = "") -> str:
     return f"INCOMPLETE{of}: {len(results.missing):,} of {count(asked, 'episode')} missing."
 
 
+def no_verdict(results: Results, whose: str = "") -> str:
+    """How many episodes of a run ended without a verdict."""
+    asked = len(results.run.tasks) * len(results.run.seeds)
+    of = f" {whose}" if whose else ""
+    return f"NO VERDICT{of}: {len(results.env_errors):,} of {count(asked, 'episode')} ended as env_error."
+
+
+def unjudged(results: Results, whose: str = "") -> str:
+    """How many episodes of a run nothing judges, and what can."""
+    asked = len(results.run.tasks) * len(results.run.seeds)
+    of = f" {whose}" if whose else ""
+    return (
+        f"NO VERDICT{of}: {len(results.unjudged):,} of {count(asked, 'episode')} ended where nothing judges them: a "
+        "task needs a `score`. `selfsurf judge` judges what was played, by --spec or --judge."
+    )
+
+
 def date(started: str) -> str:
     """An ISO time to the minute."""
     return started[:16].replace("T", " ")

@@ -14,19 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from selfsurf.scripts.report.document import (
-    Block,
-    Cell,
-    Column,
-    banner,
-    figure_columns,
-    grid,
-    heading,
-    notes,
-    number,
-    paragraph,
-    text,
-)  # fmt: skip
+from selfsurf.scripts.report import document as doc
 from selfsurf.scripts.report.formats import NONE, count, date, seeds
 from selfsurf.scripts.report.page import write
 from selfsurf.scripts.report.reading import read
@@ -106,47 +94,47 @@ def _share(run: Summary) -> float:
     return run.overall.strict.mean if run.overall.strict else 0.0
 
 
-def leaderboard_report(found: Sequence[Board], folder: Path) -> list[Block]:
+def leaderboard_report(found: Sequence[Board], folder: Path) -> list[doc.Block]:
     """The report; `folder` is where its page will be, which its links start from."""
     runs = sum(len(board.places) for board in found)
-    blocks: list[Block] = [heading("Leaderboard", "Benchmark"), paragraph(count(runs, "run"))]
+    blocks: list[doc.Block] = [doc.heading("Leaderboard", "Benchmark"), doc.paragraph(count(runs, "run"))]
     incomplete = [place.summary for board in found for place in board.places if place.rank is None]
     if incomplete:
         names = ", ".join(
             f"{run.results.run.agent.name} ({count(len(run.results.missing), 'episode')} missing)" for run in incomplete
         )
-        blocks.append(banner(f"Incomplete, and so without a rank: {names}."))
+        blocks.append(doc.banner(f"Incomplete, and so without a rank: {names}."))
     for board in found:
-        blocks += [heading(board.title), grid(_columns(folder), board.places)]
-    return [*blocks, heading("How to read it"), notes(METHOD)]
+        blocks += [doc.heading(board.title), doc.grid(_columns(folder), board.places)]
+    return [*blocks, doc.heading("How to read it"), doc.notes(METHOD)]
 
 
-def _columns(folder: Path) -> list[Column]:
-    def limit(place: Place) -> Cell:
+def _columns(folder: Path) -> list[doc.Column]:
+    def limit(place: Place) -> doc.Cell:
         most = place.summary.results.run.max_steps
-        return number(most, "own" if most is None else str(most))
+        return doc.number(most, "own" if most is None else str(most))
 
     return [
-        Column("Rank", lambda place: number(place.rank, str(place.rank or NONE))),
-        Column("Agent", lambda place: _agent(place.summary, folder), number=False),
-        Column("Model", lambda place: place.summary.results.run.agent.model or "", number=False),
-        Column("Adapter", lambda place: place.summary.results.run.agent.adapter or "", number=False),
-        *(column.of(lambda place: place.summary.overall) for column in figure_columns()),
-        Column("Step limit", limit),
-        Column("Episodes a minute", lambda place: number(place.summary.results.per_minute)),
-        Column("Cost", lambda place: number(place.summary.overall.cost)),
-        Column("Date", lambda place: date(place.summary.results.run.started)[:10], number=False),
-        Column("Git", lambda place: _git(place.summary), number=False),
+        doc.Column("Rank", lambda place: doc.number(place.rank, str(place.rank or NONE))),
+        doc.Column("Agent", lambda place: _agent(place.summary, folder), number=False),
+        doc.Column("Model", lambda place: place.summary.results.run.agent.model or "", number=False),
+        doc.Column("Adapter", lambda place: place.summary.results.run.agent.adapter or "", number=False),
+        *(column.of(lambda place: place.summary.overall) for column in doc.figure_columns()),
+        doc.Column("Step limit", limit),
+        doc.Column("Episodes a minute", lambda place: doc.number(place.summary.results.per_minute)),
+        doc.Column("Cost", lambda place: doc.number(place.summary.overall.cost)),
+        doc.Column("Date", lambda place: date(place.summary.results.run.started)[:10], number=False),
+        doc.Column("Git", lambda place: _git(place.summary), number=False),
     ]
 
 
-def _agent(summary: Summary, folder: Path) -> Cell:
+def _agent(summary: Summary, folder: Path) -> doc.Cell:
     """The agent's name, as a link to its report if that has been written."""
     name, report = summary.results.run.agent.name, summary.results.folder / "report.html"
     if not report.exists():
-        return Cell(name)
+        return doc.Cell(name)
     link = quote(Path(os.path.relpath(report.resolve(), folder.resolve())).as_posix())
-    return Cell(name, name, f'<a href="./{link}">{text(name)}</a>')
+    return doc.Cell(name, name, f'<a href="./{link}">{doc.text(name)}</a>')
 
 
 def _git(summary: Summary) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,8 @@ from string import Template
 from typing import Any
 
 from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
-from selfsurf.scripts.report.formats import count, duration, incomplete, seeds
-from selfsurf.scripts.report.reading import Results, Run
+from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, seeds, unjudged
+from selfsurf.scripts.report.reading import Line, Results, Run
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
@@ -54,7 +54,25 @@ def legend(*names: tuple[str, str], remark: str = "") -> str:
 
 
 def missing(results: Results, whose: str = "") -> list[Block]:
-    """The banner of an incomplete run, or nothing."""
+    """The banners of an incomplete run and of one with episodes that have no verdict, or nothing."""
+    return [*_missing(results, whose), *_without_verdict(results, whose)]
+
+
+def _without_verdict(results: Results, whose: str) -> list[Block]:
+    banners = []
+    if results.env_errors:
+        told = f"{no_verdict(results, whose)} No figure covers them; the same command runs them again."
+        banners.append(banner(told, _names(results.env_errors)))
+    if results.unjudged:
+        banners.append(banner(f"{unjudged(results, whose)} No figure covers them.", _names(results.unjudged)))
+    return banners
+
+
+def _names(lines: Iterable[Line]) -> str:
+    return ", ".join(f"{line.task} #{line.seed}" for line in lines)
+
+
+def _missing(results: Results, whose: str) -> list[Block]:
     if not results.missing:
         return []
     note = f"{incomplete(results, whose)} Every figure covers the finished episodes only; "
@@ -68,6 +86,11 @@ def about(run: Run) -> Block:
     sessions = "; ".join(
         f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"
         for each in run.sessions
+    )
+    lost = "; ".join(
+        f"{each.place or f'worker {each.worker}'}: {each.why}, {count(each.again, 'episode')} run again"
+        for session in run.sessions
+        for each in session.lost
     )
     return facts(
         [
@@ -85,6 +108,7 @@ def about(run: Run) -> Block:
             ("Versions", _pairs({name: version for name, version in run.versions.items() if version != "absent"})),
             ("Host", _pairs(run.host)),
             ("Sessions", sessions),
+            ("Workers lost", lost),
             *((name.replace("_", " ").capitalize(), _value(value)) for name, value in (run.model_extra or {}).items()),
         ]
     )

@@ -45,12 +45,29 @@ class AskedTask(BaseModel):
     """Of a user's own task: its source and pages."""
 
 
+class Lost(BaseModel):
+    """A worker that was lost."""
+
+    worker: int
+    place: str = ""
+    why: str
+    again: Count = 0
+    """Episodes that were run again."""
+    left: Count = 0
+    """Workers that were left."""
+    seconds: Amount = 0.0
+    """Since the process began."""
+
+
 class Session(BaseModel):
     """What one process of the run did, as far as it had come when it was killed."""
 
     seconds: Amount
     episodes: Count
     workers: Count = 1
+    stopped: str = ""
+    """Why it ended before all was done, where it says so itself."""
+    lost: tuple[Lost, ...] = ()
 
 
 class Agent(BaseModel):
@@ -105,6 +122,8 @@ class Line(BaseModel):
     time_reward: Finite | None = None
     """The task's own reward, scaled by the time that was left; MiniWoB++ has one."""
     steps: Count
+    claimed: bool | None = None
+    """The agent ended it by saying that it is done."""
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     cost: Amount | None = None
@@ -117,6 +136,13 @@ class Line(BaseModel):
     answer: str = ""
     episode: str | None = None
     screenshot: str | None = None
+    env_errors: Count = 0
+    """Attempts that ended as `env_error`, over all runs of the episode."""
+    crashes: Count = 0
+    """Of these, while the agent's action was being carried out."""
+    judged: bool = True
+    """False if it was played to its end and nothing judges it."""
+    traceback: str = ""
 
     @property
     def pair(self) -> Pair:
@@ -134,9 +160,14 @@ class Line(BaseModel):
         return self._own > 0
 
     @property
+    def false_claim(self) -> bool | None:
+        """The agent said that it is done, and the task's own reward is not whole; None: older runs don't tell."""
+        return None if self.claimed is None else self.claimed and not self.strict
+
+    @property
     def counted(self) -> bool:
-        """The agent had its chance: an infrastructure failure says nothing about it."""
-        return self.outcome != "env_error"
+        """There is a verdict: an infrastructure failure says nothing about the agent, nor does a task without one."""
+        return self.judged and self.outcome != "env_error"
 
     @property
     def _own(self) -> float:
@@ -150,9 +181,11 @@ class Results:
     folder: Path
     run: Run
     lines: tuple[Line, ...]
-    """In the order in which the episodes finished."""
+    """The latest of each episode, in the order in which they finished."""
     cut: bool
     """The last line was cut off by a kill, and is left out."""
+    superseded: tuple[Line, ...] = ()
+    """`env_error` lines of episodes that were run again later."""
 
     @cached_property
     def counted(self) -> tuple[Line, ...]:
@@ -162,7 +195,12 @@ class Results:
     @cached_property
     def env_errors(self) -> tuple[Line, ...]:
         """The episodes that ended by no fault of the agent's: beside the score, never in it."""
-        return tuple(line for line in self.lines if not line.counted)
+        return tuple(line for line in self.lines if line.outcome == "env_error")
+
+    @cached_property
+    def unjudged(self) -> tuple[Line, ...]:
+        """The episodes that were played to their end and that nothing judges: beside the score, too."""
+        return tuple(line for line in self.lines if not line.judged and line.outcome != "env_error")
 
     @property
     def per_minute(self) -> float | None:
@@ -189,7 +227,7 @@ def read(folder: Path) -> Results:
 
     Raises:
         ResultsError: it is none, is of another format, a line other than a cut last one is broken, or an episode is
-            there twice or was not asked for.
+            there again after a verdict or was not asked for.
     """
     run = _run(folder / "run.json")
     path = folder / "results.jsonl"
@@ -203,7 +241,9 @@ def read(folder: Path) -> Results:
         except ResultsError:
             cut = True  # whole lines end with a newline, so a kill has cut this one
     _unasked_or_twice(run, lines, path)
-    return Results(folder, run, tuple(lines), cut)
+    last_of = {line.pair: line for line in lines}
+    latest = tuple(line for line in lines if last_of[line.pair] is line)
+    return Results(folder, run, latest, cut, tuple(line for line in lines if last_of[line.pair] is not line))
 
 
 def _run(path: Path) -> Run:
@@ -243,4 +283,5 @@ def _unasked_or_twice(run: Run, lines: list[Line], path: Path) -> None:
             raise ResultsError(f"{where}: run.json does not ask for {which}.")
         if line.pair in seen:
             raise ResultsError(f"{where}: {which} is there already, in line {seen[line.pair]}.")
-        seen[line.pair] = number
+        if line.outcome != "env_error":  # a later line supersedes an env_error
+            seen[line.pair] = number

@@ -10,9 +10,19 @@ from typing import Any
 from selfsurf.scripts.report.comparison import Comparison, compare
 from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
 from selfsurf.scripts.report.document import Block
-from selfsurf.scripts.report.formats import between, chance, count, incomplete, mean, mean_interval, points
+from selfsurf.scripts.report.formats import (
+    between,
+    chance,
+    count,
+    incomplete,
+    mean,
+    mean_interval,
+    no_verdict,
+    points,
+    unjudged,
+)
 from selfsurf.scripts.report.page import write
-from selfsurf.scripts.report.reading import Results, read
+from selfsurf.scripts.report.reading import Pair, Results, read
 from selfsurf.scripts.report.run_report import run_report
 from selfsurf.scripts.report.summary import Summary, summarise
 
@@ -40,16 +50,23 @@ def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[
     return comparison, _write(out, "comparison", comparison.as_json(), title, blocks)
 
 
-def headline(figures: Summary | Comparison) -> list[str]:
-    """What the figures come to, in a few lines."""
+def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
+    """What the figures come to, in a few lines.
+
+    Args:
+        figures: of a run, or several.
+        done: all that a command asked for has a verdict, whatever else the folder was ever asked for.
+    """
     if isinstance(figures, Summary):
         row, results = figures.overall, figures.results
-        lacking = _lacking(results)
+        lacking = _larger(results) if done else _lacking(results)
         beside = f", {row.env_errors} env_error beside" if row.env_errors else ""
+        if results.unjudged and not row.episodes:
+            return lacking
         return [
             *lacking,
-            f"{mean(row.strict)} strict ({mean_interval(row.strict)}), {mean(row.lenient)} lenient, "
-            f"{count(row.episodes, 'episode')}{beside}",
+            f"{mean(row.strict)} strict ({mean_interval(row.strict)}; the whole reward), {mean(row.lenient)} lenient "
+            f"(any reward), {count(row.episodes, 'episode')}{beside}",
         ]
     runs = list(zip(figures.labels, figures.summaries, strict=True))
     return [
@@ -64,11 +81,29 @@ def headline(figures: Summary | Comparison) -> list[str]:
 
 
 def _lacking(results: Results, whose: str = "") -> list[str]:
-    """How much is missing, and the first of it."""
-    if not results.missing:
+    """How much is missing or has no verdict, and the first of it."""
+    lines = [f"{incomplete(results, whose)} {_first(results.missing)}"] if results.missing else []
+    if results.env_errors:
+        lines.append(f"{no_verdict(results, whose)} {_first([line.pair for line in results.env_errors])}")
+    if results.unjudged:
+        lines.append(f"{unjudged(results, whose)} {_first([line.pair for line in results.unjudged])}")
+    return lines
+
+
+def _larger(results: Results) -> list[str]:
+    """What a folder lacks besides what was asked for now."""
+    lacking = [*results.missing, *(line.pair for line in (*results.env_errors, *results.unjudged))]
+    if not lacking:
         return []
-    names = ", ".join(f"{task} #{seed}" for task, seed in results.missing[:10])
-    return [f"{incomplete(results, whose)} {names}{' ...' if len(results.missing) > 10 else ''}"]
+    asked = count(len(results.run.tasks) * len(results.run.seeds), "episode")
+    return [
+        f"All that was asked for has a verdict. The folder is of a larger run: {len(lacking):,} of its {asked} have "
+        f"none, and the figures leave them out: {_first(lacking)}"
+    ]
+
+
+def _first(pairs: Sequence[Pair]) -> str:
+    return ", ".join(f"{task} #{seed}" for task, seed in pairs[:10]) + " ..." * (len(pairs) > 10)
 
 
 def _write(out: Path, name: str, figures: dict[str, Any], title: str, blocks: Sequence[Block]) -> list[Path]:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from selfsurf.scripts.report import document as doc
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
-from selfsurf.scripts.report.document import (
-    Block,
-    Cell,
-    Column,
-    banner,
-    figure_columns,
-    grid,
-    heading,
-    notes,
-    paragraph,
-)
 from selfsurf.scripts.report.failures import failures
 from selfsurf.scripts.report.formats import amount, count, duration, mean, mean_interval, reward
 from selfsurf.scripts.report.page import about, card, legend, missing
@@ -28,9 +18,12 @@ MOST_FAILURES = 100
 
 METHOD = (
     "Strict success: the task's own reward is 1. Lenient success: it is above 0. The time-scaled reward is the task's "
-    "own, reduced by the time that was used, and -1 where the task was failed.",
+    "own, reduced by the time that was used, and -1 where the task was failed. A false claim is an episode that the "
+    "agent ended by saying that it is done, without strict success.",
     "Episodes that ended as env_error, an infrastructure failure, are in no mean, median or curve; they are counted "
     "beside the score and listed. Every other outcome counts, whatever its reason.",
+    "What ends as env_error is run again. An episode that does so three times while the agent's action is carried out "
+    "has failed.",
     "Intervals hold 95%. They come from a bootstrap over tasks and, inside each drawn task, over its seeds; they lean "
     "to the wide side. A single task has Wilson's interval over its seeds. Where all tasks show the same value, "
     "Wilson's interval counts every task as one trial.",
@@ -38,22 +31,25 @@ METHOD = (
 )
 
 
-def run_report(summary: Summary, folder: Path) -> list[Block]:
+def run_report(summary: Summary, folder: Path) -> list[doc.Block]:
     """The report; `folder` is where its page will be, which its links start from."""
     results, row = summary.results, summary.overall
-    name, tasks = Column("Task", lambda row: row.name, number=False), Column("Tasks", lambda row: str(row.tasks))
-    failed = grid(
-        [_task, _seed, Column("Outcome", lambda line: line.outcome, number=False),
-         Column("Steps", lambda line: str(line.steps)),
-         Column("Reason", lambda line: line.reason or line.outcome_detail, number=False)],
+    name, tasks = (
+        doc.Column("Task", lambda row: row.name, number=False),
+        doc.Column("Tasks", lambda row: str(row.tasks)),
+    )
+    failed = doc.grid(
+        [_task, _seed, doc.Column("Outcome", lambda line: line.outcome, number=False),
+         doc.Column("Steps", lambda line: str(line.steps)),
+         doc.Column("Reason", lambda line: line.reason or line.outcome_detail, number=False)],
         summary.failures, most=MOST_FAILURES,
     )  # fmt: skip
-    blocks: list[Block] = [
-        heading(f"{results.run.agent.name} on {results.run.suite}", "Benchmark report"),
+    blocks: list[doc.Block] = [
+        doc.heading(f"{results.run.agent.name} on {results.run.suite}", "Benchmark report"),
         *missing(results),
-        *([banner("The last line of results.jsonl was cut off when the run was killed, and is left out.")]
+        *([doc.banner("The last line of results.jsonl was cut off when the run was killed, and is left out.")]
           if results.cut else []),
-        paragraph(
+        doc.paragraph(
             f"Strict success {mean(row.strict)} (95% {mean_interval(row.strict)}; {row.solved:,} of "
             f"{count(row.episodes, 'episode')}), lenient {mean(row.lenient)} ({mean_interval(row.lenient)}), "
             f"time-scaled reward {mean(row.time_reward, reward)} ({mean_interval(row.time_reward, reward)}). "
@@ -61,41 +57,63 @@ def run_report(summary: Summary, folder: Path) -> list[Block]:
             + (f" {amount(results.per_minute)} episodes a minute." if results.per_minute else "")
             + (f" Cost {amount(row.cost)}." if row.cost is not None else "")
         ),
-        Block(f'<div class="charts">{"".join(_charts(summary))}</div>'),
-        heading("Outcomes"),
-        grid([Column("Ended as", lambda each: _outcome(each[0]), number=False),
-              Column("Episodes", lambda each: f"{each[1]:,}")],
+        doc.Block(f'<div class="charts">{"".join(_charts(summary))}</div>'),
+        doc.heading("Outcomes"),
+        doc.grid([doc.Column("Ended as", lambda each: _outcome(each[0]), number=False),
+              doc.Column("Episodes", lambda each: f"{each[1]:,}")],
              [(name, row.outcomes[name]) for name in OUTCOMES if name in row.outcomes]),
-        heading("By split and group"),
-        grid([Column("Tasks of", name.cell, number=False), tasks, *figure_columns()], summary.parts),
-        heading("By task"),
-        grid(
-            [name, Column("Split", lambda row: row.split, number=False), _seeds(results), *figure_columns(),
-             Column("Groups", lambda row: ", ".join(row.groups), number=False, only_html=True)],
+        doc.heading("By split and group"),
+        doc.grid([doc.Column("Tasks of", name.cell, number=False), tasks, *doc.figure_columns()], summary.parts),
+        doc.heading("By task"),
+        doc.grid(
+            [name, doc.Column("Split", lambda row: row.split, number=False), _seeds(results), *doc.figure_columns(),
+             doc.Column("Groups", lambda row: ", ".join(row.groups), number=False, only_html=True)],
             summary.tasks, id="tasks",
         ),
-        heading(f"Failures ({len(summary.failures):,})"),
-        Block(failures(results, summary.failures, folder), failed.markdown) if summary.failures else paragraph("None."),
+        doc.heading(f"Failures ({len(summary.failures):,})"),
+        doc.Block(failures(results, summary.failures, folder), failed.markdown)
+        if summary.failures else doc.paragraph("None."),
     ]  # fmt: skip
+    details = doc.Column("What happened", lambda line: line.outcome_detail, number=False)
+    attempts = doc.Column("Attempts", lambda line: str(line.attempts))
     if results.env_errors:
-        details = Column("What happened", lambda line: line.outcome_detail, number=False)
-        attempts = Column("Attempts", lambda line: str(line.attempts))
         blocks += [
-            heading(f"env_error ({len(results.env_errors):,}, beside the score)"),
-            grid([_task, _seed, attempts, details], results.env_errors),
+            doc.heading(f"env_error ({len(results.env_errors):,}, beside the score)"),
+            doc.grid([_task, _seed, attempts, details], results.env_errors),
         ]
-    return [*blocks, heading("How it was run"), about(results.run), heading("How to read it"), notes(METHOD)]
+    if again := [line for line in results.counted if line.env_errors]:
+        blocks += [
+            doc.heading(f"Judged after an env_error ({len(again):,})"),
+            doc.grid(
+                [_task, _seed, doc.Column("Ended as", lambda line: line.outcome, number=False),
+                 doc.Column("env_error", lambda line: str(line.env_errors)),
+                 doc.Column("In its action", lambda line: str(line.crashes))],
+                again,
+            ),
+        ]  # fmt: skip
+    if results.superseded:
+        blocks += [
+            doc.heading(f"Superseded ({len(results.superseded):,}, run again by a later command)"),
+            doc.grid([_task, _seed, attempts, details], results.superseded),
+        ]
+    return [
+        *blocks,
+        doc.heading("How it was run"),
+        about(results.run),
+        doc.heading("How to read it"),
+        doc.notes(METHOD),
+    ]
 
 
-_task = Column("Task", lambda line: line.task, number=False)
-_seed = Column("Seed", lambda line: str(line.seed))
+_task = doc.Column("Task", lambda line: line.task, number=False)
+_seed = doc.Column("Seed", lambda line: str(line.seed))
 
 
-def _outcome(name: str) -> Cell:
-    return Cell(name, html=f'<span class="key o-{name}"></span>{name}')
+def _outcome(name: str) -> doc.Cell:
+    return doc.Cell(name, html=f'<span class="key o-{name}"></span>{name}')
 
 
-def _seeds(results: Results) -> Column:
+def _seeds(results: Results) -> doc.Column:
     """The episodes of each task as small squares, a seed each."""
     numbers = sorted(results.run.seeds)
     lines: dict[tuple[str, int], Episode] = {(line.task, line.seed): line for line in results.lines}
@@ -104,11 +122,11 @@ def _seeds(results: Results) -> Column:
         note = f"seed {seed}: " + (f"{line.outcome}, {count(line.steps, 'step')}" if line else "missing")
         return f'<i class="o-{line.outcome if line else "missing"}" title="{note}"></i>'
 
-    def cell(row: Row) -> Cell:
+    def cell(row: Row) -> doc.Cell:
         squares = "".join(square(lines.get((row.name, seed)), seed) for seed in numbers)
-        return Cell("", row.solved, f'<span class="cells">{squares}</span>')
+        return doc.Cell("", row.solved, f'<span class="cells">{squares}</span>')
 
-    return Column("Seeds", cell, number=False, only_html=True)
+    return doc.Column("Seeds", cell, number=False, only_html=True)
 
 
 def _charts(summary: Summary) -> list[str]:

@@ -59,8 +59,10 @@ class Row:
     tasks: int
     asked: int
     episodes: int
-    """Counted: there, and not `env_error`. The denominator of every share."""
+    """Counted: there, with a verdict. The denominator of every share."""
     env_errors: int
+    unjudged: int
+    """Played to their end, and judged by nothing."""
     missing: int
     solved: int
     """Strictly."""
@@ -68,6 +70,8 @@ class Row:
     lenient: Mean | None
     reward: Mean | None
     time_reward: Mean | None
+    false_claims: Mean | None
+    """The share in which the agent said that it is done, and was not."""
     steps: Spread | None
     seconds: Spread | None
     agent_seconds: Spread | None
@@ -142,6 +146,7 @@ class Summary:
             **{name: [asdict(row) for row in getattr(self, name)] for name in ("splits", "groups", "tasks")},
             "missing": [{"task": task, "seed": seed} for task, seed in results.missing],
             "env_errors": [line.model_dump(mode="json") for line in results.env_errors],
+            "superseded": [line.model_dump(mode="json") for line in results.superseded],
             "failures": [line.model_dump(mode="json") for line in self.failures],
             "curves": {
                 "steps": [asdict(point) for point in self.step_curve],
@@ -191,13 +196,15 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
         tasks=len(tasks),
         asked=len(tasks) * len(results.run.seeds),
         episodes=len(lines),
-        env_errors=len(there) - len(lines),
+        env_errors=outcomes["env_error"],
+        unjudged=len(there) - len(lines) - outcomes["env_error"],
         missing=sum(task in ids for task, _ in results.missing),
         solved=sum(line.strict for line in lines),
         strict=mean("strict"),
         lenient=mean("lenient"),
         reward=mean("reward"),
         time_reward=mean("time_reward", -1),
+        false_claims=mean("false_claim"),
         cost=sum(cost) if cost else None,
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         **{name: _spread(lines, name) for name in SPREADS},

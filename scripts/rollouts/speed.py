@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -124,13 +125,15 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
 @contextmanager
 def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
     """A generator with so many browser workers, which share a half of this machine's processors."""
+    from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
-    from selfsurf.sdft.run.model import student
+    from selfsurf.sdft.run.model import lora_config
     from selfsurf.sdft.run.workers import generating
 
     chosen = _shares(settings, workers)
+    lora, agent_of = lora_config(policy.model, chosen), partial(make_agent, settings=chosen, sampling=True)
     environment = {"max_episode_steps": settings.max_episode_steps}
-    with generating(chosen, policy, student(policy, chosen), environment) as generator:
+    with generating(chosen.rollouts, policy, lora, agent_of, environment) as generator:
         assert isinstance(generator, RayGenerator)
         generator.wait_ready()
         yield generator
@@ -157,7 +160,7 @@ def _together(
     generator.publish(0, lambda: weights)
     generator.request(0, _jobs(len(TASKS), first=-1000), seed=0)
     generator.collect(0)
-    before, states, driver = _used(generator), generator.policy_states(), generator.figures.driver_seconds
+    before, states, driver = _used(generator), generator.policy_states(), generator.books.driver_seconds
     start = time.monotonic()
     generator.request(1, jobs, seed=1)
     batch = generator.collect(1)
@@ -166,14 +169,14 @@ def _together(
     made = sum(one.rows for one in later) - sum(one.rows for one in states)
     busy = sum(one.seconds for one in later) - sum(one.seconds for one in states)
     taken = {name: after[name] - before[name] for name in after}
-    pid = next(iter(generator.figures.processes.values()))
+    pid = next(iter(generator.books.processes.values()))
     found = WorkerFigures(
         steps=taken["steps"] / len(jobs),
         env_seconds=taken["env"] / taken["steps"],
         cpu_seconds=taken["cpu"] / taken["steps"],
         policy_seconds=taken["agent"] / taken["steps"],
         policy_rows=made / busy,
-        driver_seconds=(generator.figures.driver_seconds - driver) / len(jobs),
+        driver_seconds=(generator.books.driver_seconds - driver) / len(jobs),
         worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
         context_mb=CONTEXT_MB,
         policy_mb=memory(later[0].pid) or 0.0,
@@ -182,7 +185,7 @@ def _together(
             for one in (step.decision for result in batch.results for step in result.steps)
         ),
         result_bytes=statistics.mean(len(pickle.dumps(result)) for result in batch.results),
-        weight_bytes=generator.figures.weight_bytes,
+        weight_bytes=generator.books.weight_bytes,
     )
     return 60 * len(jobs) / seconds, {name: round(value, 5) for name, value in asdict(found).items()}
 
@@ -190,7 +193,7 @@ def _together(
 def _used(generator: RayGenerator) -> dict[str, float]:
     """What all browser workers have used so far."""
     times = generator.browser_times()
-    cpu = [cpu_seconds(pid) or {} for pid in generator.figures.processes.values()]
+    cpu = [cpu_seconds(pid) or {} for pid in generator.books.processes.values()]
     return {
         "steps": float(sum(one.steps for one in times)),
         "env": sum(one.env_seconds for one in times),

@@ -1,26 +1,39 @@
-"""What a run's records say of its agent."""
+"""What a run's records say of its agent, and how an agent that is an object plays in it."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from selfsurf import agents
+from selfsurf.agents.play import Decider
 from selfsurf.browser_env.classes import load_class
 
 
-def agent_about(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a run keeps of its agent: `name`, `model`, `adapter`, their SHA-256 and the options."""
-    about: dict[str, Any] = {"name": name, "backend": name, "model": None, "adapter": None, "options": options}
-    if ":" in name:  # a class of the user's own
-        about["code_sha256"] = hashlib.sha256(Path(inspect.getfile(load_class(name))).read_bytes()).hexdigest()
-    if name in ("random", "oracle", "scripted") or ":" in name:
+def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run keeps of its agent: `name`, `model`, `adapter`, their SHA-256 and the options.
+
+    Args:
+        agent: its name, or a class or an object, of which the options are not known.
+        options: those that were given.
+    """
+    if not isinstance(agent, str):
+        return _about_object(agent, options)
+    about: dict[str, Any] = {"name": agent, "backend": agent, "model": None, "adapter": None, "options": options}
+    if ":" in agent:  # a class of the user's own
+        about["code_sha256"] = code_hash(load_class(agent))
+    if agent in ("random", "oracle", "scripted") or ":" in agent:
         return about
-    model = options.get("model") or inspect.signature(agents.policy_class(name)).parameters["model"].default
+    backend = agents.backend_of(agent, options)
+    if ":" in backend:
+        return about
+    about["backend"] = backend
+    model = options.get("model") or inspect.signature(agents.policy_class(backend)).parameters["model"].default
     about["model"], about["adapter"] = str(model), options.get("adapter")
-    if name != "openai":
+    if not agents.BACKENDS[backend].remote:
         from selfsurf.agents.adapters.base import folder_hash, local_folder
 
         folder = local_folder(model)
@@ -31,3 +44,48 @@ def agent_about(name: str, options: dict[str, Any]) -> dict[str, Any]:
             digest.update(file.read_bytes())
         about["adapter_sha256"] = digest.hexdigest()
     return about
+
+
+def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
+    """Return what makes an agent of an object, which serves all episodes, or of a class.
+
+    As with an agent that is named, a class that only has `act` makes one for each episode.
+
+    Raises:
+        ValueError: it is no agent.
+    """
+    if not isinstance(agent, type):
+        decider = Decider(agent)
+        return lambda: decider
+    if hasattr(agent, "decide") or hasattr(agent, "act_batch"):
+        return lambda: Decider(agent(**options))
+    if not hasattr(agent, "act"):
+        raise ValueError(f"{agent.__name__} is no agent: it has neither act(obs) nor act_batch(observations).")
+
+    def make() -> Decider:
+        agent(**options)  # or it would fail in every episode
+        return Decider(make=lambda job: agent(**options))
+
+    return make
+
+
+def at_once(agent: Any) -> bool:
+    """Can an object serve several episodes at once?"""
+    return isinstance(agent, (str, type)) or hasattr(agent, "decide") or hasattr(agent, "act_batch")
+
+
+def code_hash(kind: Any) -> str:
+    """Return the SHA-256 of the file that a class stands in; empty for one that stands in none."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
+def _about_object(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
+    kind = agent if isinstance(agent, type) else type(agent)
+    model = getattr(getattr(agent, "policy", None), "name", None)
+    return {
+        "name": kind.__name__, "backend": kind.__module__, "model": model, "adapter": None, "options": options,
+        "code_sha256": code_hash(kind),
+    }  # fmt: skip

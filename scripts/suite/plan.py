@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from selfsurf.agents.play import Result
+from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.text import well_formed
 
 Logs: TypeAlias = Literal["all", "unsolved", "none"]
@@ -47,13 +48,22 @@ class Plan:
     """Times that an episode is run again when the infrastructure failed it."""
     deadline: float | None = None
     """Seconds after which nothing new is begun and what is under way is dropped; None for none."""
+    max_tokens: int | None = None
+    """Tokens, read and written, after which nothing new is begun; None for no limit."""
+    max_cost: float | None = None
+    """US dollars, likewise."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """What was asked for of the environment, as episodes keep it (`EnvironmentSettings.given`)."""
+    env_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The same as arguments of `browser_env.env.make_core`, secrets included: written nowhere."""
 
 
 def record_of(result: Result) -> dict[str, Any]:
     """Return how an episode went as a line of `results.jsonl`.
 
-    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by its time; `attempts` counts from 1;
-    `episode` and `screenshot` are paths relative to the run's folder, None where nothing was kept.
+    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by its time; `claimed`: the agent said that
+    it is done; `attempts` counts from 1; `episode` and `screenshot` are paths relative to the run's folder, None where
+    nothing was kept; `judged` is false for one that was played to its end and that nothing judges.
     """
     score = result.score
     texts = {
@@ -63,11 +73,14 @@ def record_of(result: Result) -> dict[str, Any]:
     return {
         "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
         "raw_reward": score.get("raw_reward"), "time_reward": score.get("reward"), "steps": result.length,
+        "claimed": result.claimed,
         "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,
         "seconds": round(result.seconds, 4), "agent_seconds": round(result.agent_seconds, 4),
         "env_seconds": round(result.env_seconds, 4), "attempts": result.attempt + 1,
         **{name: _clipped(text) for name, text in texts.items()},
         "episode": None, "screenshot": None, "agent_raised": result.agent_raised,
+        "judged": result.judged or result.outcome in (Outcome.SOLVED, Outcome.FAILED, Outcome.ENV_ERROR),
+        "traceback": result.traceback[-LONGEST:],
     }  # fmt: skip
 
 

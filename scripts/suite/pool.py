@@ -1,4 +1,4 @@
-"""Worker processes of a run, on this machine."""
+"""Workers of a run on this machine: processes, or one in this process."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import os
 import queue
 import signal
 import threading
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from selfsurf.agents.play import Decider
+from selfsurf.browser_env import Task
 from selfsurf.scripts.machine.processes import kill_tree
 from selfsurf.scripts.suite.plan import Plan
+from selfsurf.scripts.suite.run import GONE
 from selfsurf.scripts.suite.worker import Message, Worker
-
-GONE = "gone"
-"""What a pool says of a worker that has died: `("gone", text)`."""
+from selfsurf.scripts.terminal.console import VERBOSE, logged
 
 
 class LocalPool:
@@ -32,7 +34,7 @@ class LocalPool:
         self._workers: dict[int, tuple[Any, Connection]] = {}
 
     def start(self, number: int) -> None:
-        """Start a worker, or another in its place."""
+        """As `Pool.start`."""
         ours, theirs = self._spawn.Pipe()
         process = self._spawn.Process(target=_work, args=(self._plan, theirs), daemon=False)
         process.start()
@@ -40,12 +42,12 @@ class LocalPool:
         self._workers[number] = process, ours
 
     def send(self, number: int, message: Message) -> None:
-        """Send a message. One to a worker that has died is lost, which `receive` tells."""
+        """As `Pool.send`."""
         with contextlib.suppress(OSError):
             self._workers[number][1].send(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """Return what the workers have said, waiting up to `timeout` seconds for something."""
+        """As `Pool.receive`."""
         by_connection = {connection: number for number, (_, connection) in self._workers.items()}
         said: list[tuple[int, Message]] = []
         for connection in wait(list(by_connection), timeout):
@@ -63,7 +65,7 @@ class LocalPool:
         return said
 
     def kill(self, number: int) -> None:
-        """End a worker and everything it has started, at once. Nothing more comes from it."""
+        """As `Pool.kill`."""
         if number in self._workers:
             process, connection = self._workers.pop(number)
             kill_tree(process.pid)
@@ -71,12 +73,52 @@ class LocalPool:
             connection.close()
 
     def close(self) -> None:
-        """Let the workers end, and kill those that do not."""
+        """As `Pool.close`."""
         for number in self._workers:
             self.send(number, ("stop",))
         for number, (process, _) in list(self._workers.items()):
             process.join(20)
             self.kill(number)
+
+
+class InProcess:
+    """One worker in this process, which works while it is listened to. An agent that hangs can't be killed here.
+
+    Args:
+        plan: the run.
+        agent: as for `Worker`.
+        own: as for `Worker`.
+    """
+
+    def __init__(self, plan: Plan, agent: Callable[[], Decider] | None, own: Mapping[str, Task]) -> None:
+        self._said: list[tuple[int, Message]] = []
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._worker = Worker(plan, lambda message: self._said.append((0, message)), self._inbox, agent=agent, own=own)
+        self._open = False
+
+    def start(self, number: int) -> None:
+        """As `Pool.start`."""
+        self._open = self._worker.open()
+
+    def send(self, number: int, message: Message) -> None:
+        """As `Pool.send`."""
+        self._inbox.put(message)
+
+    def receive(self, timeout: float) -> list[tuple[int, Message]]:
+        """As `Pool.receive`."""
+        if self._open:
+            self._open = self._worker.turn()
+        said, self._said = self._said[:], []
+        return said
+
+    def kill(self, number: int) -> None:
+        """As `Pool.kill`."""
+        self.close()
+
+    def close(self) -> None:
+        """As `Pool.close`."""
+        self._open = False
+        self._worker.close()
 
 
 def _work(plan: Plan, connection: Connection) -> None:
@@ -101,6 +143,7 @@ def _work(plan: Plan, connection: Connection) -> None:
     lock = threading.Lock()
     threading.Thread(target=listen, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
-    Worker(plan, send, inbox).serve()
+    with logged(verbose=VERBOSE in os.environ):
+        Worker(plan, send, inbox).serve()
     connection.close()
     os._exit(0)  # a timer or a library's thread keeps nothing alive

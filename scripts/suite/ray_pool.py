@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import shutil
 import tempfile
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from selfsurf.browser_env.classes import Sources, load_class, named_in
+from selfsurf.envs_registry.loading import name_of, sources_of
 from selfsurf.scripts.suite.plan import Plan
-from selfsurf.scripts.suite.pool import GONE
+from selfsurf.scripts.suite.run import GONE, PENDING, RunError
 from selfsurf.scripts.suite.worker import Message, Worker
+from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 
 _POLL = 1.0
 """Seconds that an actor waits for something to say before it says that there is nothing."""
 
+_PENDING = 10.0
+"""Seconds without a word after which an actor counts as pending: one that is there says something every `_POLL`."""
+
+_NO_ROOM = 900.0
+"""Seconds after which a run gives up if not one of its workers has found room."""
+
+_ENDING = 20.0
+"""Seconds that the workers may take to end."""
+
 
 class RayPool:
-    """Workers as actors: on the cluster of `RAY_ADDRESS`, or on one that is started here.
+    """Workers as actors: on the cluster of `RAY_ADDRESS`, or on one that is started here, and ended with the pool.
 
-    What a worker writes comes back with its records, so the machines need no common disk. A user's own tasks and
-    agents must be importable on all of them. Each takes a processor of the cluster, or less where it has fewer.
+    What a worker writes comes back with its records, and the source of a user's own tasks and agent goes with the plan,
+    so the machines need no common disk. Each takes a processor of the cluster, or less where it has fewer.
 
     Args:
         plan: the run.
@@ -33,26 +47,44 @@ class RayPool:
         import ray
 
         self._ray = ray
-        if not ray.is_initialized():
-            ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, logging_level="ERROR")
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of calls to workers that are gone
+            address = os.environ.get("RAY_ADDRESS")
+            ray.init(address=address, include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
         share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / plan.processes)
         self._actor = ray.remote(num_cpus=share, max_concurrency=3)(_Remote)
         self._plan = plan
+        tasks = [name_of(task["id"], task["folder"], **task["options"]) for task in plan.tasks]
+        own = [name for name in (plan.agent, plan.environment.get("user", "")) if ":" in name]
+        self._sources = ray.put(sources_of(tasks, *map(load_class, own), *named_in(plan.agent_options)))
         self._workers: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
+        self._silent: dict[int, float] = {}
+        """Since when a worker has been waited for that has not said anything yet."""
+        self._told: set[int] = set()
+        """Workers that were said to be pending."""
+        self._begun = time.monotonic()
+        self._had_room = False
 
     def start(self, number: int) -> None:
-        """As `LocalPool.start`."""
-        self._workers[number] = self._actor.remote(self._plan)
+        """As `Pool.start`."""
+        self._workers[number] = self._actor.remote(self._plan, self._sources, everything=verbose())
+        self._silent[number] = time.monotonic()
+        self._told.discard(number)
         self._ask(number)
 
     def send(self, number: int, message: Message) -> None:
-        """As `LocalPool.send`."""
+        """As `Pool.send`."""
         if number in self._workers:
             self._workers[number].tell.remote(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `LocalPool.receive`."""
+        """As `Pool.receive`.
+
+        Raises:
+            RunError: no worker finds room.
+        """
         said: list[tuple[int, Message]] = []
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=timeout)
         for reference in ready:
@@ -60,29 +92,44 @@ class RayPool:
             try:
                 messages = self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
-                self._workers.pop(number)
-                said.append((number, (GONE, f"a worker was lost: {str(error).splitlines()[0]}")))
+                self.kill(number)  # it may be out of reach only
+                said.append((number, (GONE, _reason(error))))
                 continue
+            self._had_room = True
+            self._silent.pop(number, None)
             self._ask(number)
             said += [(number, self._unpacked(message)) for message in messages]
-        return said
+        return said + self._pending()
 
     def kill(self, number: int) -> None:
-        """As `LocalPool.kill`."""
+        """As `Pool.kill`."""
         worker = self._workers.pop(number, None)
+        self._silent.pop(number, None)
         if worker is not None:
             self._asked = {reference: other for reference, other in self._asked.items() if other != number}
             self._ray.kill(worker)
 
     def close(self) -> None:
-        """As `LocalPool.close`."""
+        """As `Pool.close`."""
+        for number in list(self._silent):  # not there yet: nothing to end, and it would not answer
+            self.kill(number)
         endings = [worker.close.remote() for worker in self._workers.values()]
-        self._ray.wait(endings, num_returns=len(endings), timeout=20) if endings else None
+        self._ray.wait(endings, num_returns=len(endings), timeout=_ENDING) if endings else None
         for number in list(self._workers):
             self.kill(number)
+        if self._ours:
+            self._ray.shutdown()
 
     def _ask(self, number: int) -> None:
         self._asked[self._workers[number].said.remote()] = number
+
+    def _pending(self) -> list[tuple[int, Message]]:
+        now = time.monotonic()
+        if not self._had_room and now - self._begun > _NO_ROOM:
+            raise RunError(f"The cluster had room for no worker within {_NO_ROOM:g} s.")
+        late = [each for each, since in self._silent.items() if now - since > _PENDING and each not in self._told]
+        self._told.update(late)
+        return [(each, (PENDING, "the cluster has no room for it yet, or is still starting it.")) for each in late]
 
     def _unpacked(self, message: Message) -> Message:
         """Write the files that came with a record."""
@@ -99,10 +146,17 @@ class RayPool:
 class _Remote:
     """A worker in an actor, writing into a folder of its own."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, sources: Sources, *, everything: bool = False) -> None:
+        import ray
+
+        os.dup2(2, 1)  # what an agent prints is none of the run's output
+        speak(everything=everything)
+        sources.use()
+        self._node = ray.util.get_node_ip_address()
         self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-"))
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._closing = False
         worker = Worker(replace(plan, folder=str(self._folder)), self._pack, self._inbox)
         self._thread = threading.Thread(target=worker.serve, daemon=True)
         self._thread.start()
@@ -116,7 +170,7 @@ class _Remote:
         try:
             messages = [self._outbox.get(timeout=_POLL)]
         except queue.Empty:
-            if not self._thread.is_alive():
+            if not self._thread.is_alive() and not self._closing:
                 raise RuntimeError("the worker's thread has ended") from None
             return []
         while not self._outbox.empty():
@@ -125,11 +179,15 @@ class _Remote:
 
     def close(self) -> None:
         """Let the worker end."""
+        self._closing = True
         self._inbox.put(("stop",))
         self._thread.join(15)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _pack(self, message: Message) -> None:
+        if message[0] == "ready":
+            self._outbox.put(("ready", f"{message[1]} on {self._node}"))
+            return
         if message[0] != "done":
             self._outbox.put(message)
             return
@@ -141,3 +199,12 @@ class _Remote:
         self._outbox.put((*message, {str(file.relative_to(self._folder)): file.read_bytes() for file in files}))
         for place in places:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _reason(error: Exception) -> str:
+    """Return what Ray says of a lost actor in a few words: `its node has died`."""
+    text = str(error)
+    if "temporarily unavailable" in text:
+        return "it can't be reached: its node has died, or the network has failed"
+    found = re.search(r"is dead because (.+?)(?:\.|\n|$)", text)
+    return found[1] if found else next(iter(text.strip().splitlines()), type(error).__name__)

@@ -1,28 +1,35 @@
 """The records of a run: what was asked, in `run.json`, and how each episode went, a line each in `results.jsonl`.
 
 A record is on disk before the run goes on, so a kill at any moment loses only episodes that were under way, which run
-again. A line that the kill cut off is cut off.
+again. A line that the kill cut off is cut off. An `env_error` is no verdict: a later line supersedes it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.scripts.suite.plan import Key
 
 NOTED_EVERY = 5.0
 """Seconds between two notes of how far a process has come."""
 
-SAME = ("format", "suite", "agent", "tasks", "seeds", "max_steps")
-"""What a resumed run must have in common with the run it resumes."""
+RERUNS = 2
+"""Times that an episode which ended as `env_error` is run again by a later command."""
+
+SAME = ("format", "suite", "agent", "max_steps", "environment")
+"""What a resumed run must have in common with the run it resumes. Tasks and seeds may be added."""
+
+SAME_TASK = ("id", "split", "groups", "options", "sha256")
+"""What makes a task the same."""
 
 
 class RecordsError(ValueError):
@@ -33,7 +40,7 @@ class Records:
     """The records of a run in a folder, held by one process at a time. Use it as a context manager.
 
     Args:
-        folder: made if need be. One that holds the same run is resumed.
+        folder: made if need be. One that holds the same run is resumed, and extended by further tasks and seeds.
         about: the contents of `run.json`.
 
     Raises:
@@ -43,24 +50,23 @@ class Records:
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.folder = folder
         self.done: dict[Key, dict[str, Any]] = {}
+        """The latest record of each episode."""
+        self._lines_of: Counter[Key] = Counter()
         self._session: dict[str, Any] | None = None
         self._noted = 0.0
         if folder.exists() and not folder.is_dir():
             raise RecordsError(f"{folder} is a file; give a folder.")
-        if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists() and not _only_lock(folder):
+        if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists() and not _unbegun(folder):
             raise RecordsError(f"{folder} is not empty and holds no run; give another folder.")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (folder / "run.lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RecordsError(f"Another process is running in {folder}.") from None
+            self._lock = FolderLock(folder)
+        except FolderInUse as error:
+            raise RecordsError(str(error)) from None
         try:
             self.about = self._agree(dict(about))
             self._read()
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
         self._lines = (folder / "results.jsonl").open("a", encoding="utf8")
 
@@ -69,20 +75,30 @@ class Records:
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
-        self._lock.close()
-        with contextlib.suppress(OSError):
-            (self.folder / "run.lock").unlink()
+        self._lock.release()
+
+    def played(self, key: Key) -> bool:
+        """Was an episode played to its end?"""
+        return key in self.done and self.done[key]["outcome"] != Outcome.ENV_ERROR
+
+    def unjudged(self, key: Key) -> bool:
+        """Was an episode played to its end that nothing judges?"""
+        return self.played(key) and not self.done[key].get("judged", True)
+
+    def open(self, key: Key) -> bool:
+        """Is an episode to be run: was it not played to its end yet, and not given up?"""
+        return not self.played(key) and self._lines_of[key] <= RERUNS
 
     def add(self, record: dict[str, Any]) -> bool:
-        """Record how an episode went, and when; return False, and change nothing, if it is there already."""
+        """Record how an episode went, and when; return False, and change nothing, if it was played to its end."""
         key = (str(record["task"]), int(record["seed"]))
-        if key in self.done:
+        if self.played(key):
             return False
         record = {**record, "ended": round(time.time(), 3)}
         self._lines.write(json.dumps(record, ensure_ascii=True) + "\n")
         self._lines.flush()
         os.fsync(self._lines.fileno())
-        self.done[key] = record
+        self._keep(key, record)
         if self._session is not None:
             self._session["episodes"] += 1
             if time.time() - self._noted > NOTED_EVERY:
@@ -91,34 +107,55 @@ class Records:
 
     def begin(self, session: dict[str, Any]) -> None:
         """Add this process to the list `sessions` of `run.json`, which from now on says how far it has come."""
-        self._session = {**session, "started": round(time.time(), 3), "seconds": 0.0, "episodes": 0}
+        self._session = {**session, "started": round(time.time(), 3), "seconds": 0.0, "episodes": 0, "lost": []}
         self.about["sessions"] = [*self.about.get("sessions", []), self._session]
         self.note()
 
-    def note(self) -> None:
-        """Write down how far this process has come."""
+    def note(self, **more: Any) -> None:
+        """Write down how far this process has come, and what more there is to say of it."""
         assert self._session is not None
         self._noted = time.time()
-        self._session["seconds"] = round(self._noted - self._session["started"], 2)
-        write_atomically(self.folder / "run.json", json.dumps(self.about, indent=1))
+        self._session.update(more, seconds=round(self._noted - self._session["started"], 2))
+        self._write(self.about)
+
+    def lost(self, what: dict[str, Any]) -> None:
+        """Write down that a worker was lost."""
+        assert self._session is not None
+        self.note(lost=[*self._session["lost"], {**what, "seconds": round(time.time() - self._session["started"], 2)}])
 
     def _agree(self, about: dict[str, Any]) -> dict[str, Any]:
         path = self.folder / "run.json"
         about = json.loads(json.dumps(about))  # as it is when it comes back
         if not path.exists():
-            write_atomically(path, json.dumps(about, indent=1))
+            self._write(about)
             return about
         try:
             before: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
         except ValueError as error:
             raise RecordsError(f"{path} is damaged: {error}.") from None
+        there = {task["id"]: task for task in before.get("tasks", ())}
+        changed = [each["id"] for each in about["tasks"] if _differ(there.get(each["id"], each), each)]
         differs = [name for name in SAME if before.get(name) != about.get(name)]
+        differs += [f"the task {name}" for name in changed[:3]] + ["..."] * (len(changed) > 3)
         if differs:
             raise RecordsError(
                 f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to go "
                 "on with it, or another folder. A task's code and pages and an agent's code count as well."
             )
+        tasks = [each for each in about["tasks"] if each["id"] not in there]
+        seeds = [seed for seed in about["seeds"] if seed not in before["seeds"]]
+        if tasks or seeds:
+            before["tasks"] += tasks
+            before["seeds"] += seeds
+            self._write(before)
         return before
+
+    def _write(self, about: dict[str, Any]) -> None:
+        write_atomically(self.folder / "run.json", json.dumps(about, indent=1))
+
+    def _keep(self, key: Key, record: dict[str, Any]) -> None:
+        self.done[key] = record
+        self._lines_of[key] += 1
 
     def _read(self) -> None:
         path = self.folder / "results.jsonl"
@@ -132,17 +169,22 @@ class Records:
             try:
                 record = json.loads(line)
                 key = (str(record["task"]), int(record["seed"]))
+                record["outcome"]
             except (ValueError, KeyError, TypeError):
                 raise RecordsError(f"{path}, line {number} is no record; repair or remove it.") from None
-            if key in self.done:
+            if self.played(key):
                 raise RecordsError(f"{path}, line {number}: {key[0]} seed {key[1]} stands there twice; remove one.")
             if key[0] not in tasks or key[1] not in self.about["seeds"]:
                 raise RecordsError(
                     f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it."
                 )
-            self.done[key] = record
+            self._keep(key, record)
 
 
-def _only_lock(folder: Path) -> bool:
+def _differ(task: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return any(task.get(name) != other.get(name) for name in SAME_TASK)
+
+
+def _unbegun(folder: Path) -> bool:
     """Was a run killed here before it began?"""
     return all(path.name in ("run.lock", "run.json.partial") for path in folder.iterdir())

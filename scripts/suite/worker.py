@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import os
 import queue
 import re
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from selfsurf.agents.play import Ask, Environments, Manner, Player, Result, Watch, make_decider
-from selfsurf.agents.play.record import versions
+from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Watch, make_decider
+from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task, shutdown
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.envs_registry.loading import load_task
+from selfsurf.envs_registry import name_of, task_of
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.terminal.console import quiet_libraries
 
 Message: TypeAlias = tuple[Any, ...]
-"""To the run: `("ready",)`, `("begun", ask)`, `("acting", asks)` before the agent is asked and `("acted",)` after it,
-`("done", ask, result, record)`, `("broken", text)`. To the worker: `("run", ask)`, `("stop",)`."""
+"""To the run: `("ready", place)`, `("begun", ask)`, `("acting", asks)` before the agent is asked and `("acted",)` after
+it, `("done", ask, result, record)`, `("broken", text)`. To the worker: `("run", ask)`, `("stop",)`."""
 
 
 class Worker(Watch):
@@ -36,49 +38,86 @@ class Worker(Watch):
         plan: the run.
         send: takes a `Message` to the run.
         inbox: gives the messages to this worker.
+        agent: makes what is asked; by default the plan's agent.
+        own: tasks that are objects, by id; each episode takes place in a copy.
     """
 
-    def __init__(self, plan: Plan, send: Callable[[Message], None], inbox: queue.SimpleQueue[Message]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        send: Callable[[Message], None],
+        inbox: queue.SimpleQueue[Message],
+        *,
+        agent: Callable[[], Decider] | None = None,
+        own: Mapping[str, Task] | None = None,
+    ) -> None:
         self._plan = plan
         self._send = send
         self._inbox = inbox
+        self._make = agent or (lambda: make_decider(plan.agent, dict(plan.agent_options)))
+        self._own = own or {}
         self._waiting: deque[Ask] = deque()
         self._tasks = {str(task["id"]): task for task in plan.tasks}
         self._names = _names(list(self._tasks))
         self._screenshots: dict[Ask, str] = {}
+        self._agent: Decider | None = None
 
     def serve(self) -> None:
         """Load the agent, then work until told to stop. Closes everything at the end."""
-        plan = self._plan
         quiet_libraries()
+        if not self.open():
+            return
         try:
-            agent = make_decider(plan.agent, dict(plan.agent_options))
+            while self.turn(block=True):
+                pass
+        finally:
+            self.close()
+            shutdown()
+
+    def open(self) -> bool:
+        """Load the agent; False if it can't be made."""
+        plan = self._plan
+        try:
+            self._agent = agent = self._make()
         except (Exception, SystemExit) as error:
             self._send(("broken", f"The agent can't be made: {type(error).__name__}: {error}"))
-            return
-        environments = Environments(
+            return False
+        self._environments = Environments(
             self._task_of, plan.slots, max_episode_steps=plan.max_steps, headless=plan.headless,
-            screenshot=plan.screenshots or agent.sees_images,
+            screenshot=plan.screenshots or agent.sees_images, **plan.env_options,
         )  # fmt: skip
         manner = Manner(
             episode_timeout=plan.episode_timeout, slow_agent=Outcome.TIMEOUT, agent_errors="fail", keep_steps=False
         )
-        player = Player(agent, environments, plan.slots, manner, record=self._record, watch=self, at_end=self._picture)
-        self._send(("ready",))
+        self._player = Player(
+            agent, self._environments, plan.slots, manner, record=self._record, watch=self, at_end=self._picture
+        )
+        self._send(("ready", f"process {os.getpid()}"))
+        return True
+
+    def turn(self, *, block: bool = False) -> bool:
+        """Work for a moment, or wait for an episode if `block`; False once told to stop."""
+        player = self._player
         try:
-            while self._receive(block=player.idle and not self._waiting):
-                while self._waiting and player.has_room:
-                    player.begin(self._waiting.popleft())
-                for ask, result in player.turn(0.05):
-                    self._done(ask, result)
+            if not self._receive(block=block and player.idle and not self._waiting):
+                return False
+            while self._waiting and player.has_room:
+                player.begin(self._waiting.popleft())
+            for ask, result in player.turn(0.05):
+                self._done(ask, result)
         except OSError as error:  # a full disk, say: nothing that an episode has done
-            self._send(("broken", f"{plan.folder} can't be written: {error}."))
-        finally:
+            self._send(("broken", f"{self._plan.folder} can't be written: {error}."))
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close what was opened, but not the browser."""
+        if self._agent is not None:
             with contextlib.suppress(Exception):
-                player.close()
-                environments.close()
-            agent.close()
-            shutdown()
+                self._player.close()
+                self._environments.close()
+            self._agent.close()
+            self._agent = None
 
     def begun(self, ask: Ask) -> None:
         """As `Watch.begun`."""
@@ -104,8 +143,11 @@ class Worker(Watch):
         return True
 
     def _task_of(self, name: str) -> Task:
+        return copy.deepcopy(self._own[name]) if name in self._own else task_of(self._full_name(name))
+
+    def _full_name(self, name: str) -> str:
         about = self._tasks[name]
-        return load_task(name, about["folder"], **about["options"])
+        return name_of(name, about["folder"], **about["options"])
 
     def _record(self, ask: Ask) -> EpisodeWriter | None:
         if self._plan.logs == "none":
@@ -113,10 +155,12 @@ class Worker(Watch):
         name = self._name(ask)
         folder = Path(self._plan.folder) / "episodes" / name
         shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed, or of a run that was killed
-        about = {"episode_id": name, "env_id": ask.job.env_id, "seed": ask.job.seed}
+        task = self._full_name(ask.job.env_id)
+        about = {"episode_id": name, "env_id": ask.job.env_id, "task": task, "seed": ask.job.seed}
         options = self._plan.agent_options
+        about |= {"agent": self._plan.agent, "environment": self._plan.environment, "versions": versions()}
         models = {"model": options.get("model"), "adapter": options.get("adapter")}
-        return EpisodeWriter(folder, {**about, "agent": self._plan.agent, **models, "versions": versions()})
+        return EpisodeWriter(folder, {**about, **models})
 
     async def _picture(self, ask: Ask, result: Result, env: AsyncBrowserEnv) -> None:
         """Keep a picture of how an episode ended that was not solved."""

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Adapter, Agent, Model, Set, read_set
+from selfsurf.scripts.terminal.arguments import Adapter, Agent, Model, Set, print_settings, read_set, read_texts
 from selfsurf.scripts.terminal.command import Arguments
 from selfsurf.scripts.terminal.console import quiet_libraries
+from selfsurf.scripts.terminal.lazy import GIVEN
+
+
+def _list_options(ctx: typer.Context, wanted: bool) -> bool:
+    """Print the agent's options with their defaults and what they mean, and end."""
+    if not wanted:
+        return False
+    from selfsurf import agents
+
+    default = next(each.default for each in ctx.command.params if each.name == "agent")
+    agent, given = ctx.meta[GIVEN].get("agent", default), read_set(ctx.meta[GIVEN].get("set_") or ())
+    try:
+        kinds = () if agent == "oracle" else agents.takers(agent, given)  # its option is no plain data
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from None
+    rows: dict[str, tuple[str, Any, str]] = {}
+    if agent in agents.COMPOSED:
+        backend = agents.backend_of(agent, given)
+        rows["policy"] = ("policy", backend, "whose model: a backend, or file.py:Class of a policy.")
+    for kind in kinds:
+        told = described(kind)
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if name != "policy" and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                default = ... if parameter.default is parameter.empty else parameter.default
+                rows.setdefault(name, (name, default, told.get(name, "")))
+    if not rows:
+        typer.echo(f"The agent {agent} has no options.", err=True)
+    print_settings(rows.values())
+    raise typer.Exit
+
+
+def described(kind: Any) -> dict[str, str]:
+    """Return what a class's docstring says of its arguments, in Google's style."""
+    told: dict[str, str] = {}
+    _, _, section = (inspect.getdoc(kind) or "").partition("Args:\n")
+    for entry in re.split(r"\n(?= {4}\S)", section.partition("\n\n")[0]):
+        name, _, text = entry.strip().partition(":")
+        told[name.split(" ")[0]] = " ".join(text.split())
+    return told
 
 
 class AgentArguments(Arguments):
@@ -22,7 +63,10 @@ class AgentArguments(Arguments):
     """Short name, hub id or folder of the model; the backend's own if not given."""
     adapter: Adapter = ""
     set_: Set = Field(default_factory=list)
-    """Another option of the agent, name=value; the value is JSON, or text if it is none. Repeatable."""
+    """Another option of the agent, name=value; the value is JSON, or text if it is none. --settings lists them.
+    Repeatable."""
+    list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_options)] = False
+    """List the options of the agent that --agent names."""
 
 
 def read_options(given: Iterable[str], model: str, adapter: str) -> dict[str, Any]:
@@ -35,43 +79,102 @@ def read_options(given: Iterable[str], model: str, adapter: str) -> dict[str, An
     return {name: value for name, value in named.items() if value} | read_set(given)
 
 
-def checked_options(backend: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+def checked_options(backend: str, options: dict[str, Any], seed: int, given: Iterable[str] = ()) -> dict[str, Any]:
     """Return the options, still plain, with the seed where the agent has one. Loads no model.
 
+    Args:
+        backend: the agent's name.
+        options: as `read_options` returns them.
+        seed: of an agent that takes one.
+        given: the `name=value` that they were read from: where an option can only be a text, `name=5` is one.
+
     Raises:
-        typer.BadParameter: there is no such agent or option, a value can't be, or the adapter is missing or damaged.
+        typer.BadParameter: there is no such agent or option, a value can't be, the adapter is missing, damaged or of
+            another kind, or the model isn't there or can't be reached.
     """
     from selfsurf import agents
-    from selfsurf.agents.adapters.identity import check_folder
-    from selfsurf.agents.adapters.prompt import read_prompt
-    from selfsurf.browser_env.classes import load_class
 
     if backend == "oracle":
         if options:
             raise typer.BadParameter("The agent oracle has no options.")
         return {}
-    errors: tuple[type[Exception], ...] = (*refusals(), TypeError)
     try:
-        kind = load_class(backend) if ":" in backend else None
-        if kind and not hasattr(kind, "complete"):  # an agent, no policy that `agents.make` puts an LLMAgent around
-            inspect.signature(kind).bind(**options)
-            return options
-        agents.check_options(backend, options)
-        if backend in ("transformers", "mlx", "tensorrt"):
-            check_folder(options.get("adapter"))
-        read_prompt(options.get("adapter"))
-    except errors as error:
+        written = read_texts(given)
+        found = agents.check_options(backend, options, written)
+        texts = [name for name, value in found.items() if isinstance(value, str | Path) and name in written]
+        options = {**options, **{name: written[name] for name in texts if not isinstance(options[name], str)}}
+        if agents.backend_of(backend, options) in agents.BACKENDS:
+            _check_model(backend, options)
+    except refusals() as error:
         raise typer.BadParameter(str(error)) from None
     if backend == "random":
         return {"seed": seed, **options}
-    if backend in agents.BACKENDS and backend != "openai":
+    own = agents.backend_of(backend, options)
+    if own in agents.BACKENDS and not agents.BACKENDS[own].remote:
         quiet_libraries()
     return options
 
 
-def refusals() -> tuple[type[Exception], ...]:
-    """The errors of making an agent that speak of its options."""
-    from selfsurf.agents.adapters.identity import AdapterError
-    from selfsurf.agents.models import NoSuchModel
+def offered(agent: str, options: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
+    """Return options by which a model is offered further kinds of actions, such as `ask_user` where somebody answers.
 
-    return ValueError, ImportError, FileNotFoundError, NoSuchModel, AdapterError
+    An agent whose kinds are given, or that has no such option, is left as it is.
+    """
+    from selfsurf import agents
+
+    try:
+        takes = any("more_actions" in inspect.signature(kind).parameters for kind in agents.takers(agent, options))
+    except refusals() as error:
+        raise typer.BadParameter(str(error)) from None
+    if not (kinds and takes) or {"actions", "more_actions"} & {*options}:
+        return options
+    return {**options, "more_actions": list(kinds)}
+
+
+def check_model(model: str, adapter: Path | None = None) -> None:
+    """Refuse a model to train that is neither on this machine nor at the hub, and what is no adapter of PEFT's.
+
+    Raises:
+        typer.BadParameter: it is not there, or the hub can't be reached.
+    """
+    from selfsurf.agents import model_files
+    from selfsurf.agents.adapters.identity import check_base_on_disk, check_peft
+
+    try:
+        model_files.check(model)
+        check_peft(adapter)
+        check_base_on_disk(adapter, model)
+    except refusals() as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """The errors of making an agent that speak of its options, or of a model that can't be had."""
+    from selfsurf.agents import PolicyError
+    from selfsurf.agents.model_files import ModelError
+
+    return ValueError, ImportError, FileNotFoundError, ModelError, PolicyError
+
+
+def _check_model(backend: str, options: dict[str, Any]) -> None:
+    """Raise one of the refusals for a model or adapter that a backend can't have, as far as can be told unloaded."""
+    from selfsurf import agents
+    from selfsurf.agents import model_files
+    from selfsurf.agents.adapters.identity import check_base_on_disk, check_folder, check_peft
+    from selfsurf.agents.adapters.prompt import read_prompt
+
+    adapter = options.get("adapter")
+    own = agents.backend_of(backend, options)
+    if agents.BACKENDS[own].remote:
+        agent: Any = agents.make(backend, **options)
+        try:
+            agent.policy.check()
+        finally:
+            agent.policy.close()
+        return
+    (check_folder if own == "mlx" else check_peft)(adapter)
+    read_prompt(adapter)
+    default = inspect.signature(agents.policy_class(own)).parameters["model"].default
+    model = options.get("model", default)
+    model_files.check(model)
+    check_base_on_disk(adapter, model)

@@ -15,19 +15,20 @@ field of the type `tuple[str, ...]` is an option that may be repeated.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import wraps
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typer.models import ParameterInfo
 
 from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.lazy import GIVEN
 
 A = TypeVar("A", bound="Arguments")
 T = TypeVar("T")
@@ -38,7 +39,15 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    table: ClassVar[str] = ""
+    """The command's table in a configuration file (`scripts.terminal.configuration`); empty: it has none."""
+    panels: ClassVar[Mapping[str, str]] = {}
+    """Headings of the help under which options stand, where that is not the common one."""
+
     as_json: Json = False
+
+    _typed: frozenset[str] = PrivateAttr(default=frozenset())
+    """Names of those that the command line gives itself."""
 
 
 def command(function: Callable[[A], T]) -> Callable[..., T]:
@@ -53,15 +62,23 @@ def command(function: Callable[[A], T]) -> Callable[..., T]:
     settings: type[A] = next(iter(get_type_hints(function).values()))
 
     @wraps(function)
-    def run(**values: Any) -> T:
+    def run(ctx: Any = None, **values: Any) -> T:
+        if settings.table and ctx is not None:
+            from selfsurf.scripts.terminal.configuration import filled
+
+            values = filled(settings.table, values, ctx.meta.get(GIVEN, ()))
         try:
             arguments = settings(**values)
         except ValidationError as error:
             raise typer.BadParameter("; ".join(map(_refusal, error.errors()))) from None
+        if ctx is not None:
+            arguments._typed = frozenset(ctx.meta.get(GIVEN, ()))
         return function(arguments)
 
     own_first = sorted(settings.model_fields.items(), key=lambda item: item[0] in Arguments.model_fields)
-    parameters = [_parameter(name, field) for name, field in own_first]
+    parameters = [_parameter(name, field, settings.panels.get(name)) for name, field in own_first]
+    if settings.table:
+        parameters.append(inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
     del run.__wrapped__  # type: ignore[attr-defined]  # else its signature is taken for this one's
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -73,10 +90,11 @@ def _refusal(error: ErrorDetails) -> str:
     return option + error["msg"].removeprefix("Value error, ")
 
 
-def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo, panel: str | None) -> inspect.Parameter:
     """Return the keyword parameter, annotated for typer, that fills a field."""
     info = copy(next((each for each in field.metadata if isinstance(each, ParameterInfo)), typer.Option()))
     info.help = " ".join((field.description or info.help or "").split())
+    info.rich_help_panel = panel
     for bound in field.metadata:
         if isinstance(bound, Ge):
             info.min = bound.ge  # type: ignore[assignment]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import stat
 import sys
 import time
-import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -16,15 +20,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 console = Console(stderr=True)
 """Progress and remarks go to the error stream; results go to the output."""
 
+VERBOSE = "SELFSURF_VERBOSE"
+"""Environment variable that is set where everything is to be shown."""
+
+LAST_LINES = 6
+"""Of a traceback, that are shown."""
+
 Update = Callable[..., None]
 """Called with the number done so far, and optionally `note=`, a few words to show beside the bar."""
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Update]:
-    """Show how far a piece of work is: a bar on a terminal; elsewhere a line every tenth, and one at the end."""
+def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]:
+    """Show how far a piece of work is: a bar on a terminal; elsewhere a line every tenth, and one at the end.
+
+    So it does if it is to keep `still`: somebody is asked at the terminal meanwhile.
+    """
     start = time.monotonic()
-    if not console.is_terminal:
+    if still or not console.is_terminal:
         shown = 0
         print(f"{title} ...", file=sys.stderr, flush=True)
 
@@ -51,42 +64,128 @@ def progress(title: str, total: int) -> Iterator[Update]:
 
 
 @contextmanager
-def training_progress(title: str, steps: int) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
-    """As `progress`, called with the step and what it logs."""
-    with progress(title, steps) as update:
+def training_progress(
+    title: str, steps: int, *, still: bool = False
+) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
+    """As `progress`, called with the step and what it logs; what is shown besides the loss is the mean of 5 steps."""
+    success, right = deque[float](maxlen=5), deque[float](maxlen=5)
+    with progress(title, steps, still=still) as update:
 
         def learned(step: int, logs: Mapping[str, float]) -> None:
-            rate = logs.get("evaluation/success")
-            update(step, note=f"loss {logs['loss']:.3f}" + ("" if rate is None else f", held-out success {rate:.2f}"))
+            for values, column in ((success, "episodes/success"), (right, "steps/right")):
+                values.extend([logs[column]] if column in logs else ())
+            notes = []
+            if success:
+                notes.append(f"success {fmean(success):.2f}")
+            elif right:  # nobody judges
+                notes.append(f"steps/right {fmean(right):.2f}")
+            if logs.get("evaluation/success") is not None:
+                notes.append(f"held-out success {logs['evaluation/success']:.2f}")
+            if logs.get("evaluation/agreement") is not None:
+                notes.append(f"agreement {logs['evaluation/agreement']:.2f}")
+            update(step, note=", ".join([*notes, f"loss {logs['loss']:.3f}"]))
 
         yield learned
 
 
+class _Shown(logging.Handler):
+    """Shows the log on the console; with times, names and tracebacks if it is to be thorough."""
+
+    def __init__(self, *, thorough: bool) -> None:
+        super().__init__()
+        if thorough:
+            self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+        self._thorough = thorough
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record) if self._thorough else record.getMessage()
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 @contextmanager
-def remarks(package: str) -> Iterator[None]:
-    """Within this context, what a package's loggers have to say is shown, warnings and what is under way."""
+def logged(*, verbose: bool) -> Iterator[None]:
+    """Within this context, the warnings of `selfsurf`'s loggers are shown, and what is fetched; or all that they say.
 
-    class Shown(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
-
-    logger, handler = logging.getLogger(package), Shown(logging.INFO)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    A worker process that is started within it can ask `VERBOSE` of its environment.
+    """
+    logger = logging.getLogger("selfsurf")
+    levels = {logger: logging.DEBUG} if verbose else {logging.getLogger("selfsurf.agents.model_files"): logging.INFO}
+    before = {each: each.level for each in levels}
+    handlers, logger.handlers = logger.handlers, [_Shown(thorough=verbose)]
+    for each, level in levels.items():
+        each.setLevel(level)
+    if verbose:
+        os.environ[VERBOSE] = "1"
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        logger.handlers = handlers
+        for each, level in before.items():
+            each.setLevel(level)
+        if verbose:
+            os.environ.pop(VERBOSE, None)
+
+
+@contextmanager
+def remarks(package: str) -> Iterator[None]:
+    """Within this context, a package's loggers also say what is under way."""
+    logger = logging.getLogger(package)
+    level = logger.level
+    if logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
         logger.setLevel(level)
+
+
+def show_error(text: str, trace: str = "") -> None:
+    """Show what went wrong, and the end of the traceback behind it."""
+    console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+    if trace:
+        console.print(tail(trace), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def tail(trace: str) -> str:
+    """Return the last lines of a traceback, where it happened."""
+    lines = trace.rstrip().splitlines()
+    return "\n".join(["  ..."] * (len(lines) > LAST_LINES) + lines[-LAST_LINES:])
+
+
+class _Left(io.FileIO):
+    """An output whose reader may leave, as `head` does: what is written afterwards goes nowhere."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return len(data)
+
+
+def let_readers_leave() -> None:
+    """Let a command come to its own end, with its own exit code, when nobody reads its output any more."""
+    try:
+        descriptor = sys.stdout.fileno()
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return
+    except (OSError, ValueError, AttributeError):  # no real file
+        return
+    sys.stdout.flush()
+    output = io.BufferedWriter(_Left(descriptor, "w", closefd=False))
+    sys.stdout = io.TextIOWrapper(
+        output, sys.stdout.encoding, sys.stdout.errors, write_through=getattr(sys.stdout, "write_through", False)
+    )
 
 
 def quiet_libraries() -> None:
     """Keep what model libraries say about themselves off the screen: progress bars, deprecations, experiments."""
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    from selfsurf.agents.quiet import quiet
+
+    quiet()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it misses a package that is of no use with our weights
     import transformers
 
     transformers.logging.set_verbosity_error()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import wraps
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from selfsurf.scripts.terminal.interrupts import restore_interrupts
 
 Commands = Mapping[str, tuple[str, str]]
 """Command -> where it is (`module:attribute`) and what it is for, in the order of the help text.
@@ -16,6 +20,26 @@ Commands = Mapping[str, tuple[str, str]]
 What it names is a `typer.Typer` with further commands, or a function with typer's annotations or
 `scripts.terminal.command`. A number that the function returns is the exit code; an error that it raises ends with 1.
 """
+
+
+GIVEN = "selfsurf.given"
+"""Where a context keeps the options as they were given, for what has to be known before they are checked."""
+
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show what is being done, and whole tracebacks.")]
+
+
+class _Command(TyperCommand):
+    """A command that refuses an option given twice, unless it may be repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        parsed: Any = self.make_parser(ctx).parse_args(list(args))
+        given, _, order = parsed
+        ctx.meta[GIVEN] = given
+        for parameter in order:
+            once = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
+            if once and order.count(parameter) > 1:
+                raise typer.BadParameter("given twice; give it once.", ctx=ctx, param=parameter)
+        return super().parse_args(ctx, args)
 
 
 class _Named(TyperCommand):
@@ -27,7 +51,7 @@ class _Named(TyperCommand):
         target: typer.Typer | Callable[..., Any] = getattr(importlib.import_module(module), attribute)
         if not isinstance(target, typer.Typer):
             single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-            single.command(name=self.name)(_exit_code(target))
+            single.command(name=self.name, cls=_Command)(_with_verbose(target))
             target = single
         command = typer.main.get_command(target)
         command.name = self.name
@@ -35,15 +59,27 @@ class _Named(TyperCommand):
         return command
 
 
-def _exit_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a returned number the exit code: typer itself drops it."""
+def _with_verbose(function: Callable[..., Any]) -> Callable[..., None]:
+    """Give a command `--verbose`, and make a number that it returns the exit code: typer itself drops it."""
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
-        code = function(*args, **kwargs)
+    def run(*, verbose: bool, **values: Any) -> None:
+        restore_interrupts()
+        from selfsurf.scripts.terminal.console import logged
+
+        with logged(verbose=True) if verbose else nullcontext():
+            code = function(**values)
         if isinstance(code, int) and not isinstance(code, bool) and code:
             raise typer.Exit(code)
 
+    types = {**get_type_hints(function, include_extras=True), "verbose": Verbose}
+    verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False)
+    parameters = [*inspect.signature(function).parameters.values(), verbose]
+    del run.__wrapped__  # type: ignore[attr-defined]  # else its signature is taken for this one's
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=types[each.name]) for each in parameters]
+    )
+    run.__annotations__ = types
     return run
 
 
@@ -62,3 +98,21 @@ def lazy_group(commands: Commands) -> type[TyperGroup]:
             return name, command.load(commands[str(command.name)][0]) if isinstance(command, _Named) else command, rest
 
     return Lazy
+
+
+def command_group(commands: Commands, about: str = "") -> typer.Typer:
+    """Return a group of these commands, none of which is imported before it is called.
+
+    Args:
+        commands: of the group.
+        about: what the group is for, for its help text.
+    """
+    app = typer.Typer(
+        cls=lazy_group(commands),
+        help=about or None,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_show_locals=False,
+    )
+    app.callback()(lambda: None)  # else a group of one command is taken for that command
+    return app

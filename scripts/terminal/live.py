@@ -86,6 +86,12 @@ class View:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def pause(self) -> None:
+        """Leave the terminal to a person for a while."""
+
+    def go_on(self) -> None:
+        """Show what happens again."""
+
     def stage(self, text: str) -> None:
         """Something else is being done now."""
         self.state.stage = text
@@ -132,6 +138,14 @@ class Screen(View):
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+    def pause(self) -> None:
+        """Leave the panel as it is."""
+        self._live.stop()
+
+    def go_on(self) -> None:
+        """Draw it anew."""
+        self._live.start(refresh=True)
 
     def stage(self, text: str) -> None:
         """Show it at once."""

@@ -67,10 +67,10 @@ def measure(
     from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.rollouts import Job, Rollouts
     from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.teacher.demonstrations import Demonstrations, Hindsight
     from selfsurf.sdft.teacher.feedback import Feedback
     from selfsurf.sdft.teacher.lessons import Lessons
     from selfsurf.sdft.teacher.oracle import Oracle
-    from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
 
     settings = TrainSettings(model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in tasks), seed=seed)
     policy = TransformersPolicy(model)

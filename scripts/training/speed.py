@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from selfsurf.scripts.terminal.console import progress
 if TYPE_CHECKING:
     from trl.experimental.sdft import SDFTConfig
 
+    from selfsurf.agents.policies.transformers.loading import Quantization
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.rollouts import Job
     from selfsurf.sdft.rows.samples import Sample
@@ -33,7 +35,7 @@ STEPS = 3
 """Optimizer steps of a contender in a round."""
 
 
-def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
+def measure(model: str, *, rows: int, rounds: int, quantization: Quantization | None = None) -> dict[str, Any]:
     """Play episodes, then let both trainers learn from the same rows in turns, and return the figures.
 
     A step is everything from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
@@ -44,12 +46,13 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
         model: short name, hub id or folder.
         rows: in a batch.
         rounds: how often all take turns; one more, before, is not counted.
+        quantization: `nf4`, of the weights that are not trained, or None.
     """
     import torch
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
-    policy = TransformersPolicy(model)
+    policy = TransformersPolicy(model, quantization=quantization)
     samples = record(policy, rows)
     found: dict[str, Any] = {
         "model": policy.name, "dtype": str(policy.model.dtype), "device": str(policy.model.device),
@@ -58,13 +61,18 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
     del policy
     work = Work("step", targets={TRL: TARGET})
     with tempfile.TemporaryDirectory() as folder:
-        contenders = {OURS: _ours(model, samples, Path(folder)), TRL: _stock(model, samples, Path(folder))}
-        first = {}
+        contenders = {
+            OURS: _ours(model, samples, Path(folder), quantization),
+            TRL: _stock(model, samples, Path(folder), quantization),
+        }
+        first: dict[str, Any] = {}
+        peak_gb: dict[str, float] = {}
         with progress("Rounds", rounds + 1) as update:
             for turn in range(rounds + 1):
                 for name in list(contenders) if turn % 2 else list(contenders)[::-1]:
                     trainer, watch = contenders[name]
-                    trainer.train()
+                    with _peak(peak_gb, name):
+                        trainer.train()
                     if turn == 0:
                         first[name] = {key: trainer.state.log_history[0][key] for key in ("loss", "grad_norm")}
                         watch.steps.clear()
@@ -73,7 +81,7 @@ def measure(model: str, *, rows: int, rounds: int) -> dict[str, Any]:
                 update(turn + 1)
     watches = {name: watch for name, (_, watch) in contenders.items()}
     return {
-        **found, "step": work.summary(), "first_step": first,
+        **found, "step": work.summary(), "first_step": first, "peak_gb": peak_gb,
         "phases": {name: watch.phases() for name, watch in watches.items()},
         "samples_per_second": {
             name: round(rows / statistics.median(map(sum, map(dict.values, watch.steps))), 3)
@@ -215,7 +223,21 @@ def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
     return trainer, watch
 
 
-def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
+@contextmanager
+def _peak(found: dict[str, float], name: str) -> Iterator[None]:
+    """Note the most memory of the GPU that is taken in this context beyond what was taken before, in GB; on none, 0."""
+    import torch
+
+    if not torch.cuda.is_available():
+        yield
+        return
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    yield
+    found[name] = max(found.get(name, 0.0), round((torch.cuda.max_memory_allocated() - before) / 1e9, 2))
+
+
+def _ours(model: str, samples: list[Sample], folder: Path, quantization: Quantization | None) -> tuple[Any, _Watch]:
     from transformers.trainer_utils import SaveStrategy
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
@@ -232,7 +254,7 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
             self._batch = {"tokens/generated": 0.0, "tokens/learned": learned, "rollouts/seconds": 0.0}
             return {key: value.to(self.accelerator.device) for key, value in batch.items()}
 
-    policy = TransformersPolicy(model)
+    policy = TransformersPolicy(model, quantization=quantization)
     settings = _settings(len(samples))
     jobs = [Job(sample.env_id, 0) for sample in samples]
     trainer = Ours(
@@ -243,12 +265,13 @@ def _ours(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]
     return _watched(trainer, "logits")
 
 
-def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch]:
+def _stock(model: str, samples: list[Sample], folder: Path, quantization: Quantization | None) -> tuple[Any, _Watch]:
+    import torch
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
     from trl.experimental.sdft import SDFTTrainer
 
-    from selfsurf.agents import models
+    from selfsurf.agents import model_files
     from selfsurf.agents.policies.transformers.loading import choose_device
     from selfsurf.sdft.run.model import lora_config
 
@@ -258,8 +281,13 @@ def _stock(model: str, samples: list[Sample], folder: Path) -> tuple[Any, _Watch
                 raise RuntimeError("TRL's trainer asks for completions of other prompts than it was given.")
             return prompt_ids, [sample.completion_ids for sample in samples]
 
-    source = models.resolve(model)
-    held = AutoModelForCausalLM.from_pretrained(source, dtype="auto").to(choose_device("auto"))
+    source = model_files.resolve(model)
+    options: dict[str, Any] = {"dtype": "auto"}
+    if quantization is not None:
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type=quantization, bnb_4bit_compute_dtype=torch.bfloat16
+        )
+    held = AutoModelForCausalLM.from_pretrained(source, **options, device_map={"": choose_device("auto")})
     tokenizer = AutoTokenizer.from_pretrained(source)
     settings = _settings(len(samples))
     texts = {

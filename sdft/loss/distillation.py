@@ -11,8 +11,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import kl_div
 
-FORBIDDEN = -1e9
-"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in a divergence."""
+from selfsurf.sdft.loss.scoring import token_logprobs
 
 
 def divergence(student: torch.Tensor, teacher: torch.Tensor, alpha: float = 0.0) -> torch.Tensor:
@@ -52,8 +51,19 @@ def importance(
         old: (B, C), their log-probabilities then, under the grammar.
         most: the limit.
     """
-    now = student.masked_fill(~allowed, FORBIDDEN).log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    now = token_logprobs(student, ids, allowed)
     return (now - old).clamp(-20, 20).exp().clamp(max=most)
+
+
+def cross_entropy(logits: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the sum over tokens of the negative log-likelihood of what should have been said, in nats.
+
+    Args:
+        logits: (B, C, V).
+        ids: (B, C), the tokens.
+        mask: (B, C), 1 for those that count.
+    """
+    return -(logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0] * mask).sum()
 
 
 def mean_of_rows(losses: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

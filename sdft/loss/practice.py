@@ -1,7 +1,7 @@
 """Practice: a run that starts from an adapter keeps what that adapter could do.
 
-The adapter first plays episodes of the tasks that it has learned and that the run does not train. On its own steps in
-those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
+The adapter first plays episodes of the tasks that it has learned, those that the run trains included. On its own steps
+in those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
 knew (`sdft.loss.rehearsal`), from the model's own episodes, without any data of the earlier runs.
 """
 
@@ -9,32 +9,31 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import gymnasium
 import numpy as np
-import torch
 
 from selfsurf.agents.adapters.identity import read_about
 from selfsurf.agents.adapters.prompt import read_prompt
 from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.envs_registry import is_open
+from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.agent import prompt_of
-from selfsurf.sdft.loss.distillation import divergence
-from selfsurf.sdft.loss.logits import plain_logits
+from selfsurf.sdft.loss.rehearsal import drawn
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.generator import RolloutError
 from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import trained_tasks
-from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.processes import alone, check_alone, is_first
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Untold
+
+if TYPE_CHECKING:
+    import torch
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +63,8 @@ class Practice:
         self._rows = list(rows)
         self._most = most
         self._seed = seed
+        import torch
+
         with torch.no_grad():
             self._before = [_logprobs(model, row).cpu() for row in self._rows]
 
@@ -74,9 +75,12 @@ class Practice:
             model: a PEFT model whose active adapter is the student.
             step: optimizer steps so far.
         """
-        rng = np.random.default_rng([self._seed, step, len(self._rows)])
+        import torch
+
+        from selfsurf.sdft.loss.distillation import divergence
+
         apart = []
-        for index in rng.choice(len(self._rows), size=min(self._most, len(self._rows)), replace=False):
+        for index in drawn(self._seed, step, len(self._rows), self._most):
             now = _logprobs(model, self._rows[index])
             before = self._before[index].to(now.device)
             apart.append(divergence(now, before).mean())
@@ -85,6 +89,10 @@ class Practice:
 
 def _logprobs(model: Any, row: Row) -> torch.Tensor:
     """Return the log-probabilities (K, V) at a reply's tokens."""
+    import torch
+
+    from selfsurf.sdft.loss.logits import plain_logits
+
     prompt, reply = row
     ids = torch.tensor([prompt + reply], device=model.get_input_embeddings().weight.device)
     at = torch.arange(len(prompt) - 1, ids.size(1) - 1, device=ids.device)[None]
@@ -93,7 +101,7 @@ def _logprobs(model: Any, row: Row) -> torch.Tensor:
 
 
 class NothingToPractise(ValueError):
-    """An adapter knows no tasks besides the run's own, or can't do any. The message says which, and what to do."""
+    """An adapter knows no tasks, or can't do any. The message says which, and what to do."""
 
 
 def practice_of(
@@ -113,8 +121,35 @@ def practice_of(
         ValueError: they do, and the student is shown screenshots, or several processes train.
         RolloutError: the infrastructure failed most of the episodes.
     """
+    player = policy.tokenizer if policy.processor is None else policy.processor
+    rows = practice_rows(settings, policy, lambda: TransformersPolicy(model, player), folder, begun=begun)
+    return Practice(model, rows, settings.practice_rows, settings.seed, weight_of(settings)) if rows else None
+
+
+def weight_of(settings: TrainSettings) -> float:
+    """Return what practice counts in a run's loss, if there is any."""
+    return 1.0 if settings.practice is None else settings.practice
+
+
+def practice_rows(
+    settings: TrainSettings, policy: LocalPolicy, acting: Callable[[], LocalPolicy], folder: Path, *, begun: bool
+) -> list[Row]:
+    """Return the steps that a run practises; empty if it doesn't. Errors are those of `practice_of`.
+
+    Args:
+        settings: of the run.
+        policy: of the base model.
+        acting: gives the policy of the adapter that the run starts from.
+        folder: of the run; what was played is kept in it.
+        begun: is the run resumed?
+    """
     if settings.start_from is None or settings.practice == 0:
-        return None
+        return []
+    if settings.offline:
+        log.warning(
+            "Nothing is practised offline. What %s has learned of other tasks may be forgotten.", settings.start_from
+        )
+        return []
     asked = settings.practice is not None
     if asked:
         check_alone("practice")
@@ -122,24 +157,19 @@ def practice_of(
         raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
     path = folder / "practice.jsonl"
     if begun and path.exists():
-        rows = [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
-    else:
-        try:
-            if not alone() or shows_images(policy, settings):
-                raise NothingToPractise("Nothing is practised on several processes, nor with screenshots.")
-            player = policy.tokenizer if policy.processor is None else policy.processor
-            rows = played(settings, TransformersPolicy(model, player))
-        except NothingToPractise as error:
-            if asked:
-                raise
-            known = learned_tasks(settings.start_from)
-            if not known or tasks_before(settings):
-                log.warning("%s What it has learned may be forgotten.", error)
-            rows = []
-        if is_first():
-            write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
-    weight = 1.0 if settings.practice is None else settings.practice
-    return Practice(model, rows, settings.practice_rows, settings.seed, weight) if rows else None
+        return [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
+    try:
+        if not alone() or shows_images(policy, settings):
+            raise NothingToPractise("Nothing is practised on several processes, nor with screenshots.")
+        rows = played(settings, acting())
+    except NothingToPractise as error:
+        if asked:
+            raise
+        log.warning("%s What it has learned may be forgotten.", error)
+        rows = []
+    if is_first():
+        write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return rows
 
 
 def _told(ended: int) -> None:
@@ -162,20 +192,30 @@ def tasks_before(settings: TrainSettings) -> list[str]:
     return [task for task in learned_tasks(settings.start_from) if task not in now]
 
 
-def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
+def _is_there(task: str) -> bool:
+    try:
+        task_of(task)
+    except ValueError:
+        return False
+    return True
+
+
+def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
     """Let an adapter play the tasks that it has learned; return its steps in the episodes that it solved.
 
     Raises:
-        NothingToPractise: there are none besides those of the run, or none that can be played and judged; or it solved
-            no episode.
+        NothingToPractise: it names none, or none that can be played and judged; or it solved no episode.
         RolloutError: the infrastructure failed most of the episodes.
     """
-    before, of = tasks_before(settings), settings.start_from
-    if not before:
-        raise NothingToPractise(f"{of} names no tasks that it has learned besides this run's: leave out practice.")
-    tasks = [task for task in before if not is_open(task) and task in gymnasium.registry]
+    of = cast(Path, settings.start_from)
+    known_tasks = learned_tasks(of)
+    if not known_tasks:
+        raise NothingToPractise(f"{of} names no tasks that it has learned: leave out practice.")
+    tasks = [task for task in known_tasks if not is_open(task) and _is_there(task)]
     if not tasks:
-        raise NothingToPractise(f"None of the tasks that {of} has learned can be judged here: {', '.join(before)}.")
+        raise NothingToPractise(
+            f"None of the tasks that {of} has learned can be judged here: {', '.join(known_tasks)}."
+        )
     known = read_about(str(of)).get("settings", {})
     longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
     prompt = (read_prompt(of) or prompt_of(settings)).options(policy)
@@ -183,7 +223,8 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
     agent = LLMAgent(policy, **{**prompt, "guards": False}, seed=settings.seed)
     log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
-    with Rollouts(settings.rollouts.contexts, most=settings.rollouts.batch, max_episode_steps=longest) as rollouts:
+    about = {"most": settings.rollouts.batch, "max_episode_steps": longest, **settings.environment.options()}
+    with Rollouts(settings.rollouts.contexts, **about) as rollouts:
         results = rollouts.run(agent, jobs, progress=_told)
     failed = [result for result in results if result.masked]
     if len(failed) > len(results) / 2:
@@ -191,7 +232,7 @@ def played(settings: TrainSettings, policy: TransformersPolicy) -> list[Row]:
             f"{len(failed)} of {len(results)} episodes to practise on could not be run ({failed[0].detail}). When that "
             "is mended, the same command begins again."
         )
-    samples = samples_of([result for result in results if result.solved], policy, Lessons((Untold(),)))
+    samples = [row for rows in rows_of([one for one in results if one.solved], policy) for row in rows]
     rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
     if not rows:
         raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +59,12 @@ class Rehearsal:
             model: a PEFT model whose active adapter is the student.
             step: optimizer steps so far.
         """
-        rng = np.random.default_rng([self._seed, step, len(self._texts)])
-        chosen = rng.choice(len(self._texts), size=min(self._rows, len(self._texts)), replace=False)
-        ids = self._texts[torch.from_numpy(chosen)].to(model.get_input_embeddings().weight.device)
+        import torch
+
+        from selfsurf.sdft.loss.distillation import divergence
+
+        chosen = drawn(self._seed, step, len(self._texts), self._rows)
+        ids = self._texts[torch.tensor(chosen)].to(model.get_input_embeddings().weight.device)
         mask = torch.ones_like(ids)
         with torch.no_grad(), model.disable_adapter():
             before = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
@@ -74,23 +80,44 @@ def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Pa
     """
     if not settings.rehearsal:
         return None
+    import torch
+
+    texts = torch.tensor(kept_texts(folder, lambda: own_texts(policy, settings.seed).tolist(), begun=begun))
+    return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
+
+
+def kept_texts(folder: Path, write: Callable[[], list[list[int]]], *, begun: bool) -> list[list[int]]:
+    """Return the texts of a run in a folder, in tokens; they are written if it has none yet or has not begun."""
     path = folder / "rehearsal.json"
     if begun and path.exists():
-        texts = torch.tensor(json.loads(path.read_text(encoding="utf8")))
-    else:
-        log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", ROWS, LENGTH)
-        texts = own_texts(policy, settings.seed)
-        if is_first():
-            write_atomically(path, json.dumps(texts.tolist()))
-    return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
+        texts: list[list[int]] = json.loads(path.read_text(encoding="utf8"))
+        return texts
+    log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", ROWS, LENGTH)
+    texts = write()
+    if is_first():
+        write_atomically(path, json.dumps(texts))
+    return texts
+
+
+def drawn(seed: int, step: int, there: int, most: int) -> list[int]:
+    """Return which of so many rows count in an optimizer step, at most `most` of them."""
+    rng = np.random.default_rng([seed, step, there])
+    return [int(row) for row in rng.choice(there, size=min(most, there), replace=False)]
+
+
+def first_token(tokenizer: Any) -> int:
+    """Return the token that a text of the model's own begins with."""
+    start = tokenizer.get_vocab().get(SEPARATOR)
+    if start is None:
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    return int(start)
 
 
 def own_texts(policy: TransformersPolicy, seed: int, *, rows: int = ROWS, length: int = LENGTH) -> torch.Tensor:
     """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on."""
-    tokenizer = policy.tokenizer
-    start = tokenizer.get_vocab().get(SEPARATOR)
-    if start is None:
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    import torch
+
+    start = first_token(policy.tokenizer)
     model: Any = policy.model
     device = model.get_input_embeddings().weight.device
     with policy.reading(), torch.random.fork_rng():

@@ -1,14 +1,18 @@
-"""Held-out evaluation of a training run: greedy success on episodes that it never trains on, and general ability."""
+"""Held-out evaluation of a training run: what it does where it never trains, and general ability.
+
+It is greedy success on episodes; offline, the share of recorded actions that are done at recorded states.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from selfsurf.envs_registry import is_open
+from selfsurf.sdft.measure.agreement import missed_at
 from selfsurf.sdft.measure.retention import drift, perplexity
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.settings import TrainSettings
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     from selfsurf.agents.llm_agent import LLMAgent
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.rows.stored import State
+
+FEWEST_STATES, FEWEST_EPISODES = 20, 3
+"""With fewer held-out states, or episodes that they are from, agreement at them shows little."""
 
 Solved = Mapping[str, Mapping[int, bool]]
 
@@ -29,10 +37,16 @@ class Evaluation(BaseModel):
 
     step: int
     """Optimizer steps before it; 0 is the base model."""
+    measure: Literal["success", "agreement"] = "success"
+    """What `solved` says: were episodes solved, or were recorded actions done (`sdft.measure.agreement`)?"""
+    held_out: bool = True
+    """Is it where nothing is trained? Else it shows a fall, but no gain."""
     solved: dict[str, dict[int, bool]]
-    """By task and seed; without the episodes that the infrastructure failed, which say nothing of the model."""
+    """By task and seed, or state; without episodes that the infrastructure failed, which say nothing of the model."""
     env_errors: int
     """How many those were."""
+    episodes: int = 0
+    """How many different recorded episodes the states are from."""
     perplexity: float
     """On the general text; infinite for a model that is broken."""
     drift: float
@@ -52,7 +66,7 @@ class Evaluation(BaseModel):
             "evaluation/env_errors": float(self.env_errors),
             **{f"evaluation/tasks/{task}": rate for task, rate in rates.items()},
         }
-        return found if self.success is None else {**found, "evaluation/success": self.success}
+        return found if self.success is None else {**found, f"evaluation/{self.measure}": self.success}
 
 
 def success(solved: Solved) -> float | None:
@@ -78,7 +92,7 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
     Raises:
         ValueError: it can't, or it is.
     """
-    if not settings.evaluate_every:
+    if not settings.evaluate_every or settings.offline:
         return
     tasks, seeds = heldout_tasks(settings), heldout_seeds(settings)
     if not tasks:
@@ -93,30 +107,80 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
         )
 
 
-def evaluate_heldout(
-    step: int, agent: LLMAgent, policy: TransformersPolicy, rollouts: Rollouts, settings: TrainSettings
-) -> Evaluation:
+def evaluate_heldout(step: int, agent: LLMAgent, rollouts: Rollouts, settings: TrainSettings) -> Evaluation:
     """Measure the model as it is now.
 
     Args:
         step: optimizer steps so far.
-        agent: acts greedily with the model.
-        policy: the model, a PEFT model with the student's adapter active.
+        agent: acts greedily with the model, a PEFT model with the student's adapter active.
         rollouts: the environments.
         settings: which tasks and seeds.
     """
-    general = perplexity(policy)["perplexity"]
-    if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
-        return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf)
     tasks = heldout_tasks(settings)
     jobs = [Job(task, seed) for task in tasks for seed in heldout_seeds(settings)]
-    results = rollouts.run(agent, jobs)
-    solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
-    for result in results:
-        if not result.masked:
-            solved[result.job.env_id][result.job.seed] = result.solved
-    judged = sum(map(len, solved.values()))
-    return Evaluation(step=step, solved=solved, env_errors=len(jobs) - judged, perplexity=general, drift=drift(policy))
+
+    def play() -> dict[str, dict[int, bool]]:
+        solved: dict[str, dict[int, bool]] = {task: {} for task in tasks}
+        for result in rollouts.run(agent, jobs):
+            if not result.masked:
+                solved[result.job.env_id][result.job.seed] = result.solved
+        return solved
+
+    return _evaluation(step, agent, len(jobs), play)
+
+
+def evaluate_states(
+    step: int, agent: LLMAgent, states: Sequence[State], most: int, *, held_out: bool = True
+) -> Evaluation:
+    """Measure the model as it is now at recorded states, without playing.
+
+    Args:
+        step: optimizer steps so far.
+        agent: acts greedily with the model, as in `evaluate_heldout`.
+        states: recorded ones.
+        most: most of them a task.
+        held_out: are they not trained on?
+    """
+    by_task: dict[str, list[State]] = {}
+    for state in states:
+        by_task.setdefault(state.episode.env_id, []).append(state)
+    some = {task: spread(found, most) for task, found in by_task.items()}
+
+    def act() -> dict[str, dict[int, bool]]:
+        right = iter(not missed for missed in missed_at(agent, [state for found in some.values() for state in found]))
+        return {task: {number: next(right) for number in range(len(found))} for task, found in some.items()}
+
+    asked = sum(map(len, some.values()))
+    episodes = len({state.episode.what for found in some.values() for state in found})
+    return _evaluation(step, agent, asked, act, measure="agreement", held_out=held_out, episodes=episodes)
+
+
+def extent(summary: Mapping[str, Any]) -> str:
+    """Say of an evaluation at recorded states (`CheckpointManager.summary`) how many there were; empty: not known."""
+    states, episodes = summary.get("states", 0), summary.get("episodes", 0)
+    if summary.get("measure") != "agreement" or not episodes:
+        return ""
+    few = summary["held_out"] and (states < FEWEST_STATES or episodes < FEWEST_EPISODES)
+    counted = f"{states} state{'s' * (states != 1)} of {episodes} episode{'s' * (episodes != 1)}"
+    return counted + ", which shows little" * few
+
+
+def spread(states: Sequence[State], most: int) -> list[State]:
+    """Return at most so many states, evenly over all."""
+    count = min(most, len(states))
+    return [states[place * len(states) // count] for place in range(count)]
+
+
+def _evaluation(
+    step: int, agent: LLMAgent, asked: int, measured: Callable[[], dict[str, dict[int, bool]]], **more: Any
+) -> Evaluation:
+    policy = cast("TransformersPolicy", agent.policy)
+    general = perplexity(policy)["perplexity"]
+    if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
+        return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf, **more)
+    solved = measured()
+    failed = asked - sum(map(len, solved.values()))
+    return Evaluation(step=step, solved=solved, env_errors=failed, perplexity=general, drift=drift(policy), **more)
 
 
 def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSettings) -> str:
@@ -130,12 +194,16 @@ def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSe
         return f"perplexity rose from {base.perplexity:.2f} to {now.perplexity:.2f}, over {limit:.2f}"
     before, after = success(_shared(best.solved, now.solved)), success(_shared(now.solved, best.solved))
     if before is not None and after is not None and before - after > settings.max_success_fall + 1e-9:
-        return f"held-out success fell from {before:.2f} (step {best.step}) to {after:.2f}"
+        where = "held-out " if now.held_out else ""
+        return f"{where}{now.measure} fell from {before:.2f} (step {best.step}) to {after:.2f}"
     return ""
 
 
 def better(now: Evaluation, best: Evaluation) -> bool:
     """Does it solve more, or as much with less perplexity?
+
+    Where nothing is held out, a state that is as good as the one before the first step is better: no gain can be seen
+    there, and `fault` has found no loss.
 
     A state can only become the best if every episode was judged on which the best one was.
     """
@@ -146,6 +214,8 @@ def better(now: Evaluation, best: Evaluation) -> bool:
         return True
     after = success(_shared(now.solved, best.solved))
     assert after is not None  # it holds at least the episodes of the best
+    if not now.held_out and best.step == 0 and after == before:
+        return True  # what it did already it still does, and it was taught
     return (after, -now.perplexity) > (before, -best.perplexity)
 
 

@@ -6,6 +6,8 @@ import math
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
@@ -29,38 +31,44 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
     """Return the model's perplexity on a text.
 
     Args:
-        policy: the model, with whatever adapter is active.
+        policy: the model, with whatever adapter is active: on torch, or one that is trained on MLX (`TrainedPolicy`).
         text: what to score; the general text by default.
 
     Returns:
         `perplexity` (exp of the mean negative log-likelihood per token, in nats; infinite where that is too much for a
         float, or no number) and `tokens`, the number scored.
     """
-    import torch
-
     ids = policy.tokenizer.encode(general_text() if text is None else text, add_special_tokens=False)
-    device = policy.model.get_input_embeddings().weight.device
-    total, count = 0.0, 0
-    with policy.reading():
-        for start in range(0, len(ids) - 1, BLOCK):
-            block = torch.tensor([ids[start : start + BLOCK + 1]], device=device)
-            logits = policy.model(input_ids=block[:, :-1]).logits.float()
-            losses = torch.nn.functional.cross_entropy(logits[0], block[0, 1:], reduction="sum")
-            total += float(losses)
-            count += block.shape[1] - 1
+    blocks = [ids[start : start + BLOCK + 1] for start in range(0, len(ids) - 1, BLOCK)]
+    total, count = sum(_loss(policy, block) for block in blocks), len(ids) - 1
     mean = total / count
     return {"perplexity": math.exp(mean) if mean < MOST_NATS else math.inf, "tokens": count}
+
+
+def _loss(policy: Any, ids: list[int]) -> float:
+    """The negative log-likelihood of all tokens but the first, summed."""
+    if hasattr(policy, "text_logprobs"):
+        return -float(policy.text_logprobs(ids[:-1])[np.arange(len(ids) - 1), ids[1:]].sum(dtype=np.float64))
+    import torch
+
+    with policy.reading():
+        block = torch.tensor([ids], device=policy.model.get_input_embeddings().weight.device)
+        logits = policy.model(input_ids=block[:, :-1]).logits.float()
+        return float(torch.nn.functional.cross_entropy(logits[0], block[0, 1:], reduction="sum"))
 
 
 def drift(policy: TransformersPolicy) -> float:
     """Return how far training has moved the model: mean KL(base || student) in nats a token, on general text.
 
     Args:
-        policy: a PEFT model with the student's adapter active.
+        policy: a PEFT model with the student's adapter active, or one that is trained on MLX.
     """
+    ids = policy.tokenizer.encode(general_text(), add_special_tokens=False)[:DRIFT_TOKENS]
+    if hasattr(policy, "text_logprobs"):
+        before, now = (policy.text_logprobs(ids, base=base) for base in (True, False))
+        return float((np.exp(before) * (before - now)).sum(-1).mean())
     import torch
 
-    ids = policy.tokenizer.encode(general_text(), add_special_tokens=False)[:DRIFT_TOKENS]
     block = torch.tensor([ids], device=policy.model.get_input_embeddings().weight.device)
     with policy.reading():
         student = torch.log_softmax(policy.model(input_ids=block).logits[0].float(), -1)

@@ -3,9 +3,10 @@
 Episodes of one task resemble each other, so 125 tasks x 5 seeds are not 625 independent trials, and an interval that
 takes them for such is too narrow. What is a sample and what is given decides which interval is right:
 
-- `wilson_interval`: one share of independent trials, nothing resampled;
+- `wilson_interval`: one share of independent trials, nothing resampled; `newcombe_interval`: the difference of two;
 - `interval_over_tasks_and_episodes`: a benchmark's mean; tasks are a sample of tasks, seeds one of each task's pages;
 - `interval_over_tasks` and `sign_flip_over_tasks`: the difference of two runs on the same tasks and seeds;
+- `Confusion`: a judge against the truth, nothing resampled;
 - `interval_over_seeds`: training and evaluation seeds are samples, tasks are given.
 
 All intervals hold 95%.
@@ -13,7 +14,8 @@ All intervals hold 95%.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -62,6 +64,68 @@ def wilson_interval(share: float, trials: int) -> Interval:
     spread = Z * np.sqrt(share * (1 - share) / trials + Z * Z / (4 * trials * trials))
     scale = 1 + Z * Z / trials
     return Interval(max(0.0, float((centre - spread) / scale)), min(1.0, float((centre + spread) / scale)), "wilson")
+
+
+def newcombe_interval(share: float, trials: int, other: float, others: int) -> Interval:
+    """The interval of `share - other`, two samples of independent trials, from Wilson's (Newcombe 1998, method 10)."""
+    one, two = wilson_interval(share, trials), wilson_interval(other, others)
+    below = np.hypot(share - one.low, two.high - other)
+    above = np.hypot(one.high - share, other - two.low)
+    return Interval(float(share - other - below), float(share - other + above), "wilson")
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How a judge's verdicts agree with the truth. Those who could not tell are counted apart."""
+
+    hits: int
+    """Solved, and said to be."""
+    false_alarms: int
+    """Not solved, but said to be."""
+    misses: int
+    """Solved, but said not to be."""
+    rejections: int
+    """Not solved, and said not to be."""
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[bool, bool | None]]) -> Confusion:
+        """Count pairs of truth and verdict; None is a verdict that says nothing."""
+        counts = Counter(pairs)
+        unknown = counts[True, None] + counts[False, None]
+        return cls(counts[True, True], counts[False, True], counts[True, False], counts[False, False], unknown)
+
+    @property
+    def judged(self) -> int:
+        """How many have a verdict."""
+        return self.hits + self.false_alarms + self.misses + self.rejections
+
+    @property
+    def base_rate(self) -> float | None:
+        """Share of those with a verdict that were solved."""
+        return _share(self.hits + self.misses, self.judged)
+
+    @property
+    def precision(self) -> float | None:
+        """Share of those said to be solved that were; None: none was."""
+        return _share(self.hits, self.hits + self.false_alarms)
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the solved ones that were said to be; None: none was solved."""
+        return _share(self.hits, self.hits + self.misses)
+
+    @property
+    def kappa(self) -> float | None:
+        """Agreement beyond chance (Cohen 1960): 0 is chance, 1 is perfect; None: truth or verdicts are all the same."""
+        n = self.judged
+        said, true = self.hits + self.false_alarms, self.hits + self.misses
+        chance = (said * true + (n - said) * (n - true)) / n**2 if n else 1.0
+        return None if chance == 1 else ((self.hits + self.rejections) / n - chance) / (1 - chance)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def unanimous(value: float, tasks: int, low: float, high: float) -> Interval:

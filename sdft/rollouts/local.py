@@ -8,10 +8,12 @@ from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Ledger, Manner, Player, Result, Tally
-from selfsurf.agents.play.record import versions
+from selfsurf.agents.play.environments import is_exclusive
+from selfsurf.agents.play.provenance import versions
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.envs_registry import task_of
+from selfsurf.envs_registry.loading import short_name
 
 
 class Rollouts:
@@ -24,11 +26,11 @@ class Rollouts:
     """
 
     def __init__(self, num_envs: int = 8, *, most: int | None = None, **env_options: Any) -> None:
-        self.num_envs = num_envs
+        self.num_envs = 1 if is_exclusive(env_options) else num_envs  # who share a profile take turns
         self.tally = Tally()
         """Of all runs so far."""
         self.most = most
-        self._environments = Environments(task_of, num_envs, **env_options)
+        self._environments = Environments(task_of, self.num_envs, **env_options)
 
     def __enter__(self) -> Rollouts:
         return self
@@ -77,9 +79,16 @@ class Rollouts:
         def record(ask: Ask) -> EpisodeWriter | None:
             if folder is None:
                 return None
-            name = f"{ask.job.env_id.replace('/', '_')}_{ask.job.seed}"
+            task = ask.job.env_id
+            name = f"{short_name(task).replace('/', '_')}_{ask.job.seed}"
             name += f"_retry{ask.attempt}" if ask.attempt else ""
-            about = {"episode_id": name, "env_id": ask.job.env_id, "seed": ask.job.seed, "versions": versions()}
+            about = {
+                "episode_id": name,
+                "env_id": short_name(task),
+                "task": task,
+                "seed": ask.job.seed,
+                "versions": versions(),
+            }
             return EpisodeWriter(folder / name, {**about, **(meta or {})})
 
         # No limit of time: resets and steps have theirs, and how long the agent thinks is nobody's failure.

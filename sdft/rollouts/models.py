@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +14,8 @@ from uuid import uuid4
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Policy, PolicyError
 
 if TYPE_CHECKING:
+    import torch
+
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 
@@ -95,17 +97,28 @@ class LocalModel:
 
     def make(self) -> InProcess:
         """Load the model and give it the adapter, which is nothing until its weights come."""
-        from peft import get_peft_model
-
         from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-        from selfsurf.sdft.loss.logits import make_ready
 
-        base = TransformersPolicy(self.model, **self.options)
-        owner = base.tokenizer if base.processor is None else base.processor
-        wrapped: Any = get_peft_model(base.model, self.lora)
-        wrapped.eval()
-        make_ready(wrapped)
-        return InProcess(base.name, TransformersPolicy(wrapped, owner, reuse=self.reuse))
+        return adapted(TransformersPolicy(self.model, **self.options), self.lora, self.reuse)
+
+
+def adapted(base: TransformersPolicy, lora: Any, reuse: int = 0) -> InProcess:
+    """Give a model a new adapter, or take the one that it has, and make it compute as one that is trained.
+
+    Args:
+        base: the model. It is wrapped by PEFT in place.
+        lora: the `LoraConfig`; None: the model is wrapped already.
+        reuse: as `LocalModel.reuse`.
+    """
+    from peft import get_peft_model
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.loss.logits import make_ready
+
+    owner = base.tokenizer if base.processor is None else base.processor
+    wrapped: Any = base.model if lora is None else get_peft_model(base.model, lora).eval()
+    make_ready(wrapped)
+    return InProcess(base.name, TransformersPolicy(wrapped, owner, reuse=reuse))
 
 
 class InProcess:
@@ -120,15 +133,20 @@ class InProcess:
         return about(self.policy, self._name, self.policy.tokenizer, self.policy.processor)
 
     def use(self, version: int, weights: bytes) -> None:
-        """As `Model.use`.
+        """As `Model.use`."""
+        from safetensors.torch import load
+
+        self.put(load(weights))
+
+    def put(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Put an adapter in force, by PEFT's names.
 
         Raises:
             ValueError: the adapter is another model's.
         """
         from peft import set_peft_model_state_dict
-        from safetensors.torch import load
 
-        found = set_peft_model_state_dict(self.policy.model, load(weights))
+        found = set_peft_model_state_dict(self.policy.model, dict(weights))
         lacking = [name for name in found.missing_keys if "lora_" in name]
         if found.unexpected_keys or lacking:
             raise ValueError(
@@ -172,11 +190,11 @@ class _Engine:
     def __init__(self, engine: Engine) -> None:
         from transformers import AutoTokenizer
 
-        from selfsurf.agents import models
+        from selfsurf.agents import model_files
         from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 
         self._engine = engine
-        self._tokenizer = AutoTokenizer.from_pretrained(models.resolve(engine.tokenizer))
+        self._tokenizer = AutoTokenizer.from_pretrained(model_files.resolve(engine.tokenizer))
         self.policy = OpenAIPolicy(
             engine.model, "vllm", base_url=engine.base_url, tokenizer=self._tokenizer, processed_logprobs=True
         )

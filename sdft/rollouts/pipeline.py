@@ -1,4 +1,4 @@
-"""Takes batches from a generator in order, and asks for the next ones while the current one is learned from."""
+"""Takes batches from a collector in order, and asks for the next ones while the current one is learned from."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from selfsurf.agents.play.job import Job
-from selfsurf.sdft.rollouts.generator import Batch, Generator, RolloutError, Weights
+from selfsurf.sdft.rollouts.collector import Collector
+from selfsurf.sdft.rollouts.generator import Batch, RolloutError
 
 
 @dataclass
 class Pipeline:
     """A trainer's view of its episodes."""
 
-    generator: Generator
-    weights: Weights
-    """The tensors that act."""
+    collector: Collector
     jobs_of: Callable[[int], list[Job]]
     """The episodes of a batch."""
     seed_of: Callable[[int], int]
@@ -33,13 +32,13 @@ class Pipeline:
         Raises:
             RolloutError: it can't be made, or other episodes were asked for.
         """
-        self.generator.publish(number, self.weights)
+        self.collector.publish(version=number)
         if self._asked.get(number, jobs) != jobs:
             raise RolloutError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
         self._request(number, jobs)
-        batch = self.generator.collect(number)
+        batch = self.collector.collect(number)
         del self._asked[number]
-        for later in range(number + 1, min(number + 1 + self.generator.ahead, batches)):
+        for later in range(number + 1, min(number + 1 + self.collector.ahead, batches)):
             self._request(later, self.jobs_of(later))
         return batch
 
@@ -49,13 +48,13 @@ class Pipeline:
         The next `batch` asks for it again, with the weights as they are then and the same seed.
         """
         for number in self._asked:
-            self.generator.forget(number)
+            self.collector.forget(number)
         self._asked.clear()
 
     def _request(self, number: int, jobs: list[Job]) -> None:
         if number not in self._asked:
             self._asked[number] = jobs
-            self.generator.request(number, jobs, self.seed_of(number))
+            self.collector.request(jobs, seed=self.seed_of(number), number=number)
 
 
 def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, float]:
@@ -70,5 +69,6 @@ def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, flo
         "episodes/rerun": batch.tally.rerun + batch.tally.lost,
         "rollouts/seconds": batch.seconds,
         "rollouts/waited_seconds": batch.waited,
+        "rollouts/workers_lost": batch.workers_lost,
         "rows/staleness": number - sum(versions) / len(versions) if versions else 0.0,
     }

@@ -10,16 +10,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Times
 from selfsurf.agents.policy import Policy
+from selfsurf.browser_env.classes import Sources
 from selfsurf.browser_env.session.runtime import shutdown
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About
+from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
 
@@ -33,6 +35,10 @@ class Setup:
     layout: RolloutSettings
     manner: Manner
     env_options: dict[str, Any]
+    sources: Sources = field(default_factory=Sources)
+    """Of a user's own prompt and functions that `agent_of` names."""
+    verbose: bool = field(default_factory=verbose)
+    """Show what the workers' loggers say."""
 
 
 class BrowserWorker:
@@ -46,11 +52,14 @@ class BrowserWorker:
     """
 
     def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: About) -> None:
+        speak(everything=setup.verbose)
+        setup.sources.use()
         self._policy = RemotePolicy(about, policies, first, setup.layout)
         contexts, agent = setup.layout.contexts, Decider(setup.agent_of(self._policy))
         self._environments = Environments(task_of, contexts, **setup.env_options)
         self._player = Player(agent, self._environments, contexts, setup.manner, prepare=self._prepare)
         self._weights: dict[int, list[Any]] = {}
+        self._sources: list[Any] = []
         self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
         self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
         self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # by the id of the object, which is kept
@@ -66,13 +75,17 @@ class BrowserWorker:
         """Say what time has gone into so far."""
         return self._player.times
 
-    async def play(self, ask: Ask, weights: list[Any]) -> Result:
+    async def play(self, ask: Ask, weights: list[Any], sources: list[Any]) -> Result:
         """Run an episode.
 
         Args:
             ask: which.
             weights: a list with the reference to the weights that act.
+            sources: the same, of what its task comes from (`browser_env.classes.Sources`).
         """
+        if sources != self._sources:
+            (await sources[0]).use()
+            self._sources = sources
         self._weights[ask.version] = weights
         self._playing[ask.version] += 1
         ended: Future[Result] = Future()

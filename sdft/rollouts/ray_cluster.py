@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
+
+from selfsurf.extras import how_to_install
 
 
 @contextlib.contextmanager
@@ -19,15 +22,30 @@ def connected() -> Iterator[None]:
     try:
         import ray
     except ImportError:
-        raise ImportError("Rollouts with workers need Ray: pip install 'selfsurf[ray]'.") from None
+        raise ImportError(f"Rollouts with workers need Ray: {how_to_install('ray')}.") from None
     ours = not ray.is_initialized()
     if ours:
-        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
     try:
         yield
     finally:
         if ours:
             ray.shutdown()
+
+
+def verbose() -> bool:
+    """Is all to be shown that `selfsurf`'s loggers say, as with `--verbose`?"""
+    return logging.getLogger("selfsurf").isEnabledFor(logging.DEBUG)
+
+
+def speak(*, everything: bool) -> None:
+    """In an actor: write on its error stream, which Ray shows where the run is, what `selfsurf`'s loggers say."""
+    logger = logging.getLogger("selfsurf")
+    if everything and not logger.isEnabledFor(logging.DEBUG):
+        logger.setLevel(logging.DEBUG)
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)
 
 
 def reason_of(error: BaseException) -> str:

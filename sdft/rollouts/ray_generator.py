@@ -11,12 +11,15 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from selfsurf.agents.play.job import Ask, Job
-from selfsurf.agents.play.ledger import Ledger, Tally
-from selfsurf.sdft.rollouts.generator import Batch, RolloutError, Weights
+from selfsurf.agents.play.ledger import Ledger
+from selfsurf.browser_env.classes import load_class
+from selfsurf.browser_env.environment import Program
+from selfsurf.envs_registry.loading import sources_of
+from selfsurf.sdft.rollouts.generator import Batch, Books, RolloutError, Weights
 from selfsurf.sdft.rollouts.models import ModelMaker
 from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Setup
 from selfsurf.sdft.rollouts.ray_cluster import reason_of
@@ -28,8 +31,11 @@ STARTS = 3
 SLACK = 60.0
 """Seconds beyond an episode's time after which a worker that has not ended it counts as hung."""
 
-WATCH = 5.0
+WATCH = 1.0
 """Seconds between two looks at the policy workers."""
+
+PENDING = 10.0
+"""Seconds after which a lost browser worker's place is said to be empty still."""
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +51,10 @@ class _Browser:
     """When it was asked to start."""
     deaths: int = 0
     """In a row, before it was ready."""
+    replaces: bool = False
+    """It takes the place of one that was lost."""
+    told: bool = False
+    """It was said that it is still pending."""
     held: int = 0
     """Episodes that it runs."""
 
@@ -54,10 +64,14 @@ class _Policy:
     """What is known of a policy worker."""
 
     actor: Any
+    number: int
     looked: Any = None
     """The reference of the look at it that is under way."""
     since: float = 0.0
     """When that look began, or the last one ended."""
+    pid: int | None = None
+    """Of its process when it was last seen; None while it is lost."""
+    lost: bool = False
 
 
 @dataclass
@@ -77,25 +91,10 @@ class _Order:
     ledger: Ledger
     weights: list[Any]
     """A reference in a list: Ray follows references that are arguments, but not those in lists."""
+    sources: list[Any]
+    """The same, of the source of the user's own tasks."""
     begun: float | None = None
     ended: float | None = None
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Figures of what a generator has done."""
-
-    tally: Tally
-    browsers_replaced: int
-    policies_replaced: int
-    weights_put: int
-    """Versions of the weights that were given to the object store."""
-    weight_bytes: int
-    """Of the last version."""
-    driver_seconds: float = 0.0
-    """Processor time of the thread that hands out and takes in."""
-    processes: dict[int, int] = field(default_factory=dict)
-    """The process ids of the browser workers, by number."""
 
 
 class RayGenerator:
@@ -115,6 +114,8 @@ class RayGenerator:
         self._ray = ray
         self._setup = setup
         self._layout = layout = setup.layout
+        user = setup.env_options.get("user")
+        self._own = [load_class(user.name)] if isinstance(user, Program) else []
         self.ahead: int = layout.ahead
         lacking = layout.missing(ray.cluster_resources())
         if lacking:
@@ -127,14 +128,18 @@ class RayGenerator:
             max_restarts=-1, max_task_retries=0, max_concurrency=layout.workers + 8, **layout.policy.options()
         )(PolicyWorker)
         self._policies = [
-            _Policy(policy.remote(model, callers, setup.manner.most, layout.call_timeout), since=time.monotonic())
-            for _ in range(layout.policy_workers)
+            _Policy(
+                policy.remote(model, callers, setup.manner.most, layout.call_timeout, verbose=setup.verbose), number
+            )
+            for number in range(layout.policy_workers)
         ]
         self._browser = ray.remote(
             max_restarts=0, max_task_retries=0, max_concurrency=layout.contexts + 8, **layout.browser.options()
         )(BrowserWorker)
         try:
             abouts = ray.get([one.actor.about.remote() for one in self._policies], timeout=layout.start_timeout)
+            for one, state in zip(self._policies, self.policy_states(), strict=True):
+                one.pid = state.pid
         except ray.exceptions.RayError as error:
             self._kill(self._policies)
             raise RolloutError(f"The policy workers did not start: {reason_of(error)}") from error
@@ -146,9 +151,11 @@ class RayGenerator:
         self._orders: dict[int, _Order] = {}
         self._version: int | None = None
         self._weights: list[Any] = []
+        self._sources: dict[frozenset[str], list[Any]] = {}
         self._failure: RolloutError | None = None
         self._closing = False
-        self._figures = Cluster(Tally(), 0, 0, 0, 0)
+        self._books = Books()
+        self._told_lost = 0
         for number in range(layout.workers):
             self._start(number)
         self._thread = threading.Thread(target=self._drive, name="rollouts", daemon=True)
@@ -172,10 +179,10 @@ class RayGenerator:
         self._kill([*self._browsers.values(), *self._policies])
 
     @property
-    def figures(self) -> Cluster:
-        """What has been done so far."""
+    def books(self) -> Books:
+        """As `Generator.books`."""
         with self._lock:
-            return replace(self._figures, processes=dict(self._pids))
+            return replace(self._books, processes=dict(self._pids))
 
     def publish(self, version: int, weights: Weights) -> None:
         """As `Generator.publish`: the tensors go to the object store once, from where policy workers pull them."""
@@ -187,15 +194,21 @@ class RayGenerator:
         self._weights = [self._ray.put(data)]
         self._version = version
         with self._lock:
-            self._figures = self._with(weights_put=self._figures.weights_put + 1, weight_bytes=len(data))
+            self._note(weights_put=self._books.weights_put + 1, weight_bytes=len(data))
 
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
         """As `Generator.request`: it is begun at once, with the weights that were published last."""
         if self._version is None:
             raise RolloutError("Publish weights before a batch is asked for.")
+        sources = self._sources_of(frozenset(job.env_id for job in jobs))
         with self._lock:
-            self._orders[number] = _Order(Ledger(jobs, seed=seed, version=self._version), self._weights)
+            self._orders[number] = _Order(Ledger(jobs, seed=seed, version=self._version), self._weights, sources)
             self._lock.notify_all()
+
+    def _sources_of(self, tasks: frozenset[str]) -> list[Any]:
+        if tasks not in self._sources:
+            self._sources[tasks] = [self._ray.put(sources_of(tasks, *self._own))]
+        return self._sources[tasks]
 
     def collect(self, number: int) -> Batch:
         """As `Generator.collect`. The tally of the batch is checked here."""
@@ -208,10 +221,11 @@ class RayGenerator:
                 raise self._failure
             del self._orders[number]
             tally = order.ledger.tally()
-            self._figures = self._with(tally=self._figures.tally + tally)
+            self._note(tally=self._books.tally + tally)
+            lost, self._told_lost = self._books.lost - self._told_lost, self._books.lost
         now = time.monotonic()
         seconds = (order.ended or now) - (order.begun or start)
-        return Batch(order.ledger.results(), tally, seconds, waited=now - start)
+        return Batch(order.ledger.results(), tally, seconds, waited=now - start, workers_lost=lost)
 
     def forget(self, number: int) -> None:
         """As `Generator.forget`. Its episodes that are under way end in their workers, and go nowhere."""
@@ -260,7 +274,7 @@ class RayGenerator:
                 self._watch_browsers()
                 self._watch_policies()
                 with self._lock:
-                    self._figures = self._with(driver_seconds=time.thread_time())
+                    self._note(driver_seconds=time.thread_time())
         except RolloutError as error:
             self._fail(error)
         except Exception as error:
@@ -285,7 +299,7 @@ class RayGenerator:
                 browser = self._browsers[name]
                 now = time.monotonic()
                 order.begun = order.begun or now
-                reference = browser.actor.play.remote(ask, order.weights)
+                reference = browser.actor.play.remote(ask, order.weights, order.sources)
                 browser.held += 1
                 self._flights[reference] = _Flight(name, order.ledger, ask, now)
 
@@ -300,8 +314,12 @@ class RayGenerator:
                 self._replace(starting, reason_of(error))
                 return
             with self._lock:
-                self._browsers[starting].ready, self._browsers[starting].deaths = None, 0
+                browser = self._browsers[starting]
+                browser.ready, browser.deaths = None, 0
                 self._pids[starting] = pid
+                self._note(browsers_replaced=self._books.browsers_replaced + browser.replaces)
+            if browser.replaces:
+                log.warning("browser worker %d is replaced: process %d has taken its place", starting, pid)
             return
         flight = self._flights.get(reference)
         if flight is None:  # its worker was given up meanwhile
@@ -333,19 +351,22 @@ class RayGenerator:
                 order.ended = time.monotonic()
                 self._lock.notify_all()
 
-    def _start(self, number: int, deaths: int = 0) -> None:
+    def _start(self, number: int, deaths: int = 0, *, replaces: bool = False) -> None:
         actor = self._browser.remote(self._setup, [one.actor for one in self._policies], number, self._about)
-        self._browsers[number] = _Browser(actor, actor.ready.remote(), time.monotonic(), deaths)
+        self._browsers[number] = _Browser(actor, actor.ready.remote(), time.monotonic(), deaths, replaces)
 
     def _replace(self, number: int, why: str) -> None:
-        """Put another worker in the place of one that is lost; its episodes are run again or masked.
+        """Start another worker in the place of one that is lost; its episodes are run again or masked.
 
         Raises:
             RolloutError: workers die before they are ready.
         """
         old = self._browsers[number]
         deaths = old.deaths + (old.ready is not None)
-        log.warning("browser worker %d is replaced: %s", number, why)
+        log.warning(
+            "browser worker %d is lost (%s): its %d episodes are run again; another one is pending", number, why,
+            old.held,
+        )  # fmt: skip
         self._kill([old])
         with self._lock:
             for reference, flight in list(self._flights.items()):
@@ -353,11 +374,11 @@ class RayGenerator:
                     del self._flights[reference]
                     flight.ledger.lost(flight.ask, why)
             self._note_ends()
-            self._figures = self._with(browsers_replaced=self._figures.browsers_replaced + 1)
+            self._note(browsers_lost=self._books.browsers_lost + 1)
             self._pids.pop(number, None)
         if deaths >= STARTS:
             raise RolloutError(f"Browser workers die before they begin: {why}")
-        self._start(number, deaths)
+        self._start(number, deaths, replaces=True)
 
     def _watch_browsers(self) -> None:
         """Replace workers that hang; give up when none can be started."""
@@ -366,6 +387,13 @@ class RayGenerator:
         hung = {flight.browser for flight in self._flights.values() if now - flight.since > limit}
         for number in hung:
             self._replace(number, f"an episode did not end within {limit:g} s")
+        for number, one in self._browsers.items():
+            if one.ready is not None and one.replaces and not one.told and now - one.since > PENDING:
+                one.told = True
+                log.warning(
+                    "browser worker %d is still pending after %.0f s: it starts where there is room for it (%s)",
+                    number, now - one.since, self._layout.browser.total(1),
+                )  # fmt: skip
         starting = [one for one in self._browsers.values() if one.ready is not None]
         late = [one for one in starting if now - one.since > self._layout.start_timeout]
         if late and len(starting) == len(self._browsers):
@@ -384,24 +412,45 @@ class RayGenerator:
                 continue
             ready, _ = self._ray.wait([one.looked], timeout=0)
             if ready:
-                busy = 0.0
-                with contextlib.suppress(self._ray.exceptions.RayError):  # it is being restarted
-                    busy = self._ray.get(one.looked, timeout=10).busy
-                one.looked, one.since = None, now
-                if busy > self._layout.call_timeout:
-                    self._restart(one, f"a call has taken {busy:.0f} s")
+                looked, one.looked, one.since = one.looked, None, now
+                try:
+                    state = self._ray.get(looked, timeout=10)
+                except self._ray.exceptions.RayError as error:
+                    self._policy_lost(one, reason_of(error))
+                    continue
+                self._policy_seen(one, state.pid)
+                if state.busy > self._layout.call_timeout:
+                    self._restart(one, f"a call has taken {state.busy:.0f} s")
             elif now - one.since > self._layout.start_timeout:
                 one.looked, one.since = None, now
                 self._restart(one, "it does not answer")
 
-    def _restart(self, policy: _Policy, why: str) -> None:
-        log.warning("a policy worker is restarted: %s", why)
-        self._ray.kill(policy.actor, no_restart=False)
-        with self._lock:
-            self._figures = self._with(policies_replaced=self._figures.policies_replaced + 1)
+    def _policy_seen(self, policy: _Policy, pid: int) -> None:
+        """Note that a policy worker answers, and whether it is another process than before."""
+        if policy.pid not in (None, pid):
+            self._policy_lost(policy, f"process {policy.pid} has ended")
+        policy.pid = pid
+        if policy.lost:
+            policy.lost = False
+            log.warning("policy worker %d is replaced: process %d has taken its place", policy.number, pid)
+            with self._lock:
+                self._note(policies_replaced=self._books.policies_replaced + 1)
 
-    def _with(self, **changes: Any) -> Cluster:
-        return replace(self._figures, **changes)
+    def _policy_lost(self, policy: _Policy, why: str) -> None:
+        """Count a policy worker that is gone, once."""
+        if policy.lost:
+            return
+        policy.lost, policy.pid = True, None
+        log.warning("policy worker %d is lost (%s): its calls are repeated; another one is pending", policy.number, why)
+        with self._lock:
+            self._note(policies_lost=self._books.policies_lost + 1)
+
+    def _restart(self, policy: _Policy, why: str) -> None:
+        self._ray.kill(policy.actor, no_restart=False)
+        self._policy_lost(policy, why)
+
+    def _note(self, **changes: Any) -> None:
+        self._books = replace(self._books, **changes)
 
     def _fail(self, error: RolloutError) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
-from selfsurf.sdft.rollouts.ray_cluster import reason_of
+from selfsurf.sdft.rollouts.ray_cluster import reason_of, speak
 
 _ROWS = ("grammars", "schemas", "seed")
 """Arguments of `Policy.complete` with a value for each conversation."""
@@ -66,9 +66,13 @@ class PolicyWorker:
         callers: browser workers that ask it.
         most: most replies in one call of the model; None for no limit.
         pull_timeout: seconds in which weights must have come.
+        verbose: show what this worker's loggers say.
     """
 
-    def __init__(self, maker: ModelMaker, callers: int, most: int | None, pull_timeout: float) -> None:
+    def __init__(
+        self, maker: ModelMaker, callers: int, most: int | None, pull_timeout: float, *, verbose: bool = False
+    ) -> None:
+        speak(everything=verbose)
         self._model = maker.make()
         self._callers = callers
         self._most = most

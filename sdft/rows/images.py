@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prompts import Prompt
 from selfsurf.agents.policies.transformers.images import PER_TOKEN, merge, positions
 from selfsurf.agents.policy import Completion, Conversation
@@ -13,7 +14,6 @@ from selfsurf.agents.policy import Completion, Conversation
 if TYPE_CHECKING:
     import torch
 
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.settings import TrainSettings
 
 
@@ -29,12 +29,12 @@ class Seen:
     """The tensors of images are the student's own where the images are the same."""
 
 
-def shows_images(policy: TransformersPolicy, settings: TrainSettings) -> bool:
+def shows_images(policy: LocalPolicy, settings: TrainSettings) -> bool:
     """Is the model one that sees, and is it shown anything?"""
     return policy.sees_images and settings.vision != "none"
 
 
-def seen_of(policy: TransformersPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:
+def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:
     """Make a row's inputs again from its messages.
 
     Args:

@@ -2,21 +2,156 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
+from selfsurf.sdft.rollouts.stored import StateJob
+from selfsurf.sdft.rows.stored import State, divide, load_stored, states_of, turns
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import load_recordings
+
+_AS_DONE = {"episodes_per_step": 2, "max_rows": 4, "rehearsal": 0.1}
+"""Where most is learned from recorded steps as they were done, little is from the student's own. Rehearsed, since such
+learning forgets as SFT does."""
+
+OF_SEVERAL = {
+    "steps": 64, "episodes_per_step": 1, "max_rows": 2, "labels": True, "max_new_tokens": 64, "rehearsal": 0.3,
+}  # fmt: skip
+"""Where recordings have goals of their own: each of their pages comes up less often, and which of a goal's values goes
+into which field is easier said once the field's label is."""
+
+ROWS_OF_SEVERAL, ROWS_A_STEP = (8, 12), 0.4
+"""There, fewest and most recorded rows in an optimizer step, and how many for each recorded step: each of them comes up
+some 25 times or more, and no more rows than that needs are paid for."""
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
     """Return the episodes of a run in order: every batch goes through the tasks, or the demonstrations, in turn."""
     count = settings.steps * settings.episodes_per_step
     tasks = settings.tasks
+    if settings.offline:
+        return [*state_jobs(settings, offline_states(settings)[0])]
     if not tasks:
         shown = [Job(recording.env_id, recording.seed) for recording in load_recordings(settings.demonstrations)]
         return [shown[i % len(shown)] for i in range(count)]
     return [Job(tasks[i % len(tasks)], settings.first_episode_seed + i // len(tasks)) for i in range(count)]
 
 
+def state_jobs(settings: TrainSettings, states: Sequence[State]) -> list[StateJob]:
+    """Return the jobs of an offline run in order, evenly over the tasks of these states."""
+    places = {id(state): place for place, state in enumerate(states)}
+    drawn = turns(states, settings.steps * settings.episodes_per_step, settings.seed)
+    return [StateJob(state.episode.env_id, state.episode.seed, places[id(state)]) for state in drawn]
+
+
+def site_of(job: Job) -> str:
+    """Return where an open-ended episode begins; empty for a task, whose site its environment brings along."""
+    return task_of(job.env_id).start_url or "a blank page" if is_open(job.env_id) else ""
+
+
+def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
+    """Refuse to act on a site only because a recording names it: it may be real, or this machine's own.
+
+    Raises:
+        ValueError: episodes would be played there.
+    """
+    played = not (settings.live or settings.tasks or settings.offline)
+    sites = sorted({site_of(job) for job in jobs} - {""}) if played else []
+    if sites:
+        raise ValueError(
+            f"Nothing is done on {', '.join(sites[:3])} only because it was recorded there: live=True allows it, and "
+            "episodes=(FOLDER, ...) instead of demonstrations learns from what was recorded alone."
+        )
+
+
+def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[list[State], list[State]]:
+    """Return the recorded states that a run learns from, and those that are held out.
+
+    Args:
+        settings: of the run.
+        images: with screenshots, for a student that sees.
+
+    Raises:
+        EpisodeError: there are none.
+    """
+    kinds = settings.actions
+    stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
+    learned, held = divide(stored.teaching(kinds))
+    if not learned:
+        raise EpisodeError(
+            f"None of the recorded actions is of a kind that the student is offered: {', '.join(kinds)}."
+        )
+    return states_of(learned, kinds), states_of(held, kinds)
+
+
 def trained_tasks(settings: TrainSettings) -> list[str]:
     """Return the tasks that a run trains on: its own, or those of its demonstrations."""
     return list(dict.fromkeys(settings.tasks or (job.env_id for job in training_jobs(settings))))
+
+
+def learned_offline(episodes: Sequence[str | Path], *, hindsight: bool = False) -> dict[str, Any]:
+    """Return the settings of a run that learns from recorded episodes offline, with their kinds of actions and length.
+
+    Args:
+        episodes: their folders.
+        hindsight: will the run learn in hindsight, too?
+
+    Raises:
+        EpisodeError: there is nothing to learn from in these folders.
+    """
+    teaching = load_stored(episodes, hindsight=hindsight).teaching()
+    done, longest = {state.shown.name for state in states_of(teaching)}, max(len(one.steps) for one in teaching)
+    return {"steps": 40, "episodes": tuple(map(str, episodes)), **_as_long_and_of_the_kinds(done, longest)}
+
+
+def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False) -> dict[str, Any]:
+    """Return the settings of a run that learns what demonstrations show as they were done, without playing them.
+
+    Args:
+        demonstrations: their folders.
+        hindsight: with failed runs among them, as `learned_offline`.
+
+    Raises:
+        EpisodeError: there is nothing to learn from in these folders.
+    """
+    learned = learned_offline(demonstrations, hindsight=hindsight)
+    teaching = load_stored(demonstrations, hindsight=hindsight).teaching()
+    if len({one.goal for one in teaching}) == 1:
+        return {**learned, "recorded_rows": TrainSettings.model_fields["recorded_rows"].default, **_AS_DONE}
+    fewest, most = ROWS_OF_SEVERAL
+    rows = min(most, max(fewest, round(ROWS_A_STEP * len(states_of(teaching)))))
+    return {**learned, **_AS_DONE, **OF_SEVERAL, "recorded_rows": rows}
+
+
+def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:
+    """Return the settings of a run that learns from recorded episodes: their kinds of actions and their length too.
+
+    Most of it is learned from the recorded steps, and few of the student's own are played.
+
+    Raises:
+        EpisodeError: there are none in one of these folders.
+    """
+    recordings = load_recordings(demonstrations)
+    done = {shown.action.name for recording in recordings for shown in recording.steps}
+    longest = max(len(recording.steps) for recording in recordings)
+    return {
+        "steps": 40,
+        **_AS_DONE,
+        "contexts": ("demonstration",),
+        "demonstrations": tuple(str(folder) for folder in demonstrations),
+        **_as_long_and_of_the_kinds(done, longest),
+    }
+
+
+def _as_long_and_of_the_kinds(done: Collection[str], longest: int) -> dict[str, Any]:
+    fields = TrainSettings.model_fields
+    known = fields["actions"].default
+    return {
+        "actions": (*known, *(name for name in sorted(done) if name in KINDS and name not in (*known, "upload"))),
+        "max_episode_steps": max(fields["max_episode_steps"].default, longest),
+    }

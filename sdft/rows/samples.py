@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.prompt.prompt import Sight, with_hint
+from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import token_masks
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.images import Seen, seen_of
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.oracle import Oracle, Untold
 
 if TYPE_CHECKING:
     import torch
@@ -43,15 +46,19 @@ class Sample:
     """What a vision-language model is given besides the tokens."""
     version: int = 0
     """Of the weights that sampled it: the number of optimizer steps before."""
+    told: str | None = None
+    """The action that the teacher was told, as the student would write it; None where it was told none."""
 
 
 def samples_of(
     results: Sequence[Result],
-    policy: TransformersPolicy,
+    policy: LocalPolicy,
     lessons: Lessons | None = None,
     batch: int = 0,
     *,
     teacher_sees: Sight = "all",
+    success_gate: bool = False,
+    labels: bool = False,
 ) -> list[Sample]:
     """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
@@ -61,6 +68,11 @@ def samples_of(
         lessons: what the teacher is told; by default the oracle's actions.
         batch: number of the batch, from 0.
         teacher_sees: as in `TrainSettings`.
+        success_gate: as there.
+        labels: as there.
+
+    Raises:
+        ValueError: a reply holds several actions.
     """
     lessons = lessons or Lessons((Oracle(),))
     usable = [result for result in results if learnable(result)]
@@ -68,10 +80,20 @@ def samples_of(
     for result, told in zip(usable, lessons.of(usable, batch), strict=True):
         for step, lesson in zip(result.steps, told, strict=True):
             completion = step.decision.completion
+            if step.decision.more:
+                raise ValueError(
+                    f"A reply in {result.job.env_id} seed {result.job.seed} holds several actions, and a row is taught "
+                    "a single one: play with max_actions=1 what is to be learned from."
+                )
             if lesson is None or not completion.token_ids:
+                continue
+            if success_gate and not (result.solved or step.reward > 0):
                 continue
             messages = step.decision.messages
             sight = "all" if lesson.action is None else teacher_sees
+            told_reply = lesson.action
+            if told_reply is not None and labels:
+                told_reply = compact(told_reply, labels=step.observation["elements"])
             taught = policy.prompt(with_hint(messages, lesson.text, sight=sight))
             rows.append(
                 Sample(
@@ -82,12 +104,22 @@ def samples_of(
                     logprobs=completion.logprobs,
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
-                    right=None if lesson.action is None else completion.text == lesson.action,
+                    right=None if lesson.action is None else completion.text == told_reply,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
+                    told=told_reply,
                 )
             )
     return rows
+
+
+def rows_of(results: Sequence[Result], policy: LocalPolicy) -> list[list[Sample]]:
+    """Return the rows of each episode, a step each, for a trainer without a teacher: TRL's or one of your own.
+
+    An episode that the infrastructure failed has none, and neither has a step that the oracle took.
+    """
+    untold = Lessons((Untold(),))
+    return [samples_of([result], policy, untold) for result in results]
 
 
 def learnable(result: Result) -> bool:
@@ -150,15 +182,25 @@ def collate(samples: Sequence[Sample], pad_id: int) -> dict[str, torch.Tensor]:
 
 
 def allowed_tokens(samples: Sequence[Sample], policy: TransformersPolicy) -> torch.Tensor:
-    """Return (B, C, V), the tokens that could be sampled at each position; all of them where there was no grammar."""
+    """As `allowed_masks`, for a torch model."""
     import torch
 
-    vocabulary = policy.model.get_output_embeddings().weight.shape[0]
+    return torch.from_numpy(allowed_masks(samples, policy, policy.model.get_output_embeddings().weight.shape[0]))
+
+
+def allowed_masks(samples: Sequence[Sample], policy: LocalPolicy, vocabulary: int) -> NDArray[np.bool_]:
+    """Return (B, C, V), the tokens that could be sampled at each position; all of them where there was no grammar.
+
+    Args:
+        samples: B rows, of at most C tokens each.
+        policy: whose tokens they are.
+        vocabulary: V, the width of the model's logits.
+    """
     width = max(len(sample.completion_ids) for sample in samples)
-    allowed = torch.ones((len(samples), width, vocabulary), dtype=torch.bool)
+    allowed = np.ones((len(samples), width, vocabulary), dtype=np.bool_)
     for row, sample in enumerate(samples):
         if sample.grammar is not None:
-            masks = token_masks(
+            allowed[row, : len(sample.completion_ids)] = token_masks(
                 policy.tokenizer,
                 sample.grammar,
                 sample.completion_ids,
@@ -166,5 +208,4 @@ def allowed_tokens(samples: Sequence[Sample], policy: TransformersPolicy) -> tor
                 vocabulary=vocabulary,
                 eos_token_ids=sorted(policy.eos_token_ids),
             )
-            allowed[row, : len(sample.completion_ids)] = torch.from_numpy(masks)
     return allowed

@@ -18,7 +18,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from selfsurf.agents.models import file_sha256
+from selfsurf.agents.model_files import file_sha256
 
 HASHES = "hashes.json"
 """Name of the file in a checkpoint that holds the SHA-256 of the others."""

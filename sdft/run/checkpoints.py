@@ -1,57 +1,23 @@
-"""Checkpoints that survive a kill, the best state of a run, and the way back to it."""
+"""The best state of a run, and the way back to it, whatever library learns."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from selfsurf.sdft.measure.heldout import Evaluation, better, evaluate_heldout, fault
+from selfsurf.sdft.measure.heldout import Evaluation, better, fault
 from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.weights import STUDENT, activate
 
 if TYPE_CHECKING:
-    from selfsurf.agents.llm_agent import LLMAgent
-    from selfsurf.sdft.rollouts import Rollouts
+    from selfsurf.sdft.run.interruption import WholeSteps
     from selfsurf.sdft.run.metrics import MetricsLog
-    from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
-
-
-class WholeCheckpoints(Trainer):
-    """A trainer whose checkpoints are whole or not there. It comes before the real trainer among a class's bases."""
-
-    _saving_to: Path | None = None
-
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self._saving_to or super()._get_output_dir(trial))
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        made = folder / files.UNFINISHED
-        if self.is_world_process_zero():
-            files.discard(made)
-        self.accelerator.wait_for_everyone()
-        self._saving_to = made
-        try:
-            with files.room_in(folder):
-                super()._save_checkpoint(model, trial)
-        finally:
-            self._saving_to = None
-        self.accelerator.wait_for_everyone()
-        if self.is_world_process_zero():
-            step = self.state.global_step
-            with files.room_in(folder):
-                files.note_hashes(files.checkpoint(made, step))
-            files.publish(files.checkpoint(made, step), files.checkpoint(folder, step))
-            made.rmdir()
-            files.forget_old(folder, self.args.save_total_limit)
-        self.accelerator.wait_for_everyone()
 
 
 @dataclass(eq=False, repr=False)
@@ -63,15 +29,16 @@ class CheckpointManager(TrainerCallback, ExportableState):
     what made the model worse is a step that was too long, or luck, and new samples and shorter steps help against both.
     """
 
-    trainer: EpisodeSDFTTrainer
+    trainer: Any
     """Whose model it is. Its `args.output_dir` holds the checkpoints."""
-    agent: LLMAgent
-    """Acts greedily with that model."""
-    rollouts: Rollouts
+    evaluate: Callable[[int], Evaluation]
+    """Measures that model after so many optimizer steps."""
     settings: TrainSettings
-    """How often, on what, and what is too much."""
+    """How often, and what is too much."""
     log: MetricsLog
     """Records why the run went back."""
+    steps: WholeSteps
+    """Lets an evaluation be interrupted."""
     resumed_at: int | None = None
     """Step of the checkpoint that the run is resumed from, if any."""
     base: Evaluation | None = None
@@ -107,6 +74,10 @@ class CheckpointManager(TrainerCallback, ExportableState):
             "best": {**self.best.model_dump(include=told), "success": self.best.success},
             "base": {**self.base.model_dump(include=told), "success": self.base.success},
             "rollbacks": self.rollbacks,
+            "measure": self.base.measure,
+            "held_out": self.base.held_out,
+            "states": sum(map(len, self.base.solved.values())),
+            "episodes": self.base.episodes,
         }
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -120,7 +91,11 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Evaluate, keep or go back, when it is time to."""
-        if state.global_step % self.settings.evaluate_every and not control.should_training_stop:
+        every = self.settings.evaluate_every
+        if state.global_step % every and not control.should_training_stop:
+            # A step whose evaluation is interrupted is lost: let there be a checkpoint of the one before.
+            following = state.global_step + 1
+            control.should_save |= following % every == 0 or following == state.max_steps
             return
         assert self.base is not None
         assert self.best is not None
@@ -137,16 +112,13 @@ class CheckpointManager(TrainerCallback, ExportableState):
     def restore_best(self) -> None:
         """Put adapter and teacher of the best state into the model."""
         assert self.best is not None
-        model = self.trainer.model
-        training = model.training
-        self.trainer._load_from_checkpoint(str(files.checkpoint(self._folder, self.best.step)))
-        activate(model, STUDENT)
-        model.train(training)  # PEFT leaves a model in evaluation mode, by which TRL tells what figures are for
+        self.trainer.put_back(self.best.step)
 
     def _evaluate(self, step: int) -> Evaluation:
         start = time.perf_counter()
         self.trainer.policy.forget()  # the weights have changed since the last batch
-        found = evaluate_heldout(step, self.agent, self.trainer.policy, self.rollouts, self.settings)
+        with self.steps.breakable():
+            found = self.evaluate(step)
         self.trainer.seconds["evaluate"] = self.trainer.seconds.get("evaluate", 0.0) + time.perf_counter() - start
         return found
 
@@ -158,13 +130,6 @@ class CheckpointManager(TrainerCallback, ExportableState):
         assert self.best is not None
         self.restore_best()
         self.trainer.pipeline.forget()
-        saved = files.checkpoint(self._folder, self.best.step) / "optimizer.pt"
-        optimizer, schedule = self.trainer.optimizer, self.trainer.lr_scheduler
-        optimizer.load_state_dict(torch.load(saved, map_location="cpu", weights_only=True))
-        factor = self.settings.rollback_learning_rate
-        schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
-        schedule._last_lr = [rate * factor for rate in schedule.get_last_lr()]
-        for group, rate in zip(optimizer.param_groups, schedule.get_last_lr(), strict=True):
-            group["lr"] = rate
+        self.trainer.slow_down(self.best.step, self.settings.rollback_learning_rate)
         self.rollbacks += 1
         self.log.remark("rollback", f"{reason}: back to the state of step {self.best.step}")

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_folder, read_json
-from selfsurf.agents.models import file_sha256
+from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_peft, read_json
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
+from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.browser_env.record.lock import FolderLock
+from selfsurf.sdft.rows.stored import fingerprint_of, load_stored
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
+from selfsurf.sdft.run.library import Backend
 from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import CHANGEABLE, TrainSettings, from_earlier
 from selfsurf.sdft.teacher.recording import fingerprint, load_recordings
 
 log = logging.getLogger(__name__)
+
+
+class OtherRun(ValueError):
+    """A folder holds something else than the run that is to begin or to be resumed there. Nothing has begun."""
 
 
 @contextlib.contextmanager
@@ -29,21 +35,17 @@ def alone_in(folder: Path) -> Iterator[None]:
     A folder in which nothing was written is gone in the end.
 
     Raises:
-        ValueError: there is one.
+        FolderInUse: there is one; a ValueError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     if not is_first():
+        folder.mkdir(parents=True, exist_ok=True)
         yield
         return
-    here = os.open(folder, os.O_RDONLY)
+    lock = FolderLock(folder)
     try:
-        try:
-            fcntl.flock(here, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"Another training is under way in {folder}: wait, or choose another folder.") from None
         yield
     finally:
-        os.close(here)
+        lock.release()
         with contextlib.suppress(OSError):
             folder.rmdir()  # if nothing came of it
 
@@ -52,19 +54,34 @@ def resume_step(folder: Path, *, resume: bool) -> int | None:
     """Return the step from which the run in a folder is resumed; None: it begins.
 
     Raises:
-        ValueError: the folder holds another run, and `resume` is off; it holds what is no run; the last checkpoint is
-            damaged.
+        OtherRun: the folder holds another run, and `resume` is off; or it holds what is no run.
+        ValueError: the last checkpoint is damaged.
     """
     last = last_step(folder)
     if last is None and (other := _something_else(folder)):
-        raise ValueError(f"{folder} holds something else ({other}); choose another folder.")
+        raise OtherRun(f"{folder} holds something else ({other}); choose another folder.")
     if last is not None and resume:
         check_whole(checkpoint(folder / "checkpoints", last), steps_saved(folder / "checkpoints")[:-1])
     if not resume and (last is not None or (folder / "adapter").exists()):
-        raise ValueError(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+        raise OtherRun(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
     if resume and last is None:
         log.info("%s holds no checkpoint yet: starting from the beginning.", folder)
     return last
+
+
+def library_of(folder: Path, last: int) -> Backend:
+    """Return the library that wrote a run's checkpoint."""
+    return "mlx" if (checkpoint(folder / "checkpoints", last) / MLX_WEIGHTS).exists() else "torch"
+
+
+def check_own(folder: Path, last: int | None, backend: Backend) -> None:
+    """Make sure that a run is resumed by the library that began it.
+
+    Raises:
+        OtherRun: it is not.
+    """
+    if last is not None and (begun := library_of(folder, last)) != backend:
+        raise OtherRun(f"{folder} holds a run of {begun}: go on with that (--backend {begun}), or in another folder.")
 
 
 _NOTES = (".log", ".txt", ".out", ".err")
@@ -102,20 +119,27 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
     """Save what a run learns by: its settings, and what it reads. A run is resumed with the same.
 
     Raises:
-        ValueError: they are others.
-        FileNotFoundError, agents.models.ModelError: there is no adapter in `start_from`, or a damaged one.
+        OtherRun: they are others.
+        FileNotFoundError, agents.model_files.ModelError: there is no adapter in `start_from`, or a damaged one or
+            one of MLX's.
     """
     if not is_first():
         return
-    check_folder(settings.start_from)
+    check_peft(settings.start_from)
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():
         old, now = (_flat(each) for each in (from_earlier(_read(path), path), new))
         others = [name for name in now if name not in CHANGEABLE and now[name] != old.get(name, now[name])]
+        if others == ["steps"]:
+            raise OtherRun(
+                f"{folder} holds a run of {old['steps']} steps, which can't have {now['steps']}: its learning rate "
+                f"falls to 0 at the last. Resume it with --steps {old['steps']}; to train its adapter further, begin "
+                f"another run in another folder with --set start_from={folder / 'adapter'}."
+            )
         if others:
             told = ", ".join(f"{name} was {old[name]!r} and is {now[name]!r}" for name in others)
-            raise ValueError(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+            raise OtherRun(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
     _keep_sources(settings, folder, begun=begun)
     write_atomically(path, json.dumps(new, indent=1))
 
@@ -124,7 +148,12 @@ def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None
     """Note what recordings and which adapter a run begins with."""
     named = (*settings.demonstrations, *settings.hindsight_episodes)
     now: dict[str, str] = {}
-    if named:
+    if settings.offline:
+        named, now["recordings"] = (
+            settings.episodes,
+            fingerprint_of(load_stored(settings.episodes, hindsight=settings.looks_back)),
+        )
+    elif named:
         now["recordings"] = fingerprint(load_recordings(named))
     if settings.start_from is not None and (weights := settings.start_from / PEFT_WEIGHTS).exists():
         now["start_from"] = file_sha256(weights)

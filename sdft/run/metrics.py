@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from transformers import TrainerCallback
 
 from selfsurf.browser_env.record.episode import write_atomically
@@ -33,8 +29,6 @@ _FAMILIES = ("success", "masked", "evaluation/tasks")
 """Columns `family/name` stand in `metrics.jsonl` as one object `family`."""
 _STEP_COLUMNS = ("loss", "evaluation/perplexity")
 """A step's log has the first, that of the base model the second; a run's closing one has neither and is no line."""
-_FOLDERS = {"tensorboard": "TENSORBOARD_LOGGING_DIR", "trackio": "TRACKIO_DIR", "wandb": "WANDB_DIR"}
-"""Environment variables that say where each of `TrainSettings.report_to` writes."""
 
 
 def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Sequence[Sample]) -> dict[str, float]:
@@ -73,7 +67,8 @@ def memory_figures() -> dict[str, float]:
     """Return the most memory that this process has had, and that torch has had on a GPU, in MB."""
     unit = 1 if sys.platform == "darwin" else 1024
     found = {"memory/peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20}
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         found["memory/gpu_peak_mb"] = torch.cuda.max_memory_allocated() / 2**20
     return found
 
@@ -94,18 +89,18 @@ class MetricsLog(TrainerCallback):
         self._progress = progress
         self._remarks: dict[str, str] = {}
         step = -1 if resumed_at is None else resumed_at
-        kept = list(takewhile(lambda line: line["step"] <= step, intact_lines(path)))
+        self.kept = list(takewhile(lambda line: line["step"] <= step, intact_lines(path)))
+        """Lines of earlier starts."""
         if is_first():
-            write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
-        self._known = {column for line in kept for column in line}
-        if kept:
-            self.seconds = dict(kept[-1]["seconds"])
+            write_atomically(path, "".join(json.dumps(line) + "\n" for line in self.kept))
+        if self.kept:
+            self.seconds = dict(self.kept[-1]["seconds"])
         self._made = time.time()
         self._start = self._made - self.seconds.pop("total", 0.0)
 
     def has(self, column: str) -> bool:
         """Did an earlier start write such a column, up to the checkpoint that the run is resumed from?"""
-        return column in self._known
+        return any(column in line for line in self.kept)
 
     def remark(self, column: str, text: str) -> None:
         """Put words into the next line."""
@@ -131,32 +126,6 @@ class MetricsLog(TrainerCallback):
             file.write(json.dumps(line) + "\n")
         if self._progress and "loss" in logs:
             self._progress(state.global_step, logs)
-
-
-def check_reporters(names: Sequence[str]) -> None:
-    """Make sure that metrics can go to these.
-
-    Raises:
-        ValueError: the package of one of them is not installed.
-    """
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        names = ", ".join(missing)
-        raise ValueError(f"report_to asks for {names}, which is not installed: pip install {' '.join(missing)}")
-
-
-@contextlib.contextmanager
-def reporting(names: Sequence[str], folder: Path) -> Iterator[None]:
-    """Within this context a trainer that reports to these writes into `folder`, unless the environment says where."""
-    ours = {_FOLDERS[name]: str(folder) for name in names if _FOLDERS[name] not in os.environ}
-    if ours:
-        folder.mkdir(parents=True, exist_ok=True)
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            del os.environ[name]
 
 
 def _nested(logs: Mapping[str, float]) -> dict[str, Any]:

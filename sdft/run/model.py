@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.adapters.identity import check_base, write_about
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish, room_in
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import STUDENT
@@ -24,7 +25,7 @@ def load_policy(settings: TrainSettings) -> TransformersPolicy:
     (`agents.policies.transformers.loading.keep_trainable`): acting and training take turns here.
 
     Raises:
-        agents.models.ModelError: the model can't be found or fetched.
+        agents.model_files.ModelError: the model can't be found or fetched.
         ImportError: quantization without bitsandbytes.
     """
     import torch
@@ -87,7 +88,7 @@ def _check_targets(model: Any, targets: tuple[str, ...], beside: str | None) -> 
 
 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
-    """Write the student's adapter in PEFT's format with `about` beside it, and return the folder.
+    """Write the student's adapter in PEFT's format with `about` and a model card beside it, and return the folder.
 
     A kill leaves no half of it. One that was there before is replaced.
     """
@@ -96,7 +97,7 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     made.mkdir(parents=True)
     with room_in(made):
         model.save_pretrained(str(made), selected_adapters=[STUDENT])
-        (made / "README.md").unlink(missing_ok=True)  # PEFT's form of a model card, not filled in
+        (made / "README.md").write_text(card(about), encoding="utf8")  # instead of PEFT's, a form that is not filled in
         write_about(made, about)
     publish(made, folder)
     return folder

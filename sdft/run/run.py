@@ -5,29 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 
 from selfsurf.agents.adapters.identity import identity
 from selfsurf.agents.adapters.prompt import PROMPT
-from selfsurf.agents.play.record import versions
-from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.agents.play.provenance import versions
 from selfsurf.sdft.agent import prompt_of
-from selfsurf.sdft.loss.practice import Practice, practice_of, tasks_before
-from selfsurf.sdft.loss.rehearsal import Rehearsal, rehearsal_of
+from selfsurf.sdft.loss.practice import tasks_before
+from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import trained_tasks
 from selfsurf.sdft.run.checkpoint_files import checkpoint
 from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.folder import alone_in, resume_step, settle
-from selfsurf.sdft.run.metrics import MetricsLog, Progress, check_reporters, reporting
-from selfsurf.sdft.run.model import load_policy, save_adapter, student
-from selfsurf.sdft.run.processes import is_first, whole
+from selfsurf.sdft.run.interruption import WholeSteps
+from selfsurf.sdft.run.learning import Learning
+from selfsurf.sdft.run.library import Library, torch_library
+from selfsurf.sdft.run.metrics import MetricsLog, Progress
+from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.run.reporters import check_reporters, reporting
 from selfsurf.sdft.settings import TrainSettings, sdft_only
-from selfsurf.sdft.teacher.weights import STUDENT, activate
+from selfsurf.sdft.teacher.weights import STUDENT
 
 _log = logging.getLogger(__name__)
 
@@ -64,18 +66,20 @@ class Snapshots(TrainerCallback):
         folder: where.
         every: steps between two of them.
         about: what is written beside each.
+        save: writes an adapter.
     """
 
-    def __init__(self, folder: Path, every: int, about: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, every: int, about: dict[str, Any], save: Callable[..., Any]) -> None:
         self.folder = folder
         self.every = every
         self.about = about
+        self.save = save
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save one."""
         if state.global_step % self.every == 0 and is_first():
             about = {**self.about, "steps": state.global_step}
-            save_adapter(kwargs["model"], self.folder / f"step-{state.global_step}", about)
+            self.save(kwargs["model"], self.folder / f"step-{state.global_step}", about)
 
 
 @dataclass
@@ -86,7 +90,10 @@ class Run:
     folder: Path
     last: int | None
     """Step of the checkpoint that it is resumed from; None: it begins."""
-    policy: TransformersPolicy
+    library: Library
+    """What learns."""
+    policy: Any
+    """Of the model: a `TransformersPolicy`, or that of another library."""
     base: dict[str, Any]
     """Which model was not trained yet (`agents.adapters.identity`)."""
     learned: list[str]
@@ -95,16 +102,27 @@ class Run:
     """The trainer's `model` and `peft_config`."""
     log: MetricsLog
     clock: Clock
-    rehearsal: Rehearsal | None
-    practice: Practice | None
+    rehearsal: Any
+    practice: Any
+    learning: Learning
+    steps: WholeSteps = field(default_factory=WholeSteps)
+    """Where it can be interrupted."""
     manager: CheckpointManager | None = None
     """Evaluates the run and knows its best state, if the trainer has one."""
+    agreement: Agreement | None = None
+    """With the recordings that it learned from, once it has ended."""
+
+    @property
+    def lora(self) -> Any:
+        """The adapter's configuration."""
+        return self.learner["peft_config"] or self.learner["model"].peft_config[STUDENT]
 
     @property
     def callbacks(self) -> list[TrainerCallback]:
         """What goes along with the training."""
         every = self.settings.snapshot_every
-        return [self.clock, self.log, *([Snapshots(self.folder / "snapshots", every, self.about)] if every else [])]
+        kept = [Snapshots(self.folder / "snapshots", every, self.about, self.library.save)] if every else []
+        return [self.steps, self.clock, self.log, self.learning, *kept]
 
     @property
     def given(self) -> dict[str, Any]:
@@ -121,12 +139,12 @@ class Run:
     def train(self, trainer: Any) -> None:
         """Train, from the beginning or from the checkpoint; a run whose time was up before that has ended there."""
         trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
-        trainer.remove_callback(PrinterCallback)
         trainer.seconds.update(self.log.seconds)  # of earlier starts
         self.log.seconds = trainer.seconds
         self.log.prepared()
         if self.manager is None or not self.manager.stopped:
-            self._train(trainer)
+            with self.steps.kept(trainer):
+                self._train(trainer)
         if self.manager is not None:
             self.manager.restore_best()
 
@@ -138,8 +156,7 @@ class Run:
         if not self.clock.is_up():
             trainer.train(resume_from_checkpoint=str(last))
             return
-        trainer._load_from_checkpoint(str(last))
-        activate(trainer.model, STUDENT)
+        trainer.put_back(self.last)
         self.clock.cut_off = self.last < trainer.args.max_steps
 
     def summary(self, trainer: Any) -> dict[str, Any]:
@@ -149,14 +166,16 @@ class Run:
             "steps": max(trainer.state.global_step, self.last or 0),
             "cut_off": self.clock.cut_off,
             "seconds": self.log.all_seconds(1),
+            "learning": self.learning.figures(),
             **({} if self.manager is None else {"evaluation": self.manager.summary()}),
+            **({} if self.agreement is None else {"recorded": self.agreement.model_dump()}),
         }
 
 
 class TrainOptions(TypedDict, total=False):
     """What every way to train can be given besides its settings and folder, as with `sdft.train`."""
 
-    policy: TransformersPolicy | None
+    policy: Any
     """A loaded model to train, or None to load `settings.model`. It is wrapped by PEFT in place."""
     resume: bool
     """Continue from the last checkpoint in the folder, if there is one."""
@@ -176,37 +195,39 @@ def run_training(
     out: str | Path,
     check: Check,
     *,
-    policy: TransformersPolicy | None = None,
+    library: Library | None = None,
+    policy: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter in some way; arguments, files and what is returned are as with `sdft.train`."""
-    folder = Path(out)
+    """Train an adapter in some way; arguments, files and what is returned are as with `sdft.train`.
+
+    What learns is `library`, torch if not given.
+    """
+    folder, library = Path(out), library or torch_library()
     with alone_in(folder):
         last = resume_step(folder, resume=resume)
         check_reporters(settings.report_to)
         make = check(folder, last)
         settle(settings, folder, begun=last is not None)
-        policy = policy or load_policy(settings)
-        run = _prepare(settings, folder, policy, last, progress)
+        policy = policy or library.load(settings)
+        run = _prepare(settings, folder, library, policy, last, progress)
         with reporting(settings.report_to, folder / "logs"), make(run) as trainer:
             run.train(trainer)
         summary = run.summary(trainer)
-        with whole(trainer.model):
-            if is_first():
-                save_adapter(trainer.model, folder / "adapter", summary)
-        trainer.accelerator.wait_for_everyone()
+        library.finish(trainer, folder / "adapter", summary)
         return {**summary, "adapter": str(folder / "adapter"), "model": trainer.model}
 
 
-def refuse_sdft_only(settings: TrainSettings) -> None:
-    """Refuse settings that ask for what only SDFT does.
+def refuse_sdft_only(settings: TrainSettings, *, workers: bool = False) -> None:
+    """Refuse settings that ask for what only SDFT does; `workers`: other processes may play the episodes all the same.
 
     Raises:
         ValueError: there are such.
     """
-    if only := sdft_only(settings):
-        raise ValueError(f"{', '.join(only)} is for SDFT only; leave it out here.")
+    if only := [name for name in sdft_only(settings) if not (workers and name == "rollouts.workers")]:
+        whose = "SDFT and GRPO" if only == ["rollouts.workers"] else "SDFT"
+        raise ValueError(f"{', '.join(only)} is for {whose} only; leave it out here.")
 
 
 def refuse_images(run: Run) -> None:
@@ -223,15 +244,17 @@ def refuse_images(run: Run) -> None:
 
 
 def _prepare(
-    settings: TrainSettings, folder: Path, policy: TransformersPolicy, last: int | None, progress: Progress | None
+    settings: TrainSettings, folder: Path, library: Library, policy: Any, last: int | None, progress: Progress | None
 ) -> Run:
     if last is not None:
         _log.info("Going on from step %d of %d, by the last checkpoint in %s.", last, settings.steps, folder)
     base = identity(policy.name, policy.source, policy.model)
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
-    rehearsal = rehearsal_of(settings, policy, folder, begun=last is not None)
-    learner = student(policy, settings)
-    practice = practice_of(settings, policy, learner["model"], folder, begun=last is not None)
+    rehearsal = library.rehearsal(settings, policy, folder, begun=last is not None)
+    learner = library.student(policy, settings)
+    practice = library.practice(settings, policy, learner["model"], folder, begun=last is not None)
     learned = [*tasks_before(settings), *trained_tasks(settings)]
-    clock = Clock(log, settings.minutes)
-    return Run(settings, folder, last, policy, base, learned, learner, log, clock, rehearsal, practice)
+    clock, learning = Clock(log, settings.minutes), Learning(log.kept)
+    return Run(
+        settings, folder, last, library, policy, base, learned, learner, log, clock, rehearsal, practice, learning
+    )

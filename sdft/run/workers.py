@@ -1,19 +1,22 @@
-"""The workers on a Ray cluster that make a training run's episodes, if its settings ask for them."""
+"""Starts the workers on a Ray cluster that make a trainer's episodes."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
+from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import Manner
-from selfsurf.sdft.agent import make_agent
+from selfsurf.agents.policy import Policy
+from selfsurf.browser_env.classes import Sources, named_in
 from selfsurf.sdft.rollouts import Generator
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import Engine, LocalModel, ModelMaker, reuse
-from selfsurf.sdft.settings import TrainSettings
 
 if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
@@ -23,51 +26,57 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def generating(
-    settings: TrainSettings, policy: TransformersPolicy, learner: dict[str, Any], env_options: dict[str, Any]
+    layout: RolloutSettings,
+    policy: TransformersPolicy,
+    lora: Any,
+    agent_of: Callable[[Policy], LLMAgent],
+    env_options: dict[str, Any],
+    lead: float = 0.0,
 ) -> Iterator[Generator | None]:
-    """Yield the generator of a run with workers, or None for one in this process.
+    """Yield the generator of a trainer with workers, or None for one in this process.
 
     Args:
-        settings: of the run.
-        policy: its model, before training has wrapped it.
-        learner: `model` and `peft_config`, as `sdft.run.model.student` gives them.
+        layout: how many workers, and what they take.
+        policy: the model, before training has wrapped it.
+        lora: the `LoraConfig` of its adapter.
+        agent_of: makes the acting agent (`sdft.rollouts.ray_browser.Setup`).
         env_options: passed to every environment.
+        lead: how likely the oracle is to begin an episode.
 
     Raises:
         RolloutError: the cluster has too little, or workers don't start.
         ValueError: the model is in this process's memory, where workers can't load it from.
     """
-    if settings.rollouts.workers == 0:
+    if layout.workers == 0:
         yield None
         return
     from selfsurf.sdft.rollouts.ray_browser import Setup
     from selfsurf.sdft.rollouts.ray_cluster import connected
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
-    from selfsurf.sdft.teacher.weights import STUDENT
 
-    layout = settings.rollouts
-    lora = learner["peft_config"] or learner["model"].peft_config[STUDENT]
-    model = _model(settings, policy, lora)
-    setup = Setup(
-        agent_of=partial(make_agent, settings=settings, sampling=True),
-        layout=layout,
-        manner=Manner(most=layout.batch, episode_timeout=layout.episode_timeout, lead=settings.lead),
-        env_options=env_options,
-    )
+    model = _model(layout, policy, lora)
+    manner = Manner(most=layout.batch, episode_timeout=layout.episode_timeout, lead=lead)
+    setup = Setup(agent_of, layout, manner, env_options, _sources_of(agent_of))
     log.info("Starting %d browser and %d policy workers.", layout.workers, layout.policy_workers)
     with connected(), RayGenerator(setup, model) as generator:
         yield generator
 
 
-def _model(settings: TrainSettings, policy: TransformersPolicy, lora: Any) -> ModelMaker:
+def _sources_of(agent_of: Callable[[Policy], LLMAgent]) -> Sources:
+    """Return the source of what the agent's options name: a prompt, functions."""
+    given = getattr(agent_of, "keywords", {}).values()
+    options = [value.model_dump() if isinstance(value, BaseModel) else value for value in given]
+    return Sources.of([kind.__module__ for kind in named_in(options)])
+
+
+def _model(layout: RolloutSettings, policy: TransformersPolicy, lora: Any) -> ModelMaker:
     if policy.in_memory:
         raise ValueError("Workers load the model themselves: give its name or folder, not a model in memory.")
     folder = Path(policy.name).expanduser()
     name = str(folder.resolve()) if folder.is_dir() else policy.name
-    engine, shared = settings.rollouts.engine, settings.rollouts.engine_folder
-    if engine is not None and shared is not None:
-        return Engine(settings.model, engine, shared, lora, tokenizer=name)
+    if layout.engine is not None and layout.engine_folder is not None:
+        return Engine(policy.name, layout.engine, layout.engine_folder, lora, tokenizer=name)
     options: dict[str, Any] = {"dtype": str(policy.model.dtype).removeprefix("torch.")}
     if getattr(policy.model, "is_loaded_in_4bit", False):
         options["quantization"] = "nf4"
-    return LocalModel(name, lora, options, reuse(settings.rollouts.batch))
+    return LocalModel(name, lora, options, reuse(layout.batch))

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from selfsurf.agents.play.job import Result
+from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, demonstration
 from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.actions import Action, FocusTab, Upload
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,18 @@ def told_action(action: Any, wording: str = DEMONSTRATION) -> Told:
     return Told(demonstration(action, wording), compact(action))
 
 
-def could_give(action: Action, kinds: Collection[str] | None, visible_ids: Collection[int]) -> bool:
-    """Could a student have given this action: was its kind offered (None: all are), and its element shown?"""
+def could_give(action: Action, kinds: Collection[str] | None, step: Step) -> bool:
+    """Could a student have given this action: was its kind offered (None: all are), and what it names shown?
+
+    Files never are: training allows none.
+    """
+    if (kinds is not None and action.name not in kinds) or isinstance(action, Upload):
+        return False
+    if isinstance(action, FocusTab):
+        tabs = step.observation["tabs"]
+        return action.index < len(tabs) and not tabs[action.index]["active"]
     ids = {getattr(action, name, None) for name in ("id", "from_", "to")}
-    return (kinds is None or action.name in kinds) and {id for id in ids if isinstance(id, int)} <= set(visible_ids)
+    return {id for id in ids if isinstance(id, int)} <= step.decision.visible_ids
 
 
 class Context:

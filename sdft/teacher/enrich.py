@@ -1,4 +1,6 @@
-"""Explanations by a large model, put before the teacher's context. If anything fails, the context stays as it was.
+"""Explanations by a large model, in the place of what the teacher is told. If anything fails, that stays as it was.
+
+An explanation that ends with the very action takes the raw action's place; one that leaves it out is put before it.
 
 The student's prompt, and so what is on the page, is sent to the endpoint that the settings name.
 """
@@ -28,15 +30,20 @@ from selfsurf.sdft.teacher.context import Told
 if TYPE_CHECKING:
     from selfsurf.agents.policies.openai.usage import Prices
 
+NEMOTRON = "nvidia/llama-3.1-nemotron-ultra-253b-v1"
+"""The model that explains unless another is named: NVIDIA's Nemotron Ultra 253B, text alone, by NIM."""
+
 ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
-told. Explain to the teacher in at most two short sentences why that is right for this goal on this page: which words \
-of the goal and of the page decide it. Write the explanation alone, in plain text.
+told. Write what the teacher is told instead, in plain text: a sentence on what this page is; one on why this element \
+and this action are right, by the words of the goal and of the page that decide it; one on what is expected to happen \
+then.{end}
 
 --- Shown to the model ---
 {prompt}
 
 --- Told to the teacher ---
 {told}"""
+_END = " End with this line and nothing after it:\nCorrect action: {action}"
 
 
 class EnrichSettings(BaseModel):
@@ -44,7 +51,7 @@ class EnrichSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str
+    model: str = NEMOTRON
     """The model's name at the server."""
     endpoint: str | None = "nim"
     """Name of a known server (`agents.policies.openai.endpoints`), whose key is in its environment variable; null
@@ -53,7 +60,7 @@ class EnrichSettings(BaseModel):
     """Where the server is, up to and including `/v1`, if not at the endpoint's own address."""
     contexts: tuple[str, ...] = ("oracle", "demonstration", "hindsight", "feedback")
     """The contexts whose texts are explained."""
-    max_new_tokens: int = Field(default=120, ge=1)
+    max_new_tokens: int = Field(default=200, ge=1)
     """Most tokens of an explanation."""
     temperature: float = Field(default=0.0, ge=0)
     """At which it is sampled."""
@@ -94,7 +101,7 @@ class Enricher:
     """
 
     def __init__(self, settings: EnrichSettings, folder: Path | None = None) -> None:
-        from selfsurf.agents import models
+        from selfsurf.agents import model_files
         from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 
         self._settings = settings
@@ -102,7 +109,7 @@ class Enricher:
         self._policy = OpenAIPolicy(
             settings.model, settings.endpoint, guidance="none", max_concurrency=settings.parallel, **shared
         )
-        self._cache = Path(settings.cache) if settings.cache else models.home() / "enrich"
+        self._cache = Path(settings.cache) if settings.cache else model_files.home() / "enrich"
         self._ledger = folder / "enrichment.json" if folder else None
         self.spent = _read_spent(self._ledger)
         """`tokens` and `dollars` of this run, its earlier starts included; while it is asked, with the most that the
@@ -111,7 +118,7 @@ class Enricher:
         self._lock = threading.RLock()
 
     def enrich(self, results: Sequence[Result], lessons: list[list[dict[str, Told]]]) -> list[list[dict[str, Told]]]:
-        """Return what is told, by episode, step and context, each with its explanation before it."""
+        """Return what is told, by episode, step and context, each with its explanation."""
         enriched = [[dict(said) for said in steps] for steps in lessons]
         questions = [
             (said, name, _question(step.decision.messages, told))
@@ -127,7 +134,7 @@ class Enricher:
             write_atomically(self._ledger, json.dumps(self.spent))
         for said, name, question in questions:
             if explanation := explanations[question]:
-                said[name] = replace(said[name], text=f"{explanation}\n{said[name].text}")
+                said[name] = replace(said[name], text=_instead(said[name], explanation))
         return enriched
 
     def take_counts(self) -> dict[str, int]:
@@ -154,7 +161,7 @@ class Enricher:
         used, text = {"tokens": 0.0, "dollars": 0.0}, ""
         options = self._settings.model_dump(include={"temperature", "max_new_tokens"})
         with contextlib.suppress(Exception):  # training goes on with the text as it was, and the failure is counted
-            (reply,) = self._policy.complete([[Message("user", question)]], **options)
+            (reply,) = self._policy.complete([self._messages(question)], **options)
             used, text = _used(reply, most), reply.text.strip()
         self._spend({name: used[name] - most[name] for name in most})
         self._count("asked" if text else "failed")
@@ -162,12 +169,17 @@ class Enricher:
             _write_cached(path, {"text": text, "model": self._settings.model, "question": question})
         return text
 
+    def _messages(self, question: str) -> list[Message]:
+        """What is sent: Nemotron thinks aloud unless its system prompt says otherwise (by its model card)."""
+        quiet = [Message("system", "detailed thinking off")] if self._settings.model == NEMOTRON else []
+        return [*quiet, Message("user", question)]
+
     def _path(self, question: str) -> Path:
         """Where the reply to it is cached: by what the model is given, and nothing else."""
         asked = {
             "model": self._settings.model,
             "server": self._policy.base_url,
-            "messages": [{"role": "user", "content": question}],
+            "messages": [{"role": one.role, "content": one.text} for one in self._messages(question)],
             "temperature": self._settings.temperature,
             "max_tokens": self._settings.max_new_tokens,
         }
@@ -176,7 +188,7 @@ class Enricher:
 
     def _most(self, question: str) -> dict[str, float]:
         """What the request may come to at most, nearly."""
-        prompt, reply = usage.conversation_tokens([Message("user", question)]), self._settings.max_new_tokens
+        prompt, reply = usage.conversation_tokens(self._messages(question)), self._settings.max_new_tokens
         prices: Prices | None = self._policy.prices
         return {"tokens": prompt + reply, "dollars": prices.cost(prompt, 0, reply) if prices else 0.0}
 
@@ -201,7 +213,15 @@ class Enricher:
 
 def _question(messages: Sequence[Message], told: Told) -> str:
     prompt = "\n\n".join(message.text for message in messages)
-    return ASK.format(prompt=prompt, told=told.text)
+    end = "" if told.action is None else _END.format(action=told.action)
+    return ASK.format(prompt=prompt, told=told.text, end=end)
+
+
+def _instead(told: Told, explanation: str) -> str:
+    """What the teacher is told: the explanation, and the raw text after it unless that ends with the very action."""
+    if told.action is not None and explanation.endswith(f"Correct action: {told.action}"):
+        return explanation
+    return f"{explanation}\n{told.text}"
 
 
 def _used(reply: Completion, most: dict[str, float]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import TYPE_CHECKING
 
 from selfsurf.agents.play.job import Result
 from selfsurf.envs_registry import task_of
+from selfsurf.envs_registry.loading import short_name
+from selfsurf.sdft.rows.jobs import trained_tasks
 from selfsurf.sdft.teacher.context import Context, Told
+from selfsurf.sdft.teacher.demonstrations import Demonstrations, Hindsight
 from selfsurf.sdft.teacher.enrich import Enricher
 from selfsurf.sdft.teacher.feedback import Feedback
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.oracle import Done, Oracle
 from selfsurf.sdft.teacher.recording import load_recordings
-from selfsurf.sdft.teacher.shown import Demonstrations, Hindsight
 
 if TYPE_CHECKING:
     from selfsurf.sdft.settings import TrainSettings
+
+log = logging.getLogger(__name__)
 
 
 class Lessons:
@@ -96,25 +101,48 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
         ValueError: there is a task about which no context can ever say anything; an episode that was named is none;
             or the enriching model can't be asked.
     """
+    contexts = make_contexts(settings, folder, batch)
+    return Lessons(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)
+
+
+def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> list[Context]:
+    """Make the contexts that a run's settings name; arguments and errors as for `make_lessons`."""
     kinds = settings.actions
     makers = {
         "oracle": lambda: Oracle(kinds),
-        "demonstration": lambda: Demonstrations(load_recordings(settings.demonstrations), kinds),
+        "demonstration": lambda: (
+            Done(kinds) if settings.offline else Demonstrations(load_recordings(settings.demonstrations), kinds)
+        ),
         "hindsight": lambda: Hindsight(
             load_recordings(settings.hindsight_episodes), kinds,
             path=folder / "hindsight.jsonl" if folder else None, batch=batch,
         ),
         "feedback": Feedback,
     }  # fmt: skip
-    contexts: list[Context] = [makers[name]() for name in settings.contexts]
+    named = ("demonstration",) if settings.offline else settings.contexts
+    contexts: list[Context] = [makers[name]() for name in named]
     for context in contexts:
         context.wording = settings.teacher_wording
-    for task in settings.tasks:
+    for task in () if settings.offline else trained_tasks(settings):
+        task_of(task)
         if not any(context.can_speak(task) for context in contexts):
             told = [name for name in settings.contexts if name != "oracle"]
             more = json.dumps([*told, "oracle"] if task_of(task).has_oracle else [*settings.contexts, "hindsight"])
+            if not task_of(task).judges and "hindsight" in settings.contexts:
+                raise ValueError(
+                    f"Nobody can teach {short_name(task)}: it has no score, so nothing tells which of the agent's "
+                    "episodes reach its goal. Give it a `score` or an `oracle`, or record an episode of it for "
+                    "--demonstrations."
+                )
             raise ValueError(
                 f"Nobody can teach {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
                 + f". Record an episode of it for --demonstrations, or name more contexts: --set contexts='{more}'."
             )  # fmt: skip
-    return Lessons(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)
+        if not any(context.can_speak(task) for context in contexts if not context.comes_later):
+            lacks = (
+                "no recording, and the contexts leave out its oracle"
+                if task_of(task).has_oracle
+                else "neither oracle nor recording"
+            )
+            log.info("%s has %s: the agent's own successes teach it, from the first on.", short_name(task), lacks)
+    return contexts

@@ -1,4 +1,4 @@
-"""The context `oracle`: what the task's expert would have done; and that of those who are told nothing."""
+"""The context `oracle`: what the task's expert would have done, or has; and that of those who are told nothing."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ class Oracle(Context):
         if view is None:
             return None
         action = parse_action(view["action"])
-        if not could_give(action, self._kinds, step.decision.visible_ids):
+        if not could_give(action, self._kinds, step):
             return None
         return told_action(action, self.wording)
+
+
+class Done(Oracle):
+    """What was done at the very state that the student is at (`sdft.rollouts.stored`)."""
+
+    name: ClassVar[str] = "demonstration"
 
 
 class Untold(Context):

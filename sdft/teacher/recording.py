@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
-from selfsurf.browser_env import Action, ActionError, Outcome
+from selfsurf.browser_env import Action, ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
-from selfsurf.envs_registry import OPEN, open_id
+from selfsurf.browser_env.record.verdict import verdict_of
+from selfsurf.envs_registry.loading import recorded_name, unloaded
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Observation
@@ -56,10 +57,11 @@ class Recording:
 
 
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
-    """Read all solved episodes in these folders and those below them, in the order of their paths.
+    """Read all episodes judged solved in these folders and those below them, in the order of their paths.
 
     Raises:
-        EpisodeError: a folder has none, or one that can't be read.
+        EpisodeError: a folder has none, or one that can't be read; or its task is in a file or module that nobody has
+            imported: an episode alone has no code run.
     """
     found = []
     for folder in folders:
@@ -67,15 +69,22 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
             raise EpisodeError(f"There is no folder {Path(folder).resolve()}.")
         paths = sorted(path.parent for path in Path(folder).rglob("episode.json"))
         episodes = [Episode(path) for path in paths]
-        solved = [recording_of(episode) for episode in episodes if episode.meta["outcome"] == Outcome.SOLVED]
+        verdicts = [verdict_of(episode) for episode in episodes]
+        solved = [recording_of(one) for one, said in zip(episodes, verdicts, strict=True) if said and said.solved]
         usable = [recording for recording in solved if recording.steps]
         if not usable:
             outcomes = ", ".join(sorted({str(episode.meta["outcome"]) for episode in episodes}))
             raise EpisodeError(
                 f"There is no solved episode in {folder}"
                 + (f", only such as ended {outcomes}: `selfsurf record` asks at the end whether the goal was reached, "
-                   "or takes --outcome solved." if episodes else ": `selfsurf record` makes one.")
+                   "or takes --outcome solved; `selfsurf mark EPISODE solved` says it later."
+                   if episodes else ": `selfsurf record` makes one.")
             )  # fmt: skip
+        if foreign := next((name for one in {each.env_id for each in usable} if (name := unloaded(one))), ""):
+            raise EpisodeError(
+                f"Episodes in {folder} are of tasks in {foreign}, which is not imported only because they name it: if "
+                f"you know that file, add --trust {foreign}, or in Python import it or make a task of it first."
+            )
         found += usable
     return found
 
@@ -98,10 +107,8 @@ def recording_of(episode: Episode) -> Recording:
         with suppress(ActionError):
             steps += [Shown(record["observation"], recorded_action(action)) for action in record["actions"]]
     meta = episode.meta
-    env_id = meta["env_id"]
-    if env_id == OPEN and steps:
-        env_id = open_id(meta["url"] or steps[0].observation["url"], meta["goal"])
-    return Recording(env_id, meta["goal"], meta["seed"] or 0, tuple(steps))
+    name = recorded_name(meta, steps[0].observation["url"] if steps else "")
+    return Recording(name, meta["goal"], meta["seed"] or 0, tuple(steps))
 
 
 def recording_of_result(result: Result) -> Recording:

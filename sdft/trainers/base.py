@@ -6,27 +6,30 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from transformers import TrainerCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 from trl.experimental.utils import prepare_peft_model
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.loss.logits import make_ready, packed_logits, plain_logits
+from selfsurf.sdft.loss.logits import make_ready
 from selfsurf.sdft.loss.practice import Practice
 from selfsurf.sdft.loss.rehearsal import Rehearsal
-from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
+from selfsurf.sdft.loss.scoring import completion_logits
+from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Result, Rollouts
+from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.models import reuse
+from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.images import model_inputs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, collate, idle, learnable
-from selfsurf.sdft.run.checkpoints import WholeCheckpoints
+from selfsurf.sdft.rows.stored import State
 from selfsurf.sdft.run.processes import check_sharding, share
+from selfsurf.sdft.run.whole import WholeCheckpoints
 from selfsurf.sdft.settings import TrainSettings
-
-MOST_FAILED = 3
-"""Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
+from selfsurf.sdft.teacher.weights import student_weights
+from selfsurf.sdft.trainers.batches import Failures
 
 
 class RunTrainer(WholeCheckpoints):
@@ -67,7 +70,7 @@ class RunTrainer(WholeCheckpoints):
         self.seconds = {"learn": 0.0}
         """Wall-clock so far, by what it went into."""
         self._metrics: dict[str, list[float]] = defaultdict(list)
-        self._failed = 0
+        self._failures = Failures(settings.steps)
         tokenizer = getattr(processing_class, "tokenizer", processing_class)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -85,6 +88,7 @@ class RunTrainer(WholeCheckpoints):
         check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         self.packable = make_ready(self.model)
         self.add_callback(LeaveAlone(self))
+        self.remove_callback(PrinterCallback)
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Put columns into the next line of metrics."""
@@ -120,14 +124,7 @@ class RunTrainer(WholeCheckpoints):
             RolloutError: there are too many of them.
         """
         usable = self.over_all(sum(map(learnable, results))) > 0
-        self._failed = 0 if usable else self._failed + 1
-        if self._failed == min(MOST_FAILED, self.state.max_steps):
-            outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
-            raise RolloutError(
-                f"No step of the last {self._failed} batches can be learned from: the environment failed "
-                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) goes on "
-                "from the last checkpoint."
-            )
+        self._failures.count(results, usable=usable)
         return usable
 
     def logits(
@@ -135,21 +132,13 @@ class RunTrainer(WholeCheckpoints):
     ) -> torch.Tensor:
         """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that is trained at.
 
-        Args:
-            model: which model.
-            ids: prompts and completions (B, L).
-            attended: (B, L), 1 for tokens.
-            mask: (B, C), 1 for the completions' tokens.
-            extras: what is given besides tokens, for images.
+        Arguments as `sdft.loss.scoring.completion_logits`; `extras` is what a row's images give (`sdft.rows.images`).
         """
-        width = ids.size(1) - mask.size(1)
-        at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
+        seen = {}
         if extras:
-            more = model_inputs(self.accelerator.unwrap_model(model), ids, attended, extras, width)
-            logits = plain_logits(model, ids, attended, at, **more)
-        else:
-            logits = (packed_logits if self.packable else plain_logits)(model, ids, attended, at)
-        return logits.float().div_(self.temperature)
+            held, width = self.accelerator.unwrap_model(model), ids.size(1) - mask.size(1)
+            seen = model_inputs(held, ids, attended, extras, width)
+        return completion_logits(model, ids, attended, mask, packable=self.packable, **seen).div_(self.temperature)
 
     def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """Return the student's logits about the tokens that it sampled."""
@@ -172,7 +161,10 @@ class EpisodeTrainer(RunTrainer):
         settings: of the run.
         checkpoints: folder.
         jobs: the run's episodes, in order.
-        rollouts: the environments.
+        rollouts: the environments; None where the generator brings its own, and offline.
+        states: the recorded states at which the student acts instead of playing; the jobs name them.
+        generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
+            next batch before the current one is learned from.
         processing_class: the model's tokenizer, or its processor if it sees images.
         options: as `RunTrainer`.
     """
@@ -183,7 +175,9 @@ class EpisodeTrainer(RunTrainer):
         checkpoints: Path,
         *,
         jobs: Sequence[Job],
-        rollouts: Rollouts,
+        rollouts: Rollouts | None = None,
+        states: Sequence[State] = (),
+        generator: Generator | None = None,
         processing_class: Any,
         **options: Any,
     ) -> None:
@@ -193,11 +187,17 @@ class EpisodeTrainer(RunTrainer):
             train_sampling_strategy="sequential", **options,
         )  # fmt: skip
         self.jobs = list(jobs)
-        self.rollouts = rollouts
         self.max_rows = share(settings.max_rows, "max_rows")
         self.temperature = settings.temperature
-        self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(rollouts.most))
-        self.agent = make_agent(self.policy, settings, sampling=True)
+        self.policy = TransformersPolicy(self.model, processing_class, reuse=reuse(settings.rollouts.batch))
+        self.agent = make_agent(self.policy, settings, sampling=True, guarded=settings.offline)
+        if generator is None and rollouts is None:
+            generator = StoredGenerator(self.agent, states, settings.rollouts.batch)
+        self.collector = Collector(
+            generator or LocalGenerator(cast(Rollouts, rollouts), self.agent, settings.lead),
+            self.policy,
+            lambda: student_weights(self.model),
+        )
         self.seconds["rollout"] = 0.0
 
     def _prepare_inputs(self, inputs: list[Job]) -> dict[str, Any]:  # type: ignore[override]

@@ -13,27 +13,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 import numpy as np
 import torch
 
-from selfsurf.sdft.loss.distillation import FORBIDDEN
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.loss.scoring import token_logprobs
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.rows.samples import choose, samples_of
+from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import GRPOSettings
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Untold
 from selfsurf.sdft.trainers.base import EpisodeTrainer
 
 
 def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
-    refuse_sdft_only(settings)
+    refuse_sdft_only(settings, workers=True)
+    if settings.rollouts.ahead:
+        raise ValueError("rollouts.ahead is for SDFT: GRPO's samples are of the weights that learn from them.")
     return run_training(settings, out, lambda *_: _trainer, **options)
 
 
@@ -43,9 +46,17 @@ def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
     settings = cast(GRPOSettings, run.settings)
     first = training_jobs(settings)[: settings.steps * settings.episodes_per_step // settings.group_size]
     size, most = settings.episodes_per_step, settings.rollouts.batch
-    with Rollouts(size, most=most, max_episode_steps=settings.max_episode_steps) as rollouts:
+    around = settings.environment.options()
+    environment = {"max_episode_steps": settings.max_episode_steps, **around}
+    acting = partial(make_agent, settings=settings, sampling=True)
+    with (
+        Rollouts(size, most=most, **environment) as rollouts,
+        generating(settings.rollouts, run.policy, run.lora, acting, environment) as generator,
+    ):
         jobs = [job for job in first for _ in range(settings.group_size)]
-        yield EpisodeGRPOTrainer(jobs=jobs, rollouts=rollouts, processing_class=run.policy.tokenizer, **run.given)
+        yield EpisodeGRPOTrainer(
+            jobs=jobs, rollouts=rollouts, generator=generator, processing_class=run.policy.tokenizer, **run.given
+        )
 
 
 class EpisodeGRPOTrainer(EpisodeTrainer):
@@ -61,21 +72,17 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
 
     def logprobs(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """Return the log-probabilities (B, C) of the sampled tokens under the mask that they were sampled under."""
-        logits = self.student_logits(model, inputs).masked_fill(~inputs["allowed"], FORBIDDEN)
-        return logits.log_softmax(-1).gather(-1, inputs["completion_ids"][..., None])[..., 0]
+        return token_logprobs(self.student_logits(model, inputs), inputs["completion_ids"], inputs["allowed"])
 
     def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
         rng = np.random.default_rng([self.settings.seed, self.state.global_step])
         self.agent.reseed(int(rng.integers(2**31)))
-        results = self.rollouts.run(self.agent, jobs)
+        self.collector.publish(version=self.state.global_step)
+        results = self.collector.collect(self.collector.request(jobs, seed=self.agent.next_seed())).results
         self.learned = self.count_failed(results)
         gains = advantages(results, self.settings.group_size)
-        lessons = Lessons((Untold(),))
-        found = [
-            (sample, gain)
-            for result, gain in zip(results, gains, strict=True)
-            for sample in samples_of([result], self.policy, lessons)
-        ]
+        rows_each = rows_of(results, self.policy)
+        found = [(sample, gain) for samples, gain in zip(rows_each, gains, strict=True) for sample in samples]
         telling = [pair for pair in found if pair[1]] or found  # steps of episodes with an advantage, if there are any
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self.max_rows, rng)

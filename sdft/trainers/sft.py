@@ -1,7 +1,8 @@
-"""Supervised fine-tuning on the oracles' demonstrations: what SDFT is compared with.
+"""Supervised fine-tuning on the oracles' demonstrations, or on recorded episodes: what SDFT is compared with.
 
-The oracle plays the training episodes and no model is asked. A row is the prompt that the student would have seen and
-the oracle's action as the student would have written it; the loss is on the action alone.
+The oracle plays the training episodes, or they are there already (`TrainSettings.episodes`), and no model is asked. A
+row is the prompt that the student would have seen and the right action as the student would have written it; the loss
+is on the action alone.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import contextlib
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -20,53 +20,26 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from selfsurf.agents import Completion, Conversation, Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.policies.local.prompts import token_ids
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env import Infeasible, Observation, parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import RolloutError, Rollouts
-from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.loss.distillation import cross_entropy
+from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
+from selfsurf.sdft.rollouts.stored import StoredGenerator
+from selfsurf.sdft.rows.demonstrator import Demonstrator
+from selfsurf.sdft.rows.jobs import offline_states, training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
 from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
-from selfsurf.sdft.trainers.base import MOST_FAILED, RunTrainer
-
-
-class Demonstrator(LLMAgent):
-    """Takes the privileged actions, and records what the student would have seen and written."""
-
-    def decide(
-        self, observations: Sequence[Observation], slots: Sequence[int] | None = None, **options: Any
-    ) -> list[Decision]:
-        """Take the `privileged` actions; an episode without one is given up. Nothing is drawn: `seeds` say nothing."""
-        slots, told = slots or range(len(observations)), options.get("privileged") or [None] * len(observations)
-        return [self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)]
-
-    def _demonstrated(self, obs: Observation, slot: int, hint: Privileged | None) -> Decision:
-        messages, visible_ids = self._prompt(obs, self._slots[slot], None)
-        if hint is None:
-            unknown = Completion("", [], [], [], None, "eos")
-            return Decision(Infeasible(reason="The task has no oracle here."), unknown, messages, visible_ids, "none")
-        action = parse_action(hint["action"])
-        written = self._written(compact(action), messages)
-        return replace(self.follow(obs, action, slot), completion=written, messages=messages, visible_ids=visible_ids)
-
-    def _written(self, reply: str, messages: Conversation) -> Completion:
-        """The reply as the student would write it: after its prefill, with its tokens, its turn ended."""
-        policy = cast(TransformersPolicy, self.policy)
-        prefill = token_ids(policy.tokenizer, self.prefill)
-        rest = [*token_ids(policy.tokenizer, reply.removeprefix(self.prefill)), policy.tokenizer.eos_token_id]
-        return Completion(reply, policy.encode(messages) + prefill, rest, [], None, "eos", prefill)
+from selfsurf.sdft.trainers.base import RunTrainer
+from selfsurf.sdft.trainers.batches import MOST_FAILED
 
 
 def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
-    """Let the oracles play the episodes of a run, and write a row a line to `path`.
+    """Let the oracles play the episodes of a run, or read recorded ones, and write a row a line to `path`.
 
     Of the episodes of each optimizer step at most `max_rows` steps are kept, evenly over the tasks, as SDFT does it.
 
@@ -82,9 +55,9 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     lessons = Lessons((Oracle(settings.actions),))
     lines: list[str] = []
     masked = failed = 0
-    with Rollouts(size, max_episode_steps=settings.max_episode_steps) as rollouts:
+    with _demonstrations(settings, agent) as shown:
         for step in range(settings.steps):
-            results = rollouts.run(agent, jobs[step * size : (step + 1) * size], demonstrate=True)
+            results = shown(jobs[step * size : (step + 1) * size])
             masked += sum(result.masked for result in results)
             failed = failed + 1 if all(result.masked for result in results) else 0
             if failed == min(MOST_FAILED, settings.steps):
@@ -95,7 +68,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
             rng = np.random.default_rng([settings.seed, step])
             lines += [
                 json.dumps({"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids})
-                for row in choose(samples_of(results, policy, lessons), settings.max_rows, rng)
+                for row in choose(samples_of(results, policy, lessons, labels=settings.labels), settings.max_rows, rng)
             ]
     if not lines:
         raise RuntimeError(
@@ -107,6 +80,18 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     if masked:
         warnings.warn(f"{masked} of {len(jobs)} episodes failed by the environment: no rows of them.", stacklevel=2)
     return {"rows": len(lines), "masked": masked}
+
+
+@contextlib.contextmanager
+def _demonstrations(settings: TrainSettings, agent: LLMAgent) -> Iterator[Callable[[list[Job]], list[Result]]]:
+    """What shows the right actions: the oracles, who play episodes, or recorded ones."""
+    if settings.offline:
+        states, _ = offline_states(settings)
+        yield StoredGenerator(agent, states, demonstrate=True).taken
+        return
+    around = settings.environment.options()
+    with Rollouts(settings.episodes_per_step, max_episode_steps=settings.max_episode_steps, **around) as rollouts:
+        yield lambda jobs: rollouts.run(agent, jobs, demonstrate=True)
 
 
 def train_sft(
@@ -158,9 +143,9 @@ class DemonstrationTrainer(RunTrainer):
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
-        logprobs, mask = self.student_logits(model, inputs).log_softmax(-1), inputs["completion_mask"]
-        likely = logprobs.gather(-1, inputs["completion_ids"][..., None])[..., 0]
-        return -(likely * mask).sum() / self.over_all(float(mask.sum())) + self.forgetting(model)
+        ids, mask = inputs["completion_ids"], inputs["completion_mask"]
+        loss = cross_entropy(self.student_logits(model, inputs), ids, mask)
+        return loss / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""

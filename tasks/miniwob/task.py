@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -27,9 +28,6 @@ ORIGIN = "http://miniwob.test"
 LONGEST_LIMIT = 2**31 - 1
 """A browser's longest timer in milliseconds, 25 days, which replaces a page's own limit. The pages' default is 10,000,
 too short for a language model."""
-
-LIFTED_SCALE = 1_000_000
-"""Milliseconds over which the time-scaled reward falls to 0 if the limit is lifted, as in BrowserGym."""
 
 FLIGHT_VIEWPORT = (375, 667)
 """Size of the airlines' pages, which are made for phones."""
@@ -79,8 +77,8 @@ class MiniWobTask(Task):
     Args:
         name: such as `"click-test"`.
         data_mode: the data split, for the five tasks that have one.
-        time_limit: the page's limit for an episode in milliseconds, which also scales its reward; None lifts the limit
-            and scales the reward by 1,000 s.
+        time_limit: the page's limit for an episode in milliseconds, over which `info["score"]["reward"]` falls to 0;
+            None lifts both, so that the same actions score the same however long they take.
 
     Raises:
         ValueError: there is no such task, or the limit is out of range.
@@ -107,7 +105,6 @@ class MiniWobTask(Task):
         self.data_mode = data_mode
         self.time_limit = time_limit
         self.sites = {ORIGIN: html_root()}
-        self._oracle = oracles.ORACLES.get(name)
         self._notes: oracles.Notes = {}
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
@@ -116,7 +113,7 @@ class MiniWobTask(Task):
             await page.goto(self.start_url, wait_until="load")
         self._notes = {}
         seed = str(rng.integers(2**31))
-        limit, scale = self.time_limit or LONGEST_LIMIT, self.time_limit or LIFTED_SCALE
+        limit, scale = self.time_limit or LONGEST_LIMIT, self.time_limit or math.inf
         goal, ready = await page.evaluate(_START, [seed, self.data_mode, limit, scale])
         if not ready:
             raise EnvError(f"The page of {self.id} did not become ready.")
@@ -131,8 +128,9 @@ class MiniWobTask(Task):
     @property
     def has_oracle(self) -> bool:
         """Is there an expert for this task?"""
-        return self._oracle is not None
+        return self.name in oracles.ORACLES
 
     def oracle(self, obs: Observation) -> Action | None:
         """Return the next action of the task's expert, which remembers the episode; None if there is no expert."""
-        return self._oracle(obs, self._notes) if self._oracle else None
+        expert = oracles.ORACLES.get(self.name)
+        return expert(obs, self._notes) if expert else None

@@ -140,8 +140,11 @@ Handler = Callable[[BaseHTTPRequestHandler, dict[str, Any]], None]
 
 
 @contextlib.contextmanager
-def serve_raw(handle: Handler) -> Iterator[str]:
-    """Run a plain HTTP server on loopback whose answers `handle` writes itself; yields the address with `/v1`."""
+def serve_raw(handle: Handler, models: list[str] | None = None) -> Iterator[str]:
+    """Run a plain HTTP server on loopback whose answers `handle` writes itself; yields the address with `/v1`.
+
+    It lists `models`, or has no list of models.
+    """
 
     class Answering(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -150,6 +153,10 @@ def serve_raw(handle: Handler) -> Iterator[str]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client may have given up
                 handle(self, body)
+
+        def do_GET(self) -> None:
+            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in models or ()]}
+            answer(self, 404 if models is None else 200, listed)
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -176,6 +183,33 @@ def answer(
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(data)
+
+
+def replying(bodies: list[dict[str, Any]], *messages: dict[str, Any] | str) -> Handler:
+    """Answer with these messages in turn, the last one again and again; a text is the content of one.
+
+    As real servers do, it refuses a result of a tool call that no message before it made.
+    """
+    left = list(messages)
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        made = {call["id"] for message in body["messages"] for call in message.get("tool_calls", ())}
+        answered = {message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"}
+        if made != answered:
+            answer(handler, 400, {"error": {"message": f"calls {made}, results of {answered}"}})
+            return
+        message = left.pop(0) if len(left) > 1 else left[0]
+        answer(handler, body=completion(message) if isinstance(message, str) else completion(**{"text": "", **message}))
+
+    return handle
+
+
+def tool_call(name: str, arguments: Any) -> dict[str, Any]:
+    """A message that calls a tool; arguments are JSON, or a text as it is."""
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    call = {"id": "call-of-the-server", "type": "function", "function": {"name": name, "arguments": written}}
+    return {"content": None, "tool_calls": [call]}
 
 
 def completion(text: str = '{"click":7}', **message: Any) -> dict[str, Any]:

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from selfsurf.agents.prompt.compact import Compact
+from selfsurf.agents.prompt.prompt import Budget, Prompt, Turn
 from selfsurf.browser_env.observation import Element, Observation
+
+
+def build(
+    obs: Observation,
+    *,
+    goal: str = "",
+    kinds: Any = None,
+    spelled: bool = False,
+    max_tokens: int | None = None,
+    count: Any = None,
+    count_text: Any = None,
+    **turn: Any,
+) -> Prompt:
+    """The compact prompt."""
+    more = turn if kinds is None else {**turn, "actions": kinds}
+    budget = Budget(max_tokens, count, count_text)
+    return Compact().build(obs, Turn(goal, constrained=not spelled, **more), budget)
 
 
 def cases(
     observation: Callable[..., Observation], element: Callable[..., Element], form: Observation
 ) -> dict[str, tuple[Observation, dict[str, Any]]]:
-    """By name, an observation and the options of `agents.prompt.prompt.build`; `max_tokens` is by the small model's count."""
+    """By name, an observation and the options of `build`; `max_tokens` is by the small model's count."""
     links = [element(number, "link", f"word {number}") for number in range(1, 120)]
     lower = [element(number, "link", f"wörd {number} 漢字", in_viewport=50 <= number < 60) for number in range(1, 100)]
     mixed = [element(number, "button", f"Go {number}") for number in range(1, 40)]

@@ -223,3 +223,43 @@ def test_what_a_server_takes(adapter: Path, tiny: Path, tmp_path: Path) -> None:
     assert "would be taken for" in check_servable(tower, "tensorrt")[0]
     mlx = peft_to_mlx(wide, tmp_path / "mlx", base=tiny)
     assert "not in PEFT's format" in check_servable(mlx, "vllm")[0]
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "mllama"])
+def test_every_linear_layer_has_a_name_in_mlx_vlm_and_back(kind: str) -> None:
+    """By the models of both libraries: what mlx-vlm can't load here is converted by names alone."""
+    pytest.importorskip("mlx_vlm")
+    from importlib import import_module
+
+    import torch
+    import transformers
+    from mlx import nn
+
+    from selfsurf.agents.adapters.naming import from_mlx, to_mlx
+    from selfsurf.agents.policies.mlx.loading import fix_vision_config
+
+    text = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1,
+            "eos_token_id": 2}  # fmt: skip
+    sees = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "patch_size": 8}
+    if kind == "gemma3":
+        vision = {**sees, "num_attention_heads": 2, "image_size": 256, "vision_use_head": False}
+        config = transformers.Gemma3Config(
+            text_config={**text, "head_dim": 8}, vision_config=vision, image_token_index=5
+        )
+        model: Any = transformers.Gemma3ForConditionalGeneration(config)
+    else:
+        vision = {**sees, "num_global_layers": 1, "attention_heads": 2, "image_size": 32, "vision_output_dim": 32,
+                  "intermediate_layers_indices": [0], "max_num_tiles": 1, "supported_aspect_ratios": [[1, 1]]}  # fmt: skip
+        text |= {"cross_attention_layers": [1], "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+        config = transformers.MllamaConfig(vision_config=vision, text_config=text, image_token_index=5)
+        model = transformers.MllamaForConditionalGeneration(config)
+    names = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    told = fix_vision_config(config.to_dict())
+    package = import_module(f"mlx_vlm.models.{kind}")
+    made = package.ModelConfig.from_dict(told)
+    made.text_config = package.TextConfig.from_dict(told["text_config"])
+    made.vision_config = package.VisionConfig.from_dict(told["vision_config"])
+    theirs = {name for name, module in package.Model(made).named_modules() if isinstance(module, nn.Linear)}
+    assert {to_mlx(name, told) for name in names} == theirs
+    assert {from_mlx(name, told) for name in theirs} == names

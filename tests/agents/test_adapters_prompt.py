@@ -14,8 +14,9 @@ from selfsurf.agents.adapters.prompt import PROMPT, read_prompt
 from selfsurf.scripts.terminal.agent_options import checked_options, read_options
 
 TRAINED = {
+    "prompt": "chat", "instructions": "Be quick.",
     "actions": ["click", "press"], "max_prompt_tokens": 700, "max_new_tokens": 20, "constrained": True, "prefill": "",
-    "vision": "auto", "max_image_side": 600, "text_page": True, "guards": False,
+    "labels": True, "vision": "auto", "max_image_side": 600, "text_page": True, "guards": False,
 }  # fmt: skip
 OLD = {
     "actions": ["click", "fill"], "max_prompt_tokens": 900, "max_new_tokens": 24, "vision": "auto", "steps": 28,
@@ -57,7 +58,8 @@ def adapter(tmp_path: Path) -> Path:
 def acts(agent: Any) -> dict[str, Any]:
     """The options that an agent has, as JSON has them."""
     found = {name: getattr(agent, name) for name in TRAINED}
-    return {**found, "actions": list(found["actions"]), "guards": bool(found["guards"])}
+    prompt = type(found["prompt"]).__name__.lower()
+    return {**found, "actions": list(found["actions"]), "guards": bool(found["guards"]), "prompt": prompt}
 
 
 def test_an_agent_made_in_code_has_the_prompt_of_its_adapter(adapter: Path) -> None:
@@ -86,8 +88,9 @@ def test_an_adapter_from_before_has_it_among_its_settings(adapter: Path) -> None
     """Whatever else these hold: nothing here knows the settings of a training."""
     write_about(adapter, {"settings": OLD})
     made = acts(agents.make(GUIDED, adapter=str(adapter)))
-    assert {name: made[name] for name in ("actions", "max_prompt_tokens", "max_new_tokens", "guards", "prefill")} == {
+    assert {name: made[name] for name in ("actions", "max_prompt_tokens", "max_new_tokens", "guards", "prefill", "prompt")} == {
         "actions": ["click", "fill"], "max_prompt_tokens": 900, "max_new_tokens": 24, "guards": True, "prefill": '{"',
+        "prompt": "compact",
     }  # fmt: skip
 
 
@@ -107,8 +110,12 @@ def test_a_training_writes_the_prompt_that_its_agent_has() -> None:
     from selfsurf.sdft.agent import make_agent, prompt_of
     from selfsurf.sdft.settings import TrainSettings
 
-    settings = TrainSettings(tasks=("MiniWoB/click-link-v0",), actions=("click", "press"), max_prompt_tokens=500)
+    settings = TrainSettings(
+        tasks=("MiniWoB/click-link-v0",), actions=("click", "press"), max_prompt_tokens=500, prompt="chat",
+        instructions="Be quick.",
+    )  # fmt: skip
     saved = json.loads(prompt_of(settings).model_dump_json())
     assert saved.keys() == TRAINED.keys()
+    assert saved["guards"] is True, "they are on wherever the adapter is used"
     trained = make_agent(Guided(), settings, sampling=False)
     assert acts(trained) == {**saved, "vision": "none", "guards": False}, "training never guards"

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer, token_masks
 from selfsurf.agents.reply.kinds import KINDS, offered
 from selfsurf.agents.reply.parse import parse
-from selfsurf.browser_env.actions import Fill, Select, Type
+from selfsurf.browser_env.actions import Click, Fill, Select, Type
 from selfsurf.browser_env.observation import Element, Observation
 
 
@@ -50,6 +51,22 @@ def test_every_sample_is_an_action_on_a_visible_element(tokenizer: Any, form: Ob
         assert masks.shape == (len(ids), len(tokenizer))
         assert masks[np.arange(len(ids)), ids].all()
     assert len(seen) > 8
+
+
+def test_a_reply_can_name_a_field_before_what_goes_into_it(tokenizer: Any, element: Callable[..., Element]) -> None:
+    fields = [
+        element(3, "textbox", 'Full "name"', tag="input"), {**element(4, "textbox", tag="textarea"), "name": ""},
+        element(5, "combobox", "Plan", tag="select", options=("A", "B")), element(6, "button", "Send"),
+    ]  # fmt: skip
+    text = grammar(fields, ("click", "fill", "select"), max_text=5, labels=True)
+    for seed in range(40):
+        reply, _, _ = walk(tokenizer, text, np.random.default_rng(seed))
+        action = parse(reply, {3, 4, 5, 6}).action
+        assert action is not None
+        assert reply == compact(action, labels=fields)
+        assert ('"in":' in reply) is not isinstance(action, Click)
+    assert compact(Fill(id=3, text="Ada"), labels=fields) == '{"fill":3,"in":"Full \\"name\\"","text":"Ada"}'
+    assert compact(Fill(id=4, text="Ada"), labels=fields) == '{"fill":4,"in":"textbox","text":"Ada"}'
 
 
 @pytest.mark.parametrize("label", ['a"b', "back\\slash", "né ✓ 漢字", "it's", "a/b#c", " x ", "}{", "%s {0}"])

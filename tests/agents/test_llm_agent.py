@@ -22,14 +22,16 @@ from tests.agents.said import Noting, saying
 
 def test_importing_agents_loads_no_model_library() -> None:
     code = """
-import sys, agents, agents.llm_agent, agents.models
+import sys, agents, agents.llm_agent, agents.model_files
 assert not {"torch", "transformers", "llguidance"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_unknown_agents_and_options() -> None:
-    with pytest.raises(ValueError, match="transformers, openai, tensorrt, mlx, scripted, random, oracle"):
+    with pytest.raises(
+        ValueError, match="transformers, openai, nim, tensorrt, mlx, graph, roles, scripted, random, oracle"
+    ):
         agents.make("gpt")
     with pytest.raises(TypeError):
         agents.make("random", speed=3)
@@ -59,7 +61,7 @@ def test_a_batch_equals_one_by_one(
         assert decisions[slot].completion.text == agent.decisions[0].completion.text
 
 
-@pytest.mark.parametrize("temperature", [0.0, 2.0])
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 2.0])
 def test_constrained_actions_are_always_valid(
     policy: Any, form: Observation, observation: Callable[..., Observation], element: Callable[..., Element],
     temperature: float,

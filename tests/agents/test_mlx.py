@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from selfsurf import agents
 from selfsurf.agents.adapters.convert import peft_to_mlx
-from selfsurf.agents.models import ModelError
+from selfsurf.agents.model_files import ModelError
 from selfsurf.agents.policy import Completion, Conversation, Message, PolicyError
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.parse import parse

@@ -216,7 +216,7 @@ def test_the_adapter_is_asked_by_its_name(remote: Any, received: list[dict[str, 
 def test_an_agent_takes_a_step(address: str, form: Observation, endpoint: str, guidance: str) -> None:
     agent = agents.make(
         "openai", model="small", endpoint=endpoint, base_url=f"{address}/v1", api_key=KEY, constrained=True,
-        max_prompt_tokens=400, max_new_tokens=24, actions=("click", "fill"), seed=1,
+        max_prompt_tokens=400, max_new_tokens=24, actions=("click", "fill"), seed=1, prompt="compact",
     )  # fmt: skip
     agent.reset(form["goal"])
     [decision] = agent.decide([form])  # type: ignore[attr-defined]

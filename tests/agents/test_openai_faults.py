@@ -183,14 +183,16 @@ def test_patience_bounds_the_last_attempt_too(asking: Callable[..., OpenAIPolicy
     over.set()
 
 
-def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(requests, "FIRST_WAIT", 0.01)
     with serve_raw(in_turn()) as url:
         pass
     policy = OpenAIPolicy("m", base_url=url.replace("://", "://user:hidden@"), retries=1)
     with pytest.raises(PolicyError, match=r"No connection to http://127.0.0.1:\d+/v1 .*after 2 attempts") as error:
-        policy.complete([ASK])
+        policy.complete([ASK, ASK])
     assert "hidden" not in str(error.value)
+    [told] = [record for record in caplog.records if record.name.startswith("selfsurf.agents.policies.openai")]
+    assert told.getMessage().endswith("Trying again, up to 1 times.")  # once for both requests
     policy.close()
 
 

@@ -9,9 +9,10 @@ import pytest
 from pydantic import AfterValidator
 
 from selfsurf import agents
-from selfsurf.agents.options import Amount, Count, OptionError, checked
+from selfsurf.agents.options import Amount, Count
 from selfsurf.agents.policies.openai.endpoints import Endpoint
 from selfsurf.agents.policies.openai.usage import Prices
+from selfsurf.browser_env.arguments import OptionError, checked
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -37,7 +38,7 @@ class Shop:
 
 def test_good_values_come_back_in_their_types() -> None:
     given = {"name": "x", "price": 3, "number": None, "words": ["A"], "kind": "small", "anything": {"x": 1}}
-    assert checked("shop", (Shop,), given) == {**given, "words": ["a"]}
+    assert checked("The agent shop", (Shop,), given) == {**given, "words": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_good_values_come_back_in_their_types() -> None:
 )
 def test_bad_values_are_named(given: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
-        checked("shop", (Shop,), given)
+        checked("The agent shop", (Shop,), given)
 
 
 def test_a_policy_takes_its_own_and_the_agents_options() -> None:

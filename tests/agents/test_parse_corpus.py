@@ -35,6 +35,8 @@ def test_a_reply_is_read_as_a_reader_would(line: dict[str, Any]) -> None:
     assert parsed.how == line["how"], line["text"]
     assert (parsed.action is None) == bool(parsed.error)
     assert "\n" not in parsed.error
+    several = parse(line["text"], given["ids"], given["prompt"], most=3)
+    assert several.action == parsed.action, "where more are asked for, the first is the same"
 
 
 def test_the_corpus_is_large_and_of_every_kind() -> None:

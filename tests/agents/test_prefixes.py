@@ -34,7 +34,11 @@ def reusing(policy: TransformersPolicy) -> TransformersPolicy:
     return TransformersPolicy(policy.model, policy.tokenizer, reuse=256)
 
 
-@pytest.mark.parametrize("group", [sampling.CPU_PREFILL, 4096], ids=["apart", "together"])
+@pytest.mark.parametrize(
+    "group",
+    [pytest.param(sampling.CPU_PREFILL, id="apart"), pytest.param(4096, id="together", marks=pytest.mark.slow)],
+)
+@pytest.mark.slow
 def test_replies_are_the_same_and_less_is_read(
     policy: TransformersPolicy, reusing: TransformersPolicy, monkeypatch: pytest.MonkeyPatch, group: int
 ) -> None:
@@ -108,6 +112,7 @@ def test_models_whose_cache_cant_be_cut_are_read_whole(tokenizer: Any) -> None:
             assert completion.usage.cached_tokens == 0
 
 
+@pytest.mark.slow
 def test_guessing_saves_passes_and_changes_nothing(
     policy: TransformersPolicy, form: Observation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.page import handle, page_lines
-from selfsurf.agents.prompt.prompt import PromptTooLong, build, with_demonstration
+from selfsurf.agents.prompt.prompt import PromptTooLong, with_demonstration
 from selfsurf.browser_env.actions import Click
 from selfsurf.browser_env.observation import Element, Observation
-from tests.agents.prompt_cases import cases
+from tests.agents.prompt_cases import build, cases
 
 
 def words(messages: Sequence[Message]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer
-from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.kinds import KINDS, label
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
 from selfsurf.browser_env.actions import Fill, Select
@@ -73,7 +73,7 @@ VALID = (
 INVALID = (
     '{"click":8}', '{"click":717}', '{"click":"7"}', '{"fill":7,"text":"a"}', '{"fill":5,"text":"a"}', '{"fill":3}',
     '{"type":12,"text":"a"}', '{"select":5,"option":"Green"}', '{"select":3,"option":"Red"}', '{"press":"F13"}',
-    '{"scroll":"left"}', '{"wait":9999}', '{"back":false}', '{"click":7,"x":1}', '{"drag":3,"to":7}', '{}', "[]",
+    '{"scroll":"left"}', '{"wait":9999}', '{"back":false}', '{"click":7,"x":1}', '{"drag":3,"to":8}', '{}', "[]",
     '{"fill":3,"text":"' + "a" * 41 + '"}', '{"action":{"click":7}}',
 )  # fmt: skip
 
@@ -88,6 +88,20 @@ def test_schema_and_grammar_allow_the_same(tokenizer: Any, form: Observation, re
 def test_schema_and_grammar_refuse_the_same(tokenizer: Any, form: Observation, reply: str) -> None:
     assert not allows(tokenizer, grammar(form["elements"], KINDS, max_text=40), reply)
     assert not allows(tokenizer, schema_grammar(action_schema(form["elements"], KINDS, max_text=40)), reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "allowed"),
+    [
+        ('{{"fill":3,"in":"{name}","text":"Ada"}}', True), ('{{"fill":3,"in":"Other","text":"Ada"}}', False),
+        ('{{"fill":3,"text":"Ada"}}', False), ('{{"click":7}}', True),
+    ],
+)  # fmt: skip
+def test_schema_and_grammar_name_the_same_fields(tokenizer: Any, form: Observation, reply: str, allowed: bool) -> None:
+    field = next(one for one in form["elements"] if one["id"] == 3)
+    written = reply.format(name=label(field))
+    assert allows(tokenizer, grammar(form["elements"], labels=True), written) is allowed
+    assert allows(tokenizer, schema_grammar(action_schema(form["elements"], labels=True)), written) is allowed
 
 
 def test_only_the_kinds_that_are_offered(tokenizer: Any, form: Observation) -> None:

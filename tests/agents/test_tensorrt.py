@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from selfsurf import agents
 from selfsurf.agents.adapters.identity import WrongBase, identity, write_about
@@ -208,7 +209,9 @@ def make(engine: Engine, model_folder: Path, tokenizer: Any) -> Any:
 @pytest.fixture
 def adapter(tmp_path: Path) -> Path:
     """What TensorRT-LLM is told about an adapter: its folder, and its rank."""
-    (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 8, "rank_pattern": {"q_proj": 16}}))
+    config = {"peft_type": "LORA", "r": 8, "rank_pattern": {"q_proj": 16}}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    save_file({"lora": np.zeros(1, np.float32)}, tmp_path / "adapter_model.safetensors")
     return tmp_path
 
 

@@ -45,7 +45,13 @@ ASKED = [
 NEW = 8
 
 
-@pytest.fixture(scope="module", params=FAMILIES.values(), ids=FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(family, id=name, marks=() if name == "qwen2_5_vl" else pytest.mark.slow)
+        for name, family in FAMILIES.items()
+    ],
+)
 def seeing(request: pytest.FixtureRequest, saved: Any) -> Any:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

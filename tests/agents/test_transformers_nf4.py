@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
+from selfsurf.extras import how_to_install
 from tests.models.small import save_small
 from tests.models.vision import qwen2_5_vl
 
@@ -169,7 +171,7 @@ def test_wrong_ways_to_load(folder: Path, tokenizer: Any, monkeypatch: pytest.Mo
         TransformersPolicy(loading.load(folder).model, tokenizer, quantization="nf4")
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"selfsurf\[train\]"):
+    with pytest.raises(ImportError, match=f"needs bitsandbytes: {re.escape(how_to_install('train'))}"):
         TransformersPolicy(folder, quantization="nf4")
 
 

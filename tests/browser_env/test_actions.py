@@ -31,6 +31,11 @@ from selfsurf.browser_env.errors import ActionError
         ("tab_focus(1)", {"action": "focus_tab", "index": 1}),
         ("report_infeasible('no such page')", {"action": "infeasible", "reason": "no such page"}),
         ("send_msg_to_user('hello')", {"action": "message", "text": "hello"}),
+        ({"click": 3}, {"action": "click", "id": 3}),
+        ('{"fill": 7, "text": "x"}', {"action": "fill", "id": 7, "text": "x"}),
+        ('{"select":4,"option":"red"}', {"action": "select", "id": 4, "options": ["red"]}),
+        ({"scroll": "down"}, {"action": "scroll", "dy": 400.0}),
+        ({"back": True}, {"action": "back"}),
     ],
 )  # fmt: skip
 def test_every_form_is_understood(raw, expected):

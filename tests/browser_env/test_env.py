@@ -1,4 +1,6 @@
 import asyncio
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -14,7 +16,14 @@ PAGE = "data:text/html,<title>t</title><button onclick=\"this.textContent = 'don
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-@pytest.mark.parametrize("env_id", ["Browser-v0", "envs_registry:MiniWoB/click-option-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        pytest.param("Browser-v0", marks=pytest.mark.slow),
+        pytest.param("envs_registry:MiniWoB/click-option-v0", marks=pytest.mark.slow),
+        "MiniWoB/click-button-v0",
+    ],
+)
 def test_check_env_passes(env_id):
     options = {"start_url": PAGE, "goal": "Press Go."} if env_id == "Browser-v0" else {}
     env = gymnasium.make(env_id, render_mode="rgb_array", **options)
@@ -87,6 +96,99 @@ def test_it_can_be_awaited_from_any_loop():
     assert (second[3], second[4]["outcome"]) == (True, "timeout")
 
 
+def test_an_id_is_as_good_as_a_task_and_async_with_closes():
+    async def use():
+        async with AsyncBrowserEnv("MiniWoB/click-button-v0", screenshot=False, data_mode="test") as env:
+            obs, _ = await env.reset(seed=3)
+            *_, info = await env.step(env.privileged()["action"])
+            assert info["outcome"] == "solved"
+        assert env.core.session is None
+        return obs, env
+
+    obs, env = asyncio.run(use())
+    single = gymnasium.make("MiniWoB/click-button-v0", screenshot=False)
+    assert single.reset(seed=3)[0] == obs
+    assert (env.task.id, env.task.data_mode, env.core.max_steps) == ("MiniWoB/click-button-v0", "test", 10)
+    single.close()
+    with pytest.raises(gymnasium.error.NameNotFound, match="click-button"):
+        AsyncBrowserEnv("MiniWoB/click-buton-v0")
+    with pytest.raises(ValueError, match="CartPole-v1 is not a browser environment"):
+        AsyncBrowserEnv("CartPole-v1")
+
+
+def test_a_step_after_the_end_does_nothing_and_pays_nothing():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False)
+    env.reset(seed=0)
+    first, reward, *ends, info = env.step({"action": "click", "id": 1})
+    assert (reward, ends, info["outcome"]) == (1.0, [True, False], "solved")
+    for _ in range(2):
+        obs, reward, *ends, info = env.step({"action": "click", "id": 1})
+        assert (reward, ends, info["outcome"]) == (0.0, [True, False], "solved")
+        assert "The episode has ended (solved)" in obs["last_error"]
+        assert info["outcome_detail"] == obs["last_error"]
+    assert env.unwrapped.core.episode.steps == 1
+    assert first["last_error"] == ""
+    assert obs in env.observation_space
+    env.reset(seed=0)
+    assert env.step({"action": "click", "id": 1})[1] == 1.0
+    env.close()
+    with pytest.raises(browser_env.EnvError, match="Call reset"):
+        env.step({"action": "click", "id": 1})
+
+
+def test_every_episode_can_be_had_again_by_its_seed():
+    env = gymnasium.make("MiniWoB/click-option-v0", screenshot=False)
+    assert env.reset(seed=5)[1]["seed"] == 5
+    obs, info = env.reset()
+    *_, stepped = env.step({"action": "wait", "ms": 0})
+    assert stepped["seed"] == info["seed"] != 5
+    again, _ = env.reset(seed=info["seed"])
+    assert again == obs
+    env.reset(seed=5)
+    assert env.reset()[1]["seed"] == info["seed"]  # what a seed leads to is settled, too
+    env.close()
+
+
+def test_seeds_can_be_kept_apart():
+    env = gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False, seeds=range(100, 103))
+    assert [env.reset()[1]["seed"] for _ in range(4)] == [100, 101, 102, 100]
+    assert [env.reset(seed=102)[1]["seed"], env.reset()[1]["seed"]] == [102, 100]  # one of them
+    assert [env.reset(seed=7)[1]["seed"], env.reset()[1]["seed"]] == [101, 102]  # none of them: a place
+    env.close()
+
+
+def test_a_copy_is_the_same_environment_without_its_page():
+    env = gymnasium.make("MiniWoB/click-option-v0", screenshot=False, seeds=[4, 9], render_mode="ansi")
+    env.reset()
+    env.step({"action": "wait", "ms": 0})
+    for copied in (pickle.loads(pickle.dumps(env)), copy.deepcopy(env)):
+        assert (copied.spec.id, copied.unwrapped.task.id) == (env.spec.id, env.unwrapped.task.id)
+        assert copied.render_mode == "ansi"
+        obs, info = copied.reset()
+        assert info["seed"] == 9
+        assert copied.unwrapped.privileged() is not None
+        assert copied.render().splitlines()[0] == f"Goal: {obs['goal']}"
+        copied.close()
+    env.close()
+
+
+@pytest.mark.parametrize("method", ["pickle", "cloudpickle"])
+def test_every_task_with_an_oracle_pickles(method):
+    library = pytest.importorskip(method)
+    for task_id in [name for name in gymnasium.registry if name.startswith("MiniWoB/")]:
+        env = library.loads(library.dumps(gymnasium.make(task_id)))
+        assert env.unwrapped.task.has_oracle == gymnasium.make(task_id).unwrapped.task.has_oracle
+
+
+def test_text_is_a_way_to_render():
+    env = gymnasium.make("Browser-v0", start_url=PAGE, goal="Press Go.", screenshot=False, render_mode="ansi")
+    env.reset(seed=0)
+    assert env.render() == f'Goal: Press Go.\nPage: t ({PAGE})\n[1] button "Go"'
+    env.step({"click": 7})
+    assert env.render().endswith("\nError: There is no element 7 on the page; use an id from the outline.")
+    env.close()
+
+
 def test_many_environments_in_threads_closed_in_any_order_twice():
     envs = [gymnasium.make("Browser-v0", start_url=PAGE, screenshot=False) for _ in range(4)]
     seen = []
@@ -135,7 +237,12 @@ def test_wrong_use_says_what_to_do(open_page):
     with pytest.raises(ValueError, match="not both"):
         gymnasium.make("Browser-v0", task=browser_env.Task(), start_url="x")
     with pytest.raises(ValueError, match="render_mode is one of"):
-        browser_env.BrowserEnv(render_mode="ansi")
+        browser_env.BrowserEnv(render_mode="svg")
+    with pytest.raises(ValueError, match=r"an id, not a URL: gymnasium.make\('MiniWoB/click-test-v0'\)"):
+        browser_env.BrowserEnv("MiniWoB/click-test-v0")
+    for seeds in ([], range(0), [-1], ["a"], "12", 3):
+        with pytest.raises(ValueError, match=r"^seeds is a range or list of whole numbers"):
+            browser_env.BrowserEnv(PAGE, seeds=seeds)
     env, _ = open_page("<p>x")
     with pytest.raises(ValueError, match="Unknown reset options"):
         env.reset(options={"urls": 1})
@@ -145,7 +252,7 @@ def test_wrong_use_says_what_to_do(open_page):
 
 def test_an_address_that_does_not_answer_fails_the_reset_clearly():
     env = gymnasium.make("Browser-v0", start_url="http://127.0.0.1:9/")
-    with pytest.raises(browser_env.EnvError, match=r"could not be set up.*ERR"):
+    with pytest.raises(browser_env.EnvError, match=r"^http://127.0.0.1:9/ could not be opened: .*ERR"):
         env.reset(seed=0)
     env.reset(seed=0, options={"start_url": PAGE})
     env.close()
@@ -167,7 +274,7 @@ def test_no_browser_is_a_clear_error(monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
     monkeypatch.setattr("selfsurf.browser_env.session.browsers._MAC_APPS", ())
-    with pytest.raises(browser_env.BrowserNotFound, match="playwright install chromium"):
+    with pytest.raises(browser_env.BrowserNotFound, match=r"selfsurf\.scripts\.install_browser"):
         find_browser()
     browser = tmp_path / "chromium"
     browser.write_text("#!/bin/sh")
@@ -207,3 +314,30 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 assert use(0) == "done"
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+class Shown(browser_env.Task):
+    """Its oracle says what to do as `step` takes it."""
+
+    start_url = PAGE
+
+    def oracle(self, obs):
+        return {"action": "click", "id": 1, "reason": "It goes."}
+
+
+class Priced(Shown):
+    def __init__(self, price):
+        super().__init__()
+        self.price = price
+
+
+def test_a_task_is_given_as_its_class_and_its_oracle_acts_in_any_form():
+    env = gymnasium.make("Browser-v0", task=Shown, screenshot=False)
+    env.reset(seed=0)
+    assert env.unwrapped.privileged() == {"action": {"action": "click", "id": 1}, "reason": "It goes."}
+    env.close()
+    assert (Shown.id, Priced.id, browser_env.Task().id) == ("Shown", "Priced", "open")
+    with pytest.raises(ValueError, match=r"Priced can't be made without arguments: give Priced\(...\)"):
+        browser_env.BrowserEnv(task=Priced)
+    with pytest.raises(ValueError, match=r"task= is a browser_env\.Task, its class or its name, not 3"):
+        browser_env.BrowserEnv(task=3)

@@ -1,9 +1,15 @@
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env import VectorBrowserEnv
+from selfsurf.browser_env import Task, VectorBrowserEnv
+from selfsurf.tasks.miniwob import MiniWobTask
+
+WAIT = {"action": "wait", "ms": 0}
 
 
 def test_the_native_vector_environment_steps_all_and_resets_what_ended():
@@ -47,4 +53,119 @@ def test_the_step_limit_counts_for_each():
     assert list(infos["outcome"]) == ["timeout"] * 2
     with pytest.raises(ValueError, match="1 actions were given for 2"):
         envs.step(wait[:1])
+    envs.close()
+
+
+def solved(envs):
+    return [told and told["action"] for told in envs.unwrapped.privileged()]
+
+
+def test_next_step_is_the_default():
+    envs = gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=2, screenshot=False)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    envs.reset(seed=5)
+    *_, infos = envs.step([solved(envs)[0], WAIT])
+    assert infos["seed"].tolist() == [5, 6]
+    obs, rewards, terminated, _, infos = envs.step([{"action": "click", "id": 1}, WAIT])
+    assert (rewards.tolist(), terminated.tolist()) == ([0.0, 0.0], [False, False])
+    assert (obs["last_action"][0], infos["seed"][1]) == ("", 6)
+    single = gymnasium.make("MiniWoB/click-test-v0", screenshot=False)
+    assert single.reset(seed=int(infos["seed"][0]))[0] == envs.unwrapped.observations[0]
+    single.close()
+    envs.close()
+
+
+def test_same_step_returns_the_new_episode_and_the_end_of_the_old_one():
+    envs = gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=3, screenshot=False, autoreset_mode="SameStep")
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    counted = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+    counted.reset(seed=5)
+    click = solved(envs)[0]
+    _, rewards, terminated, _, infos = counted.step([click, WAIT, click])
+    assert (rewards.tolist(), terminated.tolist()) == ([1.0, 0.0, 1.0], [True, False, True])
+    assert infos["_final_obs"].tolist() == infos["_final_info"].tolist() == [True, False, True]
+    assert infos["final_obs"][0]["last_action"] == '{"action": "click", "id": 1}'
+    assert infos["final_obs"][1] is None
+    assert infos["final_info"]["outcome"].tolist() == ["solved", None, "solved"]
+    assert infos["final_info"]["seed"].tolist() == [5, 0, 7]
+    assert infos["outcome"].tolist() == ["running"] * 3
+    assert infos["seed"][1] == 6
+    assert infos["seed"][0] not in (5, 6, 7)
+    assert infos["episode"]["r"].tolist() == [1.0, 0.0, 1.0]
+    _, rewards, _, _, infos = counted.step(solved(envs))  # the new episodes are played at once
+    assert rewards.tolist() == [1.0] * 3
+    assert infos["episode"]["l"].tolist() == [1, 2, 1]
+    envs.close()
+
+
+def test_without_autoreset_a_mask_says_what_is_reset():
+    envs = gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=2, screenshot=False, autoreset_mode="Disabled")
+    first = {"reset_mask": np.array([True, False])}
+    with pytest.raises(ValueError, match="first reset takes no reset_mask"):
+        envs.reset(options=first)
+    envs.reset(seed=5)
+    _, rewards, terminated, *_ = envs.step([solved(envs)[0], WAIT])
+    assert (rewards.tolist(), terminated.tolist()) == ([1.0, 0.0], [True, False])
+    obs, rewards, terminated, *_ = envs.step([{"action": "click", "id": 1}, WAIT])
+    assert (rewards.tolist(), terminated.tolist()) == ([0.0, 0.0], [True, False])
+    assert "has ended" in obs["last_error"][0]
+    obs, infos = envs.reset(seed=8, options=first)
+    assert first.keys() == {"reset_mask"}
+    assert (infos["_seed"].tolist(), infos["seed"][0]) == ([True, False], 8)
+    assert [bool(action) for action in obs["last_action"]] == [False, True]
+    assert envs.step(solved(envs))[1].tolist() == [1.0, 1.0]
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+    envs.reset(options={"reset_mask": np.array([True, True])})
+    for mask, error in (([True, False], TypeError), (np.zeros(2, bool), ValueError), (np.ones(3, bool), ValueError)):
+        with pytest.raises(error, match="reset_mask"):
+            envs.reset(options={"reset_mask": mask})
+    envs.close()
+
+
+def test_all_environments_share_the_seeds_in_every_mode():
+    for mode in ("NextStep", "SameStep"):
+        envs = gymnasium.make_vec(
+            "MiniWoB/click-test-v0", num_envs=2, screenshot=False, autoreset_mode=mode, seeds=range(50, 54)
+        )
+        _, infos = envs.reset()
+        assert infos["seed"].tolist() == [50, 51]
+        *_, infos = envs.step([WAIT, solved(envs)[1]])
+        if mode == "NextStep":
+            *_, infos = envs.step([WAIT, WAIT])
+        assert infos["seed"].tolist() == [50, 52]
+        _, infos = envs.reset(seed=np.int64(0))
+        assert infos["seed"].tolist() == [50, 51]
+        envs.close()
+
+
+def test_several_tasks_in_one():
+    ids = ["MiniWoB/click-test-v0", "MiniWoB/click-option-v0"]
+    envs = gymnasium.make_vec("Browser-v0", num_envs=3, tasks=[ids[0], MiniWobTask("click-option")])
+    obs, _ = envs.reset(seed=[1, 2, 3])
+    assert [task.id for task in envs.unwrapped.tasks] == [ids[0], ids[1], ids[0]]
+    assert [core.max_steps for core in envs.unwrapped.cores] == [10] * 3
+    single = gymnasium.make(ids[1])
+    assert single.reset(seed=2)[0]["dom"] == obs["dom"][1]
+    single.close()
+    assert envs.step(solved(envs))[1].tolist() == [1.0, 0.0, 1.0]
+    envs.close()
+
+
+def test_tasks_that_do_not_go_together():
+    with pytest.raises(ValueError, match="2 tasks need as many environments"):
+        gymnasium.make_vec("Browser-v0", tasks=[Task(), Task()])
+    with pytest.raises(ValueError, match="not both"):
+        gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=2, tasks=[Task(), Task()])
+    mixed = ["MiniWoB/click-test-v0", Task(start_url="about:blank")]
+    with pytest.raises(ValueError, match="different sizes"):
+        VectorBrowserEnv(2, tasks=mixed)
+    VectorBrowserEnv(2, tasks=mixed, viewport=(332, 214))
+    VectorBrowserEnv(2, tasks=mixed, screenshot=False)
+
+
+def test_a_vector_environment_pickles():
+    envs = pickle.loads(pickle.dumps(gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=2, screenshot=False)))
+    envs.reset(seed=0)
+    assert envs.spec.id == "MiniWoB/click-test-v0"
+    assert envs.step(solved(envs))[1].tolist() == [1.0, 1.0]
     envs.close()

@@ -1,7 +1,9 @@
 import gymnasium
+import numpy as np
 import pytest
 
 from selfsurf import envs_registry
+from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, Task
 from selfsurf.tasks.miniwob import names
 
 
@@ -27,5 +29,74 @@ def test_both_ways_to_make_an_environment():
 
 
 def test_ids_that_are_no_task_say_so():
-    with pytest.raises(ValueError, match="not the id of a task"):
+    with pytest.raises(ValueError, match="no environment with a browser"):
         envs_registry.task_of("CartPole-v1")
+
+
+def test_environments_take_tasks_by_their_names(tmp_path):
+    (tmp_path / "mute.py").write_text(
+        "from selfsurf.browser_env import Task\n\n\n"
+        "class Mute(Task):\n"
+        "    oracle = None\n\n"
+        "    def __init__(self, word='ok'):\n"
+        "        super().__init__(start_url='data:text/html,<button>Press</button>', goal=f'Press {word}.')\n"
+    )
+    name = f"{tmp_path}/mute.py:Mute"
+    envs = gymnasium.make_vec(
+        "Browser-v0", num_envs=2, screenshot=False, tasks=["MiniWoB/click-test-v0", f"{name}?word=twice"]
+    )
+    seen, _ = envs.reset(seed=0)
+    assert seen["goal"] == ("Click the button.", "Press twice.")
+    envs.close()
+    env = gymnasium.make("Browser-v0", task=name, screenshot=False)
+    assert env.reset(seed=0)[0]["goal"] == "Press ok."
+    assert env.unwrapped.privileged() is None
+    assert not envs_registry.task_of(name).has_oracle
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("MiniWoB/clik", r"'MiniWoB/clik' is no URL: .* There is no task 'MiniWoB/clik'; did you mean MiniWoB/click-"),
+        ("cafe_of_test.py:Order", "There is no file .*cafe_of_test.py"),
+        ("MiniWoB/click-test-v0?data_mode=test", "is a task's name, not a URL: give task="),
+        ("localhost:8000", "begins with its scheme, such as https://.$"),
+        ("example.com/shop", "begins with its scheme, such as https://. There is no task"),
+    ],
+)
+def test_a_start_page_that_looks_like_a_task_is_refused_with_what_may_be_meant(given, said):
+    with pytest.raises(ValueError, match=said):
+        AsyncBrowserEnv(given)
+
+
+@pytest.mark.parametrize("page", ["https://example.com/a", "data:text/html,a", "about:blank", "HTTP://a:80/", "/a"])
+def test_an_address_is_a_start_page(page):
+    assert AsyncBrowserEnv(page).task.start_url == page
+
+
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec, AsyncBrowserEnv])
+@pytest.mark.parametrize("env_id", ["MiniWoB/click-test-v0", "Scenario/order-v0"])
+def test_an_id_of_a_task_takes_no_other_task(make, env_id):
+    with pytest.raises(ValueError, match="already: leave out task=, or make Browser-v0 with it"):
+        make(env_id, task="MiniWoB/click-link-v0")
+
+
+def test_a_task_s_step_limit_holds_however_its_environment_is_made_unless_another_is_given():
+    class Short(Task):
+        start_url, goal, max_steps = "data:text/html,<button>Go</button>", "Look.", 2
+
+    def steps(env):
+        env.reset(seed=0)
+        wait, outcomes = {"action": "wait", "ms": 0}, ["running"]
+        while outcomes[-1] == "running" and len(outcomes) < 5:
+            info = env.step([wait] if hasattr(env, "num_envs") else wait)[4]
+            outcomes.append(str(np.ravel(info["outcome"])[0]))
+        env.close()
+        return len(outcomes) - 1, outcomes[-1]
+
+    options = {"task": Short(), "screenshot": False}
+    assert steps(gymnasium.make("Browser-v0", **options)) == (2, "timeout")
+    assert steps(gymnasium.make("Browser-v0", max_episode_steps=3, **options)) == (3, "timeout")
+    assert steps(gymnasium.make_vec("Browser-v0", num_envs=1, **options)) == (2, "timeout")
+    assert steps(BrowserEnv(**options)) == (2, "timeout")

@@ -133,6 +133,7 @@ def test_modules_run_by_either_name(in_checkout: Callable[..., subprocess.Comple
     assert printed[0] == printed[1] != ""
 
 
+@pytest.mark.slow
 def test_doctests_find_the_same_module(tmp_path: Path) -> None:
     """Pytest imports files by names of its own making."""
     (tmp_path / "counting.py").write_text(

@@ -80,7 +80,7 @@ def test_commands_backends_and_errors_are_where_they_are_said_to_be() -> None:
         module, _, attribute = where.partition(":")
         assert module.startswith("selfsurf.")
         assert hasattr(importlib.import_module(module), attribute)
-    for module in ("agents.models", "browser_env.record.episode", "scripts.report.reading"):
+    for module in ("agents.model_files", "browser_env.record.episode", "scripts.report.reading"):
         importlib.import_module(f"selfsurf.{module}")
     imported = cli._user_errors()
     assert {"ModelError", "EnvError", "EpisodeError", "ResultsError"} <= {kind.__name__ for kind in imported}
@@ -91,7 +91,7 @@ def test_entry_points_of_the_ids_can_be_loaded() -> None:
 
     ours = [spec for spec in gymnasium.registry.values() if str(spec.entry_point).startswith("selfsurf")]
     assert len(ours) > 100
-    for where in {str(where) for spec in ours for where in (spec.entry_point, spec.vector_entry_point)}:
+    for where in {str(where) for spec in ours for where in (spec.entry_point, spec.vector_entry_point) if where}:
         assert callable(gymnasium.envs.registration.load_env_creator(where))
 
 

@@ -42,6 +42,18 @@ def test_an_adapter_is_shown_converted_and_verified(base: Path, tmp_path: Path) 
     assert back.stdout.strip() == str(tmp_path / "back")
 
 
+def test_the_prompt_of_an_adapter_is_shown(base: Path, tmp_path: Path) -> None:
+    adapter = save_random_adapter(base, tmp_path / "adapter")
+    assert "prompt                   not known" in run("show", adapter).stdout
+    prompt = {"actions": ["click"], "max_prompt_tokens": 512, "prefill": '{"'}
+    (adapter / "selfsurf.json").write_text(json.dumps({"prompt": prompt}))
+    shown = run("show", adapter).stdout
+    assert 'prompt.actions           ["click"]\n' in shown
+    assert "prompt.max_prompt_tokens 512\n" in shown
+    facts = json.loads(run("show", adapter, "--json").stdout)
+    assert facts["prompt"].items() >= prompt.items()
+
+
 def test_what_is_refused_is_said_in_one_line(base: Path, tmp_path: Path) -> None:
     adapter = save_random_adapter(base, tmp_path / "adapter")
     (adapter / "selfsurf.json").write_text(json.dumps({"base_model": "another", "base_model_sha256": "0" * 64}))

@@ -91,7 +91,7 @@ def test_every_command_that_has_an_option_accepts_its_alias(names):
     assert result.exit_code == 0, result.output
     options = set(result.output.replace(",", " ").split())
     for name, alias in ALIASES.items():
-        assert (name in options) == (alias in options)
+        assert name not in options or alias in options
     assert "--agent" not in options or "--backend" in options
 
 

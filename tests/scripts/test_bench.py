@@ -78,6 +78,7 @@ def test_bench_env_without_the_documentation_says_so_and_measures_the_rest(tmp_p
     assert "at most 2x" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_peer_that_can_not_be_installed_is_a_line_and_not_the_end(docs, tmp_path, monkeypatch):
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
@@ -116,6 +117,7 @@ def test_bench_vector_writes_figures_and_a_curve(tmp_path):
     assert (tmp_path / "vector.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_bench_throughput_times_whole_episodes():
     result = CliRunner().invoke(
         app, ["bench", "throughput", "--rounds", "1", "--seeds", "1", "--workers", "2", "--json"]

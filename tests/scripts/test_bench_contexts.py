@@ -12,6 +12,7 @@ def figures(model, *options):
     return json.loads(result.stdout)["contexts"]
 
 
+@pytest.mark.slow
 def test_every_context_is_compared_with_none_at_the_same_states(tiny):
     found = figures(tiny, "--task", "click-button", "--seeds", "2", "--wording", "Do {action}")
     whole, page, goal, other = (

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from selfsurf.scripts.cli import app
 from selfsurf.scripts.machine.processes import descendants
 from selfsurf.scripts.suite.records import Records, RecordsError
 
@@ -63,8 +66,8 @@ def command(*words):
     return [sys.executable, "-m", "selfsurf.scripts.cli", "bench", "run", *map(str, words)]
 
 
-def bench(*words, code=0):
-    wide = {**os.environ, "COLUMNS": "400"}  # no line of a message is broken
+def bench(*words, code=0, **environment):
+    wide = {**os.environ, "COLUMNS": "400", **environment}  # no line of a message is broken
     run = subprocess.run(command(*words), capture_output=True, text=True, timeout=100, env=wide)
     assert run.returncode == code, run.stderr
     return run
@@ -75,6 +78,10 @@ def results(folder):
     records = {(record["task"], record["seed"]): record for record in map(json.loads, lines)}
     assert len(records) == len(lines)
     return records
+
+
+def lines(folder):
+    return [json.loads(line) for line in (Path(folder) / "results.jsonl").read_text().splitlines()]
 
 
 def essence(records):
@@ -103,6 +110,7 @@ def test_a_policy_of_ones_own_acts_through_an_agent_with_options(suite, tmp_path
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_an_oracle_on_a_suite_of_ones_own(suite, tmp_path):
     bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
     records = results(tmp_path / "run")
@@ -119,8 +127,13 @@ def test_an_oracle_on_a_suite_of_ones_own(suite, tmp_path):
     assert about["versions"]["miniwob"]
     assert about["agent"]["name"] == "oracle"
     before = (tmp_path / "run" / "results.jsonl").read_bytes()
-    bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
+    again = bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
+    assert "Every episode has a verdict already; nothing was run." in again.stderr
     assert (tmp_path / "run" / "results.jsonl").read_bytes() == before
+    bench(suite, "--agent", "oracle", "--seeds", "1-3", "--out", tmp_path / "run")  # one seed more
+    assert (tmp_path / "run" / "results.jsonl").read_bytes().startswith(before)
+    assert {seed for _, seed in results(tmp_path / "run")} == {0, 1, 2, 3}
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["seeds"] == [0, 1, 2, 3]
     failed = bench(suite, "--agent", "random", "--out", tmp_path / "run", code=2)
     assert "another run; not the same: agent." in failed.stderr
 
@@ -137,6 +150,7 @@ def test_an_agent_that_raises_fails_its_own_episodes_only(suite, tmp_path):
             assert not record["agent_raised"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_episodes_run_again(suite, tmp_path):
     agent = f"{tmp_path}/agents.py:First"
     bench(suite, "--agent", agent, "--set", "dies=1", "--set", f"flag={tmp_path}/flag", "--out", tmp_path / "run")
@@ -146,6 +160,7 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_run_again(suite, tmp_pa
     assert {record["attempts"] for record in records.values()} <= {1, 2}
 
 
+@pytest.mark.slow
 def test_an_agent_that_hangs_is_killed_and_typed(suite, tmp_path):
     agent = f"{tmp_path}/agents.py:First"
     words = ("--agent", agent, "--set", "hang=dialog", "--episode-timeout", 4, "--task", "click-dialog")
@@ -154,6 +169,7 @@ def test_an_agent_that_hangs_is_killed_and_typed(suite, tmp_path):
         assert (record["outcome"], record["outcome_detail"]) == ("timeout", "the agent did not answer within 4 s")
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_a_run_that_goes_on_later(suite, tmp_path):
     words = (suite, "--agent", "oracle", "--out", tmp_path / "run")
     bench(*words, "--deadline", 1, code=1)
@@ -161,9 +177,40 @@ def test_a_deadline_ends_a_run_that_goes_on_later(suite, tmp_path):
     assert len(results(tmp_path / "run")) == 6
 
 
+@pytest.mark.slow
+def test_a_part_of_a_larger_run_is_done_when_each_of_its_episodes_has_a_verdict(suite, tmp_path):
+    words = (suite, "--agent", "oracle", "--out", tmp_path / "run")
+    bench(*words, "--task", "click-dialog", "--seeds", 1)
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    about["seeds"] = [0, 1, 2]  # of a larger run that was ended at once
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    part = bench(*words, "--task", "click-dialog", "--seeds", 2)
+    assert "INCOMPLETE" not in part.stdout
+    assert "All that was asked for has a verdict. The folder is of a larger run: 1 of its 3 episodes have none" in (
+        part.stdout
+    )
+    assert "click-dialog-v0 #2" in part.stdout
+
+
+def test_with_a_broken_browser_a_run_stops_says_why_and_spoils_nothing(suite, tmp_path):
+    words = ("miniwob", "--agent", "oracle", "--seeds", 1, "--group", "webgum", "--out", tmp_path / "run")
+    stopped = bench(*words, code=1, SELFSURF_BROWSER="/bin/false")
+    assert re.search(
+        r"Nothing works: the last 20 attempts ended as env_error, \d+ of them with: The task", stopped.stderr
+    )
+    assert not lines(tmp_path / "run")
+    assert "Nothing works" in json.loads((tmp_path / "run" / "run.json").read_text())["sessions"][0]["stopped"]
+    bench(*words[:-2], "--task", "click-test", "--out", tmp_path / "run")
+    assert [record["outcome"] for record in lines(tmp_path / "run")] == ["solved"]
+
+
 def test_what_cannot_be_run_is_said_before_anything_is_begun(suite, tmp_path):
     def said(*words):
-        return bench(*words, "--out", tmp_path / "run", code=2).stderr
+        run = CliRunner(env={"COLUMNS": "400"}).invoke(
+            app, ["bench", "run", *map(str, words), "--out", str(tmp_path / "run")]
+        )
+        assert run.exit_code == 2
+        return " ".join(run.output.split())
 
     assert "There is no suite 'nothing': there are miniwob" in said("nothing")
     assert "has no split 'val': it has test." in said(suite, "--split", "val")
@@ -172,13 +219,48 @@ def test_what_cannot_be_run_is_said_before_anything_is_begun(suite, tmp_path):
     assert "Unknown agent 'nobody'" in said(suite, "--agent", "nobody")
     assert "There is no file" in said(suite, "--agent", "nobody.py:Agent")
     assert "no class 'Second'" in said(suite, "--agent", f"{tmp_path}/agents.py:Second")
-    assert "unexpected keyword argument 'hangs'" in said(
-        suite, "--agent", f"{tmp_path}/agents.py:First", "--set", "hangs=1"
-    )
+    assert "has no option hangs" in said(suite, "--agent", f"{tmp_path}/agents.py:First", "--set", "hangs=1")
     suite.write_text('tasks = [{ id = "shop.py:Buy" }]')
     assert f"There is no file {tmp_path}/shop.py" in said(suite)
     suite.write_text('tasks = [{ task = "x" }]')
     assert "task 1: id is missing" in said(suite)
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_browser_nothing_is_begun(suite, tmp_path, monkeypatch):
+    monkeypatch.setenv("SELFSURF_BROWSER", "/nonexistent")
+    out = str(tmp_path / "run")
+    for words in (["bench", "run", str(suite)], ["train", "MiniWoB/click-test-v0"]):
+        monkeypatch.setattr("selfsurf.scripts.train.check_model", lambda *_: None)
+        run = CliRunner(env={"COLUMNS": "400"}).invoke(app, [*words, "--out", out])
+        assert run.exit_code == 2, run.output
+        assert "SELFSURF_BROWSER is '/nonexistent'" in run.output
+        assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_run_says_how_to_go_on(suite, tmp_path, monkeypatch):
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr("selfsurf.scripts.suite.evaluate.played", interrupted)
+    run = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "run", str(suite), "--out", str(tmp_path / "run")])
+    assert run.exit_code == 130, run.output
+    assert "INCOMPLETE: 6 of 6 episodes missing." in run.output
+    assert "Interrupted. The same command goes on" in run.output
+
+
+def test_limits_that_can_not_be_kept_are_refused(suite, tmp_path):
+    def said(*words):
+        run = CliRunner(env={"COLUMNS": "400"}).invoke(
+            app, ["bench", "run", str(suite), *words, "--out", str(tmp_path / "run")]
+        )
+        assert run.exit_code == 2
+        return " ".join(run.output.split())
+
+    assert "limit nothing" in said("--max-tokens", "5")
+    assert "needs the model's prices" in said("--agent", "openai", "--model", "m", "--max-cost", "1")
+    assert "report_to takes tensorboard" in said("--report-to", "paper")
     assert not (tmp_path / "run").exists()
 
 
@@ -198,6 +280,12 @@ def test_records_refuse_what_is_not_theirs(tmp_path):
     path.write_text("{}\n" + path.read_text())
     with pytest.raises(RecordsError, match="line 1"):
         Records(tmp_path / "run", about)
+    lost = {**record, "outcome": "env_error"}
+    path.write_text("".join(json.dumps(each) + "\n" for each in (lost, lost)))
+    with Records(tmp_path / "run", about) as records:
+        assert records.open(("t", 0))
+        assert records.add(lost)
+        assert not records.open(("t", 0))  # run again twice
     path.write_text(2 * (json.dumps(record) + "\n"))
     with pytest.raises(RecordsError, match="twice"):
         Records(tmp_path / "run", about)
@@ -295,6 +383,19 @@ class Fine(Base):
     pass
 
 
+class Broken(Base):
+    def judge(self):
+        if not Path(__file__).with_name("mended").exists():
+            return 1 / 0
+        return 1.0
+
+
+class Mortal(Base):
+    async def score(self, page, episode):
+        session = await page.context.new_cdp_session(page)
+        await session.send("Page.crash")
+
+
 class Generous(Base):
     def judge(self):
         return 2.0
@@ -329,9 +430,13 @@ def own(tmp_path):
     return make
 
 
+@pytest.mark.slow
 def test_a_task_that_is_wrong_is_an_env_error_beside_the_others(own, tmp_path):
     suite = own("Generous", "Silent", "Fine")
-    bench(suite, "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run")
+    run = bench(suite, "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run", code=1)
+    assert "4 episodes ended as env_error and have no verdict." in run.stderr
+    assert "  2 x the task's score raised ValueError: A task's reward is a number from 0 to 1, not 2.0" in run.stderr
+    assert "The same command runs them again." in run.stderr
     said = {task: record["outcome_detail"] for (task, _), record in results(tmp_path / "run").items()}
     assert "from 0 to 1, not 2.0" in said["tasks.py:Generous"]
     assert "setup returns its goal as a text, not None" in said["tasks.py:Silent"]
@@ -343,7 +448,7 @@ def test_a_task_that_is_wrong_is_an_env_error_beside_the_others(own, tmp_path):
 
 @pytest.mark.slow
 def test_what_stands_beside_a_task_that_kills_its_worker_pays_nothing_for_it(own, tmp_path):
-    bench(own("Deadly", "Fine"), "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run")
+    bench(own("Deadly", "Fine"), "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run", code=1)
     for (task, _), record in results(tmp_path / "run").items():
         assert record["attempts"] == 1
         assert record["outcome"] == ("env_error" if "Deadly" in task else "solved")
@@ -365,15 +470,17 @@ def test_an_agent_that_ends_its_process_has_failed(own, tmp_path):
         assert said in record["outcome_detail"]
 
 
+@pytest.mark.slow
 def test_a_run_is_not_gone_on_with_when_its_tasks_have_changed(own, tmp_path):
     suite = own("Fine")
     bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
     (tmp_path / "tasks.py").write_text(TASKS.replace("return 1.0", "return 0.0"))
     refused = bench(suite, "--agent", "oracle", "--out", tmp_path / "run", code=2)
-    assert "another run; not the same: tasks." in refused.stderr
+    assert "another run; not the same: the task tasks.py:Fine." in refused.stderr
     assert "which is not a folder" in bench(own("Nowhere"), "--out", tmp_path / "other", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_can_not_be_written_stops_the_run(own, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.lock").touch()
@@ -385,3 +492,57 @@ def test_a_folder_that_can_not_be_written_stops_the_run(own, tmp_path):
     stopped = bench(suite, "--agent", "oracle", "--out", tmp_path / "run", code=1)
     assert "can't be written" in stopped.stderr
     assert not (tmp_path / "run" / "results.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_an_error_of_a_task_keeps_its_traceback_and_a_later_command_runs_it_again(own, tmp_path):
+    words = (own("Broken", "Fine"), "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run")
+    first = bench(*words, code=1)
+    assert "2 x the task's score raised ZeroDivisionError: division by zero (tasks.py, line " in first.stderr
+    assert "solved" in {record["outcome"] for record in lines(tmp_path / "run")}
+    lost = [record for record in lines(tmp_path / "run") if record["outcome"] == "env_error"]
+    assert [(record["env_errors"], record["crashes"]) for record in lost] == [(1, 0)] * 2
+    for record in lost:
+        assert "return 1 / 0" in record["traceback"]
+        episode = json.loads((tmp_path / "run" / record["episode"] / "episode.json").read_text())
+        assert "return 1 / 0" in episode["traceback"]
+    (tmp_path / "mended").touch()
+    bench(*words)
+    assert len(lines(tmp_path / "run")) == 6
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert (report["overall"]["episodes"], report["overall"]["solved"], report["overall"]["env_errors"]) == (4, 4, 0)
+    assert len(report["superseded"]) == 2
+    assert "Superseded (2, run again by a later command)" in (tmp_path / "run" / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_an_agent_whose_page_crashes_at_every_attempt_has_failed(own, tmp_path):
+    bench(own("Mortal", "Fine"), "--agent", "oracle", "--seeds", 1, "--out", tmp_path / "run")
+    killed = results(tmp_path / "run")["tasks.py:Mortal", 0]
+    assert (killed["outcome"], killed["env_errors"], killed["crashes"]) == ("failed", 3, 3)
+    assert "env_error in 3 attempts while its action was carried out: the page crashed" in killed["outcome_detail"]
+    assert "Judged after an env" in (tmp_path / "run" / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_limit_of_tokens_or_money_ends_a_run_that_goes_on_later(suite, tmp_path):
+    (tmp_path / "policy.py").write_text(
+        POLICY.replace(
+            "from selfsurf.agents.policy import",
+            """
+from selfsurf.agents.policy import Usage
+from selfsurf.agents.policy import""",
+        ).replace(
+            'finish_reason="eos")',
+            """finish_reason="eos",
+                           usage=Usage(prompt_tokens=90, completion_tokens=10, cost=0.5))""",
+        )
+    )
+    agent = ("--agent", f"{tmp_path / 'policy.py'}:Same", "--set", "reply=nothing", "--set", "constrained=false")
+    words = (suite, *agent, "--max-steps", 1, "--workers", 1, "--out", tmp_path / "run")
+    first = bench(*words, "--max-tokens", 200, code=1)
+    assert "The limit of 200 tokens is reached (200)." in first.stderr
+    assert len(lines(tmp_path / "run")) == 2
+    assert "The limit of $0.9 is reached ($1.0000)." in bench(*words, "--max-cost", 0.9, code=1).stderr
+    bench(*words)
+    assert len(results(tmp_path / "run")) == 6

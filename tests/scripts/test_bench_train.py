@@ -1,11 +1,13 @@
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
 
 
+@pytest.mark.slow
 def test_both_trainers_learn_the_same_from_the_same_rows(tiny, tmp_path):
     arguments = ["--model", str(tiny), "--rounds", "1", "--rows", "4", "--out", str(tmp_path / "out"), "--json"]
     result = CliRunner().invoke(app, ["bench", "train", *arguments])
@@ -22,3 +24,19 @@ def test_both_trainers_learn_the_same_from_the_same_rows(tiny, tmp_path):
     prompt = figures["tokens"]["prompt"]
     assert prompt["packed"] < prompt["mean"] + figures["tokens"]["completion"] <= prompt["padded"]
     assert json.loads((tmp_path / "out" / "train.json").read_text())["rows"] == figures["rows"] == 4
+
+
+@pytest.mark.slow
+def test_a_random_model_is_timed_whole_and_in_four_bits(tmp_path):
+    options = ["--size", "tiny", "--rows", "3", "--rounds", "1", "--out", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, ["bench", "gpu", *options])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["card"] == (
+        "no GPU: the processor" if not torch.cuda.is_available() else torch.cuda.get_device_name()
+    )
+    assert [*figures["runs"]] == ["bf16", "nf4"]
+    for run in figures["runs"].values():
+        assert run["step"]["ratios"]["TRL SDFTTrainer"]["ratio"] > 0
+        assert bool(run["peak_gb"]) is torch.cuda.is_available()
+    assert json.loads((tmp_path / "gpu.json").read_text())["runs"].keys() == figures["runs"].keys()

@@ -25,9 +25,9 @@ HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"
 def folder(tmp_path):
     """Three tasks on two seeds: 3 strict of 5 counted, 4 lenient, an env_error."""
     lines = [
-        line("one", 0, seconds=1.0, steps=1),
-        line("two", 0, "failed", raw_reward=0.5, reward=0.5, time_reward=0.4, seconds=3.0, steps=4),
-        line("one", 1, seconds=2.0, steps=6),
+        line("one", 0, seconds=1.0, steps=1, claimed=True),
+        line("two", 0, "failed", claimed=True, raw_reward=0.5, reward=0.5, time_reward=0.4, seconds=3.0, steps=4),
+        line("one", 1, seconds=2.0, steps=6, claimed=False),
         line(
             "three", 0, "env_error", raw_reward=None, time_reward=None, outcome_detail="The browser died.", attempts=3
         ),
@@ -42,6 +42,7 @@ def test_env_error_is_beside_the_score_and_never_in_it(folder):
     assert (row.asked, row.episodes, row.env_errors, row.missing) == (6, 5, 1, 0)
     assert (row.solved, row.strict.mean, row.lenient.mean) == (3, 0.6, 0.8)
     assert row.time_reward.mean == pytest.approx((3 * 0.8 + 0.4 - 1) / 5)
+    assert (row.false_claims.mean, row.false_claims.episodes) == (1 / 3, 3), "older lines do not tell"
     assert row.outcomes == {"solved": 3, "failed": 1, "timeout": 1, "env_error": 1}
     assert (row.steps.median, row.seconds.median, row.seconds.p90) == (4, 3, pytest.approx(4.6))
 
@@ -164,7 +165,7 @@ def test_an_incomplete_run_is_reported_loudly_with_exit_code_1(folder):
 def test_the_command_writes_three_files_and_says_the_score(folder):
     result = CliRunner().invoke(app, ["bench", "report", str(folder)])
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("60.0% strict (")
+    assert "\n60.0% strict (" in result.stdout
     assert "5 episodes, 1 env_error beside" in result.stdout
     assert {path.name for path in folder.glob("report.*")} == {"report.json", "report.md", "report.html"}
     as_json = CliRunner().invoke(app, ["bench", "report", str(folder), "--json"])
@@ -291,3 +292,11 @@ def test_a_suite_of_many_tasks_is_reported_quickly_and_its_file_is_small(tmp_pat
 def test_the_command_line_stays_light():
     code = "import sys, selfsurf.scripts.bench; print([n for n in ('torch', 'playwright', 'PIL') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_report_of_a_run_with_env_errors_says_so_and_is_a_report(folder):
+    result = CliRunner().invoke(app, ["bench", "report", str(folder)])
+    assert result.exit_code == 0
+    assert "NO VERDICT: 1 of 6 episodes ended as env_error. three #0" in result.stdout
+    for name in ("report.md", "report.html"):
+        assert "NO VERDICT: 1 of 6 episodes ended as" in (folder / name).read_text()

@@ -1,10 +1,13 @@
 """The generated parts of docs/ are up to date, and every link of the documentation leads somewhere."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from selfsurf.scripts.docs.pages import ROOT, pages
+from selfsurf.scripts.docs.site import PUBLIC, build, public_names
 
 WRITTEN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -32,6 +35,27 @@ def test_links_lead_somewhere(path):
         assert not anchor or anchor in anchors(target.read_text(encoding="utf8")), link
 
 
+def test_what_the_code_says_of_the_documentation_is_there():
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for file in files:
+        if not file.endswith((".py", ".sh", ".toml", ".yaml", ".yml")):
+            continue
+        for name, anchor in re.findall(
+            r"\b(docs/[\w/-]+\.(?:md|yaml|svg))(?:#([\w-]+))?", (ROOT / file).read_text("utf8")
+        ):
+            assert (ROOT / name).exists(), (file, name)
+            assert not anchor or anchor in anchors((ROOT / name).read_text("utf8")), (file, name, anchor)
+
+
+def test_the_site_is_built_without_a_broken_link_and_has_every_public_name(tmp_path):
+    pytest.importorskip("mkdocstrings_handlers.python")
+    build(tmp_path)
+    for module in PUBLIC:
+        page = (tmp_path / "api" / module / "index.html").read_text(encoding="utf8")
+        assert not [name for name in public_names(module) if f'id="{module}.{name}"' not in page], module
+    assert 'href="../api/' in (tmp_path / "examples" / "index.html").read_text(encoding="utf8")
+
+
 NAMED = re.compile(
     r"`((?:selfsurf\.)?(?:browser_env|tasks|envs_registry|agents|sdft|scripts|tests|docs)[./][\w./-]*)[`(]"
 )
@@ -39,7 +63,9 @@ NAMED = re.compile(
 
 def defines(file, name):
     """Whether a module has a thing of that name: its own, or one that it imports."""
-    return re.search(rf"^({name}\b|(async )?(def|class) {name}\b|from .* import .*\b{name}\b|    {name},)", file, re.M)
+    return re.search(
+        rf"^({name}\b|(async )?(def|class) {name}\b|\s*from .* import .*\b{name}\b|    {name},)", file, re.M
+    )
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
@@ -54,3 +80,10 @@ def test_files_and_modules_that_are_named_exist(path):
             found /= parts.pop(0)
         module = found / "__init__.py" if found.is_dir() else found.with_suffix(".py")
         assert not parts or defines(module.read_text(encoding="utf8"), parts[0]), name
+
+
+def test_the_example_of_the_readme_succeeds_as_printed(tmp_path):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), re.DOTALL)
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("solved 1.0\n", "")

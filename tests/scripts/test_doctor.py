@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
+from selfsurf import extras
 from selfsurf.scripts import cli
 from selfsurf.scripts.machine import checks as doctor
 from selfsurf.scripts.machine import requirements
@@ -35,6 +38,35 @@ def test_no_browser_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (check,) = doctor.browser()
     assert check.state == "failed"
     assert "setup.sh" in check.fix
+
+
+def test_a_window_needs_a_browser_and_a_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("SELFSURF_BROWSER", str(tmp_path / "nothing"))
+    browser, display = doctor.window()
+    assert (browser.state, display.state) == ("optional", "optional")
+    assert "xvfb-run" in display.fix
+    monkeypatch.setenv("SELFSURF_BROWSER", sys.executable)
+    monkeypatch.setenv("DISPLAY", ":7")
+    assert [(check.state, check.found) for check in doctor.window()] == [("ok", sys.executable), ("ok", ":7")]
+
+
+def test_an_installed_package_is_judged_and_mended_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "CHECKOUT", False)
+    monkeypatch.setattr(doctor, "CHECKOUT", False)
+    monkeypatch.setattr(doctor, "MAIN_EXTRAS", ("",))
+    monkeypatch.setattr(doctor, "_present", lambda module: False)
+    monkeypatch.setattr(requirements, "installed", lambda name: "" if name in ("torch", "trl") else "0")
+    monkeypatch.setenv("SELFSURF_BROWSER", "/nothing")
+    checks = [check for part in (doctor.packages, doctor.browser, doctor.backends) for check in doctor.guarded(part)]
+    assert not [check for check in checks if "setup.sh" in check.fix]
+    torch = next(check for check in checks if check.name == "torch")
+    assert (torch.state, torch.fix) == ("optional", "pip install 'selfsurf[train]' --upgrade --force-reinstall")
+    assert next(check for check in checks if check.name == "transformers" and check.group == "backends").fix == (
+        "pip install 'selfsurf[train]'"
+    )
 
 
 def test_a_broken_part_is_a_finding() -> None:
@@ -90,6 +122,7 @@ def tensorrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
+@pytest.mark.slow
 def test_an_installation_of_tensorrt_is_looked_through(tensorrt: Path) -> None:
     version, gpu, api = doctor.tensorrt()
     assert (version.state, version.found) == ("ok", "1.2.0")
@@ -150,10 +183,12 @@ def test_the_tested_versions_fit_the_metadata() -> None:
     lines = (root / ".ci/constraints.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if not line.startswith("#")]
     versions = {
-        pin.name: str(pin.specifier).removeprefix("==") for pin in pins if not pin.marker or pin.marker.evaluate()
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
+        for pin in pins
+        if not pin.marker or pin.marker.evaluate()
     }
     for item in requirements.needed():
         if item.extra != "mlx":
-            assert Needed(item.name, item.extra, item.wanted, versions[item.name]).fits, item
+            assert Needed(item.name, item.extra, item.wanted, versions[canonicalize_name(item.name)]).fits, item
     assert requirements.extra_of("torch.nn") == "train"
     assert requirements.extra_of("json") == ""

@@ -217,6 +217,7 @@ def test_targets_on_a_hard_page(verdict_on, name):
     assert verdict.good, [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
 
 
+@pytest.mark.slow
 def test_frames_in_processes_of_their_own_are_joined():
     with Pages() as pages:
         url = f"{pages.base(SOURCES['hard'])}/frames.html"

@@ -111,7 +111,7 @@ def test_bench_observe_measures_a_page():
 
 
 def test_bench_observe_says_what_differs():
-    result = CliRunner().invoke(app, ["bench", "observe", "--page", "hard-popover", "--verbose"])
+    result = CliRunner().invoke(app, ["bench", "observe", "--page", "hard-popover", "--differences"])
     assert result.exit_code == 0, result.output
     assert "=== hard-popover" in result.output
     assert "Targets: recall >= 0.99" in result.output

@@ -154,9 +154,14 @@ def test_a_worker_that_ends_by_itself_is_noticed(worker):
 
 
 def test_processes_below_are_found_measured_and_ended():
-    script = (
-        "import subprocess, sys, time; subprocess.Popen(['sleep', '600']); print('up', flush=True); time.sleep(600)"
-    )
+    script = """
+import subprocess, time
+subprocess.Popen(["sleep", "600"])
+while time.process_time() < 0.1:  # the system counts in steps of 10 ms
+    pass
+print("up", flush=True)
+time.sleep(600)
+"""
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     process.stdout.readline()
     below = descendants(process.pid)

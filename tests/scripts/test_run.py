@@ -172,6 +172,19 @@ def test_a_page_that_cannot_be_opened_is_an_env_error(run: Any) -> None:
     assert "REFUSED" in result.stderr
 
 
+def test_what_it_does_to_the_page_is_logged_as_attempts_under_the_episodes_id(run: Any, tmp_path: Path) -> None:
+    _, meta, steps = run("--task", TASK, "--agent", "oracle", "--logs", str(tmp_path / "logs"), "--json")
+    (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
+    assert folder.name == meta["traceId"]
+    until(lambda: (folder / "summary.json").exists(), 10)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["traceId"], summary["decision"], len(steps)) == (meta["traceId"], "solved", 1)
+    start, success = [json.loads(line) for line in (folder / "attempt.jsonl").read_text().splitlines()]
+    assert (start["outcome"], success["outcome"], success["url"]) == ("start", "success", meta["final"]["url"])
+    assert start["arguments"]["action"] == {"action": "click", "id": steps[0]["actions"][0]["id"]}
+    assert (folder / success["artifacts"][0]).stat().st_size > 500
+
+
 def test_the_step_limit_ends_it(run: Any) -> None:
     script = 'actions=[{"action":"wait","ms":1},{"action":"wait","ms":1}]'
     result, meta, steps = run(
@@ -234,6 +247,38 @@ def test_wrong_options_are_named_and_leave_no_episode(
     assert not out.exists()
 
 
+def test_all_that_is_wrong_is_said_at_once_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFSURF_BROWSER", "/nonexistent")
+    (taken := tmp_path / "taken").write_text("")
+    words = ["run", "--task", "MiniWoB/click-tset-v0", "--agent", "nobody", "--out", str(taken)]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "400"})
+    assert result.exit_code == 2
+    said = [
+        result.output.index(text)
+        for text in ("did you mean MiniWoB/click-test-v0?", "Unknown agent 'nobody'", "is a file", "'/nonexistent'")
+    ]
+    assert said == sorted(said)
+    out = tmp_path / "episode"
+    alone = CliRunner().invoke(app, ["run", "--task", TASK, "--agent", "random", "--out", str(out)])
+    assert alone.exit_code == 2
+    assert "SELFSURF_BROWSER is '/nonexistent'" in " ".join(alone.output.replace("│", " ").split())
+    assert not out.exists()
+
+
+def test_a_browser_that_does_not_start_leaves_no_episode(tmp_path: Path) -> None:
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\necho 'Invalid file descriptor to ICU data received.' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    words = ["run", "--task", TASK, "--agent", "random", "--out", str(tmp_path / "episode")]
+    done = subprocess.run(
+        [sys.executable, "-m", "selfsurf.scripts.cli", *words],
+        env={**os.environ, "SELFSURF_BROWSER": str(broken)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "did not start: Invalid file descriptor to ICU data received." in " ".join(done.stderr.split())
+    assert not (tmp_path / "episode").exists()
+
+
 def test_an_unguided_policy_is_not_constrained(policies: str, tmp_path: Path) -> None:
     out = tmp_path / "episode"
     arguments = ["--url", PAGE, "--goal", "Look.", "--backend", f"{policies}:Base", "--set", "constrained=true"]
@@ -247,6 +292,11 @@ def test_an_unguided_policy_is_not_constrained(policies: str, tmp_path: Path) ->
     ("arguments", "says"),
     [
         (["--url", "notaurl"], "--url is an address"),
+        (["--task", TASK], "Give one of: --task; --goal"),
+        (["--url", PAGE, "--agent", "random", "--backend", "oracle"], "given twice"),
+        (["--url", PAGE, "--agent", "random", "--set", "seed=1", "--set", "seed=2"], "seed is given twice"),
+        (["--url", PAGE, "--name", "a/b"], "--out takes a path"),
+        (["--url", PAGE, "--name", "a", "--out", "b"], "give one of them"),
         (["--url", "localhost:80/shop"], "--url is an address"),
         (["--url", PAGE, "--backend", "oracle"], "There is no oracle for this"),
         (["--url", PAGE, "--backend", "random", "--out", __file__], "is a file"),
@@ -267,17 +317,34 @@ def test_an_episode_is_not_written_over(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / "episode" / "steps.jsonl").read_text() == before
 
 
-def test_an_error_that_nobody_foresaw_is_reported_with_the_episode(run: Any, policies: str) -> None:
-    result, meta, steps = run(
-        "--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Broken", "--json",
-        "--set", f"reply={json.dumps(json.dumps({'wait': 1}))}",
-    )  # fmt: skip
+def test_an_agent_that_raises_has_failed_and_its_traceback_is_kept(run: Any, policies: str) -> None:
+    reply = f"reply={json.dumps(json.dumps({'wait': 1}))}"
+    result, meta, steps = run("--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Broken", "--set", reply)
     assert result.exit_code == 1
-    said = json.loads(result.output)
-    assert said["error"] == meta["outcome_detail"] == "KeyError: 'colour'"
-    assert (said["outcome"], meta["trainable"], len(steps)) == ("env_error", False, 1)
-    assert Path(said["episode"], "episode.json").is_file()
+    assert result.stdout.startswith("failed.")
+    assert (meta["outcome"], meta["trainable"], len(steps)) == ("failed", False, 1)
+    assert meta["outcome_detail"] == "the agent raised KeyError: 'colour'"
     assert "own_policies.py" in meta["traceback"]
+    assert "KeyError: 'colour'\n  ...\n" in result.stderr  # the end of the traceback alone
+    assert 'raise KeyError("colour")' in result.stderr
+    folder = Path(result.stdout.split("Episode: ")[1].strip())
+    shown = CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "the agent's own error" in shown
+    assert "not the agent's doing" not in shown
+    assert 'raise KeyError("colour")' in shown
+    assert "decide_each" not in shown
+    assert "decide_each" in CliRunner().invoke(app, ["view", str(folder), "--full"]).output
+
+
+def test_an_agent_that_can_not_be_made_leaves_no_episode(tmp_path: Path) -> None:
+    (tmp_path / "unmade.py").write_text("class Agent:\n    act = None\n    def __init__(self):\n        {}['colour']\n")
+    out = tmp_path / "episode"
+    agent = ["--agent", f"{tmp_path}/unmade.py:Agent", "--out", str(out)]
+    result = CliRunner().invoke(app, ["run", "--task", TASK, *agent])
+    assert result.exit_code == 1
+    assert "The agent can't be made: KeyError: 'colour'" in result.stderr
+    assert "{}['colour']" in result.stderr
+    assert not out.exists()
 
 
 @pytest.fixture
@@ -330,7 +397,7 @@ SWEEP = [pytest.param(tenths / 10, marks=pytest.mark.slow) for tenths in range(0
 """Seconds after the beginning: importing, loading, starting the browser, opening the page, thinking."""
 
 
-@pytest.mark.parametrize("seconds", [0.7, *SWEEP])
+@pytest.mark.parametrize("seconds", [pytest.param(0.7, marks=pytest.mark.slow), *SWEEP])
 def test_ctrl_c_from_loading_on(process: Any, tmp_path: Path, seconds: float) -> None:
     started = process("--task", "MiniWoB/click-checkboxes-v0", "--model", "smollm2", "--max-steps", "40")
     assert until((tmp_path / "episode" / "steps.jsonl").exists, 60)
@@ -428,4 +495,4 @@ def test_an_agent_that_exits_ends_its_episode(run: Any, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     result, meta, _ = run("--goal", "Look.", "--url", PAGE, "--agent", "leaving:Leaving")  # by its name in this folder
     assert result.exit_code == 1, result.output
-    assert (meta["outcome"], meta["outcome_detail"]) == ("env_error", "SystemExit: 3")
+    assert (meta["outcome"], meta["outcome_detail"]) == ("failed", "the agent raised SystemExit: 3")

@@ -55,14 +55,13 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run"], "either --task"),
-        (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "either --task"),
-        (["run", "--task", "MiniWoB/no-such-task-v0"], "no environment"),
-        (["train", "MiniWoB/no-such-task-v0"], "no environment"),
-        (["train", "MiniWoB/count-sides-v0"], "no oracle"),
+        (["run"], "one of: --task"),
+        (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "one of: --task"),
+        (["run", "--task", "MiniWoB/no-such-task-v0"], "no task"),
+        (["train", "MiniWoB/no-such-task-v0"], "no task"),
         (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "no setting colour; there are actions"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergnce=1"], "did you mean divergence?"),
-        (["train", "MiniWoB/click-test-v0", "--set", "rollout_workers=1"], "did you mean rollouts.workers?"),
+        (["train", "MiniWoB/click-test-v0", "--set", "rollout_workers=1"], "rollout_workers is rollouts.workers now"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts.workers=-1"], "rollouts.workers: Input should be"),
         (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers=1 or more"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts=1", "--set", "rollouts.ahead=1"], "is 1 already"),
@@ -78,7 +77,7 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "--demonstrations", "/nowhere"], "There is no folder /nowhere."),
         (["train", "MiniWoB/click-test-v0", "--set", 'hindsight_episodes=["x"]'], 'for the context "hindsight"'),
         (["train", "MiniWoB/click-test-v0", "--set", 'evaluate_tasks=["MiniWoB/click-link-v0"]'], "evaluate_every"),
-        (["bench", "contexts", "--task", "click-linq"], "no environment 'MiniWoB/click-linq-v0'"),
+        (["bench", "contexts", "--task", "click-linq"], "no task 'MiniWoB/click-linq-v0'"),
         (["bench", "contexts", "--task", "MiniWoB/count-sides-v0"], "no oracle"),
     ],
 )

@@ -63,4 +63,5 @@ def test_view_of_a_damaged_episode_fails(episode):
     lines = episode / "steps.jsonl"
     lines.write_bytes(b"\xff" + lines.read_bytes())
     result = CliRunner().invoke(app, ["view", str(episode)])
+    assert "below it" not in result.stderr, "it would name itself"
     assert result.exit_code == 1

@@ -13,7 +13,7 @@ import torch
 
 from selfsurf.agents.play import player
 from selfsurf.sdft.measure import heldout
-from selfsurf.sdft.run import checkpoints, metrics, model
+from selfsurf.sdft.run import checkpoint_files, metrics, model
 from selfsurf.sdft.teacher import weights
 
 
@@ -41,7 +41,7 @@ MOMENTS = {
     "rollout": (player.Player, "_act", die),
     "teacher not moved yet": (weights, "move_teacher", die),
     "checkpoint half written": (torch, "save", half_written),
-    "checkpoint without its name": (checkpoints, "publish", die),
+    "checkpoint without its name": (checkpoint_files, "publish", die),
     "old checkpoint half removed": (shutil, "rmtree", half_removed),
     "evaluation": (heldout, "drift", die),
     "line of metrics": (metrics.MetricsLog, "on_log", torn_line),

@@ -2,11 +2,8 @@
 
 import errno
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -35,9 +32,8 @@ from selfsurf.sdft.run.checkpoint_files import (
 )
 from selfsurf.sdft.run.folder import alone_in, settle
 from selfsurf.sdft.settings import from_earlier
+from tests.sdft.runs import WEIGHTS, lines_of, same_run, start
 
-ROOT = Path(__file__).parents[2]
-WEIGHTS = "adapter_model.safetensors"
 DRIVER = str(Path(__file__).with_name("killed.py"))
 
 
@@ -54,40 +50,6 @@ def saved_model(policy, tokenizer, folder):
     policy.model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def lines_of(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def command(settings, run, *before):
-    changed = settings.model_dump(mode="json", exclude={"tasks", "model", "steps", "seed"}, exclude_defaults=True)
-    more = [part for name, value in changed.items() for part in ("--set", f"{name}={json.dumps(value)}")]
-    start = [sys.executable, *before] if before else [sys.executable, "-m", "selfsurf.scripts.cli"]
-    return [*start, "train", *settings.tasks, "--model", settings.model, "--steps", str(settings.steps),
-            "--out", str(run), "--resume", *more]  # fmt: skip
-
-
-def start(settings, run, *before):
-    return subprocess.Popen(
-        command(settings, run, *before), cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def same_run(one, other):
-    """Do two runs leave the same, byte for byte, and say the same of themselves but for times and memory?"""
-    last = f"checkpoints/checkpoint-{last_step(one)}"
-    for part in (f"adapter/{WEIGHTS}", *(f"{last}/{name}" for name in (WEIGHTS, f"teacher/{WEIGHTS}", "optimizer.pt"))):
-        assert (one / part).read_bytes() == (other / part).read_bytes(), part
-
-    def plain(line):
-        costs = ("second", "memory")
-        return {name: value for name, value in line.items() if not any(cost in name for cost in costs)}
-
-    assert [plain(line) for line in lines_of(one)] == [plain(line) for line in lines_of(other)]
-    about = [read_about(run / "adapter") for run in (one, other)]
-    assert about[0].get("evaluation") == about[1].get("evaluation")
 
 
 # Folders
@@ -248,6 +210,7 @@ def teach_words(policy):
         model.model.norm.weight[0] = -1.0
 
 
+@pytest.mark.slow
 def test_a_fall_is_undone_and_the_best_is_what_is_left(tiny_policy, settings, tmp_path):
     chosen = settings.model_copy(
         update={"evaluate_every": 1, "evaluate_seeds": 1, "learning_rate": 30.0, "max_rollbacks": 2,
@@ -319,6 +282,9 @@ def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
     (tmp_path / "settings.json").write_text(settings.model_dump_json())
     with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
         train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)
+    more = settings.model_copy(update={"steps": settings.steps + 1})
+    with pytest.raises(ValueError, match=rf"of {settings.steps} steps, which can't have .* start_from={tmp_path}/adap"):
+        train(more, tmp_path, resume=True)
 
 
 EARLIER = {
@@ -384,7 +350,7 @@ def test_a_run_that_is_killed_ends_as_an_unbroken_one(watched, tmp_path):
     said = process.communicate()[1]
     assert "holds no checkpoint yet: starting from the beginning" in " ".join(said.split())
     assert process.returncode == -signal.SIGKILL
-    assert last_step(broken) in (0, 2)  # the checkpoint of step 2 was about to be written
+    assert last_step(broken) in (1, 2)  # the checkpoint of step 2 was about to be written
     train(chosen, broken, resume=True)
     train(chosen, whole)
     assert [line["step"] for line in lines_of(broken)] == [0, 1, 2, 3]
@@ -447,6 +413,6 @@ def test_a_run_that_is_killed_between_two_returns_to_the_best_ends_as_an_unbroke
 
 
 def test_two_trainings_do_not_write_into_one_folder(settings, tiny_policy, tmp_path):
-    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match="Another training is under way in"):
+    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match="Another process is running in"):
         train(settings, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()

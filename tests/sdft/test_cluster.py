@@ -15,6 +15,7 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
+from selfsurf.sdft.run.checkpoint_files import steps_saved
 from selfsurf.sdft.run.processes import check_sharding, share
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ def test_settings_are_shared_out_evenly_or_refused(monkeypatch: pytest.MonkeyPat
         share(5, "max_rows")
 
 
-def both(script: str, out: Path) -> list[Any]:
+def both(script: str, out: Path, *more: str) -> list[Any]:
     """Run a script of this folder in two processes, as accelerate launches it, and return what each left."""
     environment = {
         **os.environ,
@@ -75,7 +76,7 @@ def both(script: str, out: Path) -> list[Any]:
     command = [
         sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines",
         "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
-        str(Path(__file__).parent / script), str(out),
+        str(Path(__file__).parent / script), str(out), *more,
     ]  # fmt: skip
     done = subprocess.run(command, env=environment, cwd=out, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -105,6 +106,15 @@ def test_two_processes_share_the_episodes_and_end_with_one_adapter(tmp_path: Pat
     # The second process had nothing to learn from in the second step, and the run went on.
     assert second["rows"][1] == 0
     assert first["rows"][1] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_interrupt_of_one_process_ends_both_after_the_same_step(tmp_path: Path) -> None:
+    first, second = both("two_processes.py", tmp_path, "interrupted")
+    assert (len(first["rows"]), len(second["rows"])) == (1, 1)
+    assert steps_saved(tmp_path / "run/checkpoints") == [1]
+    assert not (tmp_path / "run/adapter").exists()
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from selfsurf.sdft.rollouts import Job, Result
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.context import told_action
-from selfsurf.sdft.teacher.enrich import Enricher, EnrichSettings
+from selfsurf.sdft.teacher.enrich import NEMOTRON, Enricher, EnrichSettings
 from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from tests.agents.policy_server import KEY, answer, completion, policy_app, serve, serve_raw
@@ -87,6 +87,7 @@ def test_a_real_model_explains_and_is_asked_once(tiny_policy, enriching, monkeyp
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_another_process_finds_it_in_the_cache(enriching, tmp_path):
     asked = []
     with serve_raw(saying("It is named so.", asked)) as url:
@@ -103,6 +104,17 @@ def test_another_process_finds_it_in_the_cache(enriching, tmp_path):
     assert text == f"It is named so.\n{plain(4)}"
     assert (counts["enrich/cached"], counts["enrich/asked"], len(asked)) == (1, 0, 1)
     assert texts(enriching(url, max_new_tokens=7), 4) == [plain(4)], "another request: its server is gone"
+
+
+def test_an_explanation_that_ends_with_the_action_takes_its_place(enriching):
+    """And where it names another, the right one follows."""
+    asked, told = [], 'It is a form. B4 is named in the goal. It is sent.\nCorrect action: {"click":4}'
+    with serve_raw(saying(told, asked)) as url:
+        enricher = enriching(url, model=NEMOTRON)
+        assert texts(enricher, 4, 5) == [told, f"{told}\n{plain(5)}"]
+    (system, question), _ = (body["messages"] for body in asked)
+    assert system["content"] == "detailed thinking off"
+    assert "expected to happen" in question["content"]
 
 
 @pytest.mark.parametrize(

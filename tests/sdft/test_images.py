@@ -15,7 +15,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.prompt import with_demonstration
 from selfsurf.sdft import train
-from selfsurf.sdft.loss.distillation import FORBIDDEN
+from selfsurf.sdft.loss.scoring import FORBIDDEN
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.images import Seen
 from selfsurf.sdft.rows.samples import allowed_tokens, samples_of

@@ -25,7 +25,7 @@ TASKS = ("click-test-2", "click-option")
 
 def command(tiny_folder, out, arms, *more):
     small = ["episodes_per_step=4", "max_rows=4", "max_episode_steps=2", "lora_rank=2", "checkpoint_every=1",
-             "min_confidence=0.01", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
+             "min_confidence=0.000001", "warmup_steps=0", "group_size=2", "sft_learning_rates=[0.001]",
              "least_first_divergence=0", "snapshot_every=1", "validation_seeds=1"]  # fmt: skip
     return [
         "bench", "learn", "--out", str(out), "--arms", arms, "--tasks", ",".join(TASKS), "--unseen", "click-button",
@@ -136,8 +136,8 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["--seeds", "a"], "--seeds a: give a number of seeds"),
         (["--seeds", ""], "give a number of seeds"),
-        (["--arms", "base", "--tasks", "nope"], "no environment 'MiniWoB/nope-v0'"),
-        (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no environment 'MiniWoB/nope-v0'"),
+        (["--arms", "base", "--tasks", "nope"], "no task 'MiniWoB/nope-v0'"),
+        (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no task 'MiniWoB/nope-v0'"),
         (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
         (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) are among those of testing"),
         (["--arms", "sft", "--seeds", "15,"], "training seed 15 (1500000 to 1500071) are among those of validation"),
@@ -158,7 +158,8 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
 )
 def test_wrong_arguments_are_explained(tmp_path, arguments, says):
     out = tmp_path / "learn"
-    result = CliRunner().invoke(app, ["bench", "learn", "--out", str(out), *arguments])
+    own = [] if "--out" in arguments else ["--out", str(out)]
+    result = CliRunner().invoke(app, ["bench", "learn", *own, *arguments])
     assert result.exit_code == 2
     assert says in " ".join(result.output.replace("│", " ").split())
     assert not out.exists()

@@ -13,7 +13,8 @@ from selfsurf.sdft import train
 from selfsurf.sdft.measure.retention import drift, perplexity
 from selfsurf.sdft.rollouts import Job, Result
 from selfsurf.sdft.rows.samples import Sample
-from selfsurf.sdft.run.metrics import MetricsLog, batch_figures, reporting
+from selfsurf.sdft.run.metrics import MetricsLog, batch_figures
+from selfsurf.sdft.run.reporters import reporting
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 OPEN = open_id("https://example.org", "Look around.")
@@ -165,6 +166,7 @@ def test_the_environment_says_where_reports_go_and_is_put_back(tmp_path, monkeyp
     assert "TRACKIO_DIR" not in os.environ
 
 
+@pytest.mark.slow
 def test_metrics_go_to_tensorboard(tiny_policy, settings, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -9,8 +9,10 @@ from trl.experimental.sdft.loss_utils import compute_divergence
 from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.following import heeded, places
 from selfsurf.sdft.trainers.base import shared_arguments
-from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer, NothingToTeach
+from selfsurf.sdft.trainers.batches import NothingToTeach
+from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30
 
@@ -151,8 +153,27 @@ def test_a_short_run_does_not_spend_itself_on_warming_up(tmp_path):
     assert rates == [0, 2, 3]
 
 
-def test_who_has_learned_something_else_already_does_not_teach(tmp_path):
-    first = TrainSettings(tasks=("MiniWoB/click-link-v0",))
-    on = first.model_copy(update={"start_from": tmp_path})
-    for settings, kind in [(first, "ema"), (on, "base"), (on.model_copy(update={"teacher": "ema"}), "ema")]:
-        assert settings.teacher_weights == kind
+def test_an_action_is_read_as_far_as_the_reply_agrees_with_it():
+    assert places([1, 2, 3], [1, 2, 3]) == ([0, 1, 2], [1, 2, 3])
+    assert places([1, 7, 3], [1, 2, 3]) == ([0, 1], [1, 2])
+    assert places([5], None) == ([], [])
+    assert [heeded(0.6, 0.9), heeded(0.2, 0.1), heeded(0.2, 0.4)] == [True, True, False]
+
+
+def test_a_row_is_taught_by_who_follows_what_it_is_told(trainer_of, tmp_path, monkeypatch):
+    trainer = trainer_of(start_from=tmp_path / "adapter")
+    model = trainer.model
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name and ".teacher." in name:
+                weight.normal_()
+    ids = torch.arange(3, 15).reshape(3, 4)
+    told = ids, torch.ones_like(ids), torch.ones_like(ids[:, :2])
+    ema, base = (trainer._taught(who, model, told, None) for who in ("ema", "base"))
+    assert not torch.allclose(ema, base)
+    liked = [([0], [int(one[row, 0].argmax())]) for row, one in ((0, ema), (1, base))]
+    sharp = (ema / trainer.settings.teacher_temperature).softmax(-1)
+    monkeypatch.setattr("selfsurf.sdft.trainers.sdft.FOLLOWS", float(sharp[0, 0].max()) * 0.999)
+    chosen = trainer._chosen(model, told, None, {"places": [*liked, ([], [])]})
+    for row, expected in enumerate((ema, base, ema)):
+        torch.testing.assert_close(chosen[row], expected[row])

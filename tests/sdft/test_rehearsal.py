@@ -80,7 +80,9 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
     assert figures[0] == figures[3]
 
 
-@pytest.mark.parametrize("way", [train, train_sft, train_grpo])
+@pytest.mark.parametrize(
+    "way", [train, *(pytest.param(one, marks=pytest.mark.slow) for one in (train_sft, train_grpo))]
+)
 def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch, way):
     """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
     monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))
@@ -99,6 +101,7 @@ def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch
     assert went[1] > 1e-3
 
 
+@pytest.mark.slow
 def test_it_holds_the_student_back(tiny_policy, settings, tmp_path, monkeypatch):
     """The same demonstrations, with and without: with it, what the model wrote itself changes less."""
     texts = torch.randint(0, 100, (4, 9))

@@ -204,13 +204,13 @@ def test_rounding_is_hardly_worse_than_it_was(tiny_policy):
 def test_rounding_is_hardly_worse_than_it_was_on_the_real_model(tokenizer):
     from transformers import AutoModelForCausalLM
 
-    from selfsurf.agents import models
+    from selfsurf.agents import model_files
     from selfsurf.sdft.measure.retention import general_text
 
     text = tokenizer.encode(general_text())
     rows = [text[:40] + text[100 * row : 100 * row + 20 + 20 * row] for row in range(1, 5)]
     rows += [rows[0][:60] + text[-40:], text[300:360]]
-    model = AutoModelForCausalLM.from_pretrained(models.pull("smollm2"), dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(model_files.pull("smollm2"), dtype=torch.float32)
     ids, mask, *_ = padded(rows, 3)
     at = torch.arange(ids.shape[1] - 28, ids.shape[1] - 3).expand(len(rows), -1)  # enough of them to compare
     check_rounding(model, ids, mask, at, torch.ones_like(at).bool())

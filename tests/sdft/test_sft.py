@@ -17,10 +17,11 @@ from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError
 from selfsurf.sdft.rollouts.layout import RolloutSettings
+from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.run.model import lora_config, trainable
 from selfsurf.sdft.trainers.base import shared_arguments
-from selfsurf.sdft.trainers.sft import Demonstrator, batches_of, collect, train_sft
+from selfsurf.sdft.trainers.sft import batches_of, collect, train_sft
 
 
 @pytest.fixture
@@ -106,6 +107,7 @@ def test_time_that_is_up_ends_a_training_with_its_adapter(tiny_policy, settings,
     assert (tmp_path / "run" / "adapter" / "adapter_model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.slow
 def test_it_teaches_what_trls_own_trainer_does(tiny_policy, settings, few, tmp_path):
     chosen = settings.model_copy(update={"steps": 1})
     policy = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
@@ -156,10 +158,13 @@ def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
 
 @pytest.mark.parametrize(
     ("only", "changes"),
-    [("rollouts.workers", {"rollouts": RolloutSettings(workers=1)}), ("evaluate_every", {"evaluate_every": 1})],
+    [
+        ("rollouts.workers is for SDFT and GRPO", {"rollouts": RolloutSettings(workers=1)}),
+        ("evaluate_every is for SDFT", {"evaluate_every": 1}),
+    ],
 )
 def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only, changes):
-    with pytest.raises(ValueError, match=f"{only} is for SDFT only"):
+    with pytest.raises(ValueError, match=f"{only} only"):
         train_sft(settings.model_copy(update=changes), tmp_path / "run", rows=rows, policy=tiny_policy)
 
 

@@ -17,7 +17,7 @@ from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, 
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.trainers.sdft import NothingToTeach
+from selfsurf.sdft.trainers.batches import NothingToTeach
 
 
 @pytest.fixture
@@ -111,6 +111,7 @@ def test_the_objective_is_the_divergence_on_completion_tokens(
 ):
     import selfsurf.sdft.trainers.sdft as module
     from selfsurf.sdft.teacher.weights import teaching
+    from selfsurf.sdft.trainers import batches
 
     rows = samples_of(episodes, tiny_policy)[:5]
     losses = []
@@ -122,8 +123,8 @@ def test_the_objective_is_the_divergence_on_completion_tokens(
         return loss
 
     # One step of training on rows that are known.
-    monkeypatch.setattr(module, "samples_of", lambda *_, **options: rows)
-    monkeypatch.setattr(module, "choose", lambda *_: rows)
+    monkeypatch.setattr(batches, "samples_of", lambda *_, **options: rows)
+    monkeypatch.setattr(batches, "choose", lambda *_: rows)
     monkeypatch.setattr(module.EpisodeSDFTTrainer, "compute_loss", watched)
     chosen = settings.model_copy(update={"steps": 1, "learning_rate": 0.0, **changes})
     model = train(chosen, tmp_path / "run", policy=tiny_policy)["model"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.run import run as training
@@ -24,8 +25,8 @@ SETTINGS = TrainSettings(
 )  # fmt: skip
 
 
-def main(out: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(models.pull("smollm2"))
+def main(out: Path, interrupted: bool) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model_files.pull("smollm2"))
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
@@ -43,6 +44,8 @@ def main(out: Path) -> None:
         if not is_first() and len(jobs) == 2:
             for result in results:
                 result.trainable = False
+        if interrupted and not is_first():
+            signal.raise_signal(signal.SIGINT)
         found = samples_of(results, *more, **options)
         rows.append(len(found))
         return found
@@ -54,16 +57,21 @@ def main(out: Path) -> None:
     trainer.samples_of = watched
     training.save_adapter = saved
     policy = TransformersPolicy(LlamaForCausalLM(config), tokenizer)
-    model = trainer.train(SETTINGS, out / "run", policy=policy)["model"]
-    left = {
+    left = out / f"left_{0 if is_first() else 1}.pt"
+    try:
+        model = trainer.train(SETTINGS, out / "run", policy=policy)["model"]
+    except KeyboardInterrupt:
+        torch.save({"rows": rows}, left)
+        return
+    found = {
         "jobs": jobs,
         "rows": rows,
         "all_jobs": [(job.env_id, job.seed) for job in training_jobs(SETTINGS)],
         "wrote": bool(wrote),
         "adapter": {name: value for name, value in model.state_dict().items() if "lora_" in name},
     }
-    torch.save(left, out / f"left_{0 if is_first() else 1}.pt")
+    torch.save(found, left)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "interrupted" in sys.argv)

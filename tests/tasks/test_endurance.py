@@ -90,6 +90,7 @@ def wander(count, seed=0, each=20, report=None):
     return figures
 
 
+@pytest.mark.slow
 def test_sixty_random_actions():
     wander(10, each=5)
     before = counts()

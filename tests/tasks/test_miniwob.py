@@ -141,12 +141,12 @@ def test_the_pages_limit_is_lifted_for_good():
         assert info["outcome"] == "running"
     *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
     assert info["outcome"] == "solved"
-    assert (info["score"]["raw_reward"], info["score"]["reward"]) == (1, 0)
+    assert (info["score"]["raw_reward"], info["score"]["reward"]) == (1, 1)
     env.close()
 
 
-@pytest.mark.parametrize(("limit", "scaled"), [({}, 0.98), ({"time_limit": 40_000}, 0.5)])
-def test_the_time_scaled_reward_is_scaled_by_the_limit(limit, scaled):
+@pytest.mark.parametrize(("limit", "scaled"), [({}, 1), ({"time_limit": 40_000}, 0.5)])
+def test_the_time_scaled_reward_is_scaled_by_the_limit_if_there_is_one(limit, scaled):
     env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False, deterministic=True, **limit)
     obs, _ = env.reset(seed=0)
     env.step({"action": "wait", "ms": 20_000})

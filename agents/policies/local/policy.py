@@ -28,6 +28,7 @@ class LocalPolicy(CheckedPolicy):
 
     guidance: Guidance = "grammar"
     prompt_budget = 2048
+    parameter_count: int | None
     reply_type: ClassVar[type[Reply]]
     """What holds a reply while it is sampled."""
 

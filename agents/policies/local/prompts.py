@@ -26,8 +26,8 @@ class Prompt:
 class Prompts:
     """Writes and measures the prompts of one model with its own tokenizer and processor.
 
-    Pages are not trusted: text that looks like one of the processor's image tokens is broken up, since one too many
-    would put the images in the wrong places.
+    Pages are not trusted: text that looks like a special token is broken up, since it could end a turn and begin
+    another, or put images in the wrong places.
 
     Args:
         name: the model's, for messages.
@@ -45,7 +45,7 @@ class Prompts:
         self._template = getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)
         if not self._template:
             raise ValueError(f"The tokenizer of {name} has no chat template; choose an instruction-tuned model.")
-        self._reserved = [] if processor is None else _reserved_tokens(processor)
+        self._reserved = _reserved_tokens(tokenizer, processor)
         self._expanded: dict[tuple[int, int], str] = {}
 
     def prompt(self, messages: Conversation) -> Prompt:
@@ -94,12 +94,13 @@ class Prompts:
         )  # fmt: skip
 
     def _content(self, message: Message) -> Any:
-        """A message as the chat template takes it: for a processor images, then the text with its tokens broken up."""
-        if self.processor is None:
-            return message.text
+        """A message as the chat template takes it, special tokens broken up: for a processor images, then the text."""
         text = message.text
         for token in self._reserved:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
+            if token in text:
+                text = text.replace(token, f"{token[0]} {token[1:]}")
+        if self.processor is None:
+            return text
         return [*[{"type": "image"}] * len(message.images), {"type": "text", "text": text}]
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
@@ -136,8 +137,9 @@ def eos_token_ids(*given: Any) -> frozenset[int]:
     return ids
 
 
-def _reserved_tokens(processor: Any) -> list[str]:
-    """The image tokens of a processor."""
-    owners = (processor, processor.tokenizer)
+def _reserved_tokens(tokenizer: Any, processor: Any) -> list[str]:
+    """The special tokens of a tokenizer, and the image tokens of a processor."""
+    owners = () if processor is None else (processor, processor.tokenizer)
     found = {getattr(owner, name, None) for owner in owners for name in _IMAGE_TOKENS}
-    return sorted(str(token) for token in found if token)
+    found |= set(getattr(tokenizer, "all_special_tokens", ()))
+    return sorted(str(token) for token in found if token and len(str(token)) > 1)

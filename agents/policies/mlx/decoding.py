@@ -15,6 +15,9 @@ from selfsurf.agents.policies.local.prompts import Prompt
 CHUNK = 512
 """Tokens of a prompt computed at a time; more take more memory and are hardly faster."""
 
+CHUNK_ON_CPU = 64
+"""The same without a GPU, where as many take many seconds: an interrupt waits for as long."""
+
 Logits: TypeAlias = NDArray[np.float32]
 """Scores of the next token."""
 
@@ -30,6 +33,7 @@ class TextDecoder:
 
     def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
         self._mx = import_module("mlx.core")
+        self._chunk = CHUNK if self._mx.metal.is_available() else CHUNK_ON_CPU
         self._model = model
         self._prefixes = prefixes
         self._rows: list[list[Any]] = []
@@ -100,8 +104,8 @@ class TextDecoder:
 
     def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
         """Fill the cache with a prompt and return the logits of its last token."""
-        for start in range(known, len(ids) - 1, CHUNK):
-            self._model(self._mx.array([ids[start : min(start + CHUNK, len(ids) - 1)]]), cache=cache)
+        for start in range(known, len(ids) - 1, self._chunk):
+            self._model(self._mx.array([ids[start : min(start + self._chunk, len(ids) - 1)]]), cache=cache)
             self._mx.eval([layer.state for layer in cache])
         return _numpy(self._model(self._mx.array([ids[-1:]]), cache=cache)[0, -1])
 
@@ -114,6 +118,7 @@ class VisionDecoder:
 
     def __init__(self, model: Any) -> None:
         self._mx = import_module("mlx.core")
+        self._chunk = CHUNK if self._mx.metal.is_available() else CHUNK_ON_CPU
         self._model = model
         self._language = model.language_model
         self._cache: list[Any] = []
@@ -134,7 +139,7 @@ class VisionDecoder:
         ids, embeddings, rest = self._embed(prompt)
         start, end = 0, ids.shape[1]
         while start < end - 1 and not self._whole:
-            count = min(CHUNK, end - 1 - start)
+            count = min(self._chunk, end - 1 - start)
             at = slice(start, start + count)
             self._language(ids[:, at], inputs_embeds=embeddings[:, at], cache=self._cache, n_to_process=count, **rest)
             self._mx.eval([layer.state for layer in self._cache])

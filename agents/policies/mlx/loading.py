@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from selfsurf.agents.adapters.base import quantisation
 from selfsurf.agents.adapters.identity import read_json
-from selfsurf.agents.models import ModelError
+from selfsurf.agents.model_files import ModelError
 
 Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 """Precision of the weights."""
 
 Config: TypeAlias = dict[str, Any]
 """What `config.json` holds."""
+
+log = logging.getLogger(__name__)
 
 _NEVER_COPIED = frozenset({"model_type", "architectures", "dtype", "torch_dtype", "transformers_version"})
 
@@ -32,13 +36,14 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
 
     Args:
         folder: a Hugging Face or MLX model folder.
-        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay as they are.
+        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay packed
+            on a Mac's GPU only.
 
     Returns:
         The mlx-lm model (called with token ids (B, T), it gives logits (B, T, V)) and the Hugging Face tokenizer.
 
     Raises:
-        agents.models.ModelError: the folder holds no model, or one that mlx-lm can't load.
+        agents.model_files.ModelError: the folder holds no model, or one that mlx-lm can't load.
     """
     folder = Path(folder).expanduser()
     config = model_config(folder)
@@ -50,7 +55,7 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
     except (ValueError, FileNotFoundError, TypeError) as error:
         raise ModelError(f"mlx-lm can't load {folder}: {error}") from error
     _check_rope(config, getattr(model, "args", None), folder)
-    _cast(model, dtype)
+    _cast(_unpacked(model, folder), dtype)
     return model, AutoTokenizer.from_pretrained(folder)
 
 
@@ -59,13 +64,14 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
 
     Args:
         folder: a Hugging Face or MLX model folder, its processor included.
-        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay as they are.
+        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay packed
+            on a Mac's GPU only.
 
     Returns:
         The mlx-vlm model and its processor (`processor.tokenizer` is the Hugging Face tokenizer).
 
     Raises:
-        agents.models.ModelError: the folder holds no model, or one that mlx-vlm can't load.
+        agents.model_files.ModelError: the folder holds no model, or one that mlx-vlm can't load.
     """
     folder = Path(folder).expanduser()
     original = read_config(folder)
@@ -88,7 +94,7 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
     if own is not None:
         processor.image_processor = own
     _check_rope(config.get("text_config", config), model.config.text_config, folder)
-    _cast(model, dtype)
+    _cast(_unpacked(model, folder), dtype)
     return model, processor
 
 
@@ -96,7 +102,7 @@ def is_vision(folder: str | Path) -> bool:
     """Whether the folder holds a model that sees images.
 
     Raises:
-        agents.models.ModelError: the folder holds no model.
+        agents.model_files.ModelError: the folder holds no model.
     """
     return isinstance(read_config(Path(folder).expanduser()).get("vision_config"), Mapping)
 
@@ -105,7 +111,7 @@ def read_config(folder: Path) -> Config:
     """Return what the folder's `config.json` holds.
 
     Raises:
-        agents.models.ModelError: there is none, or it is not a JSON object.
+        agents.model_files.ModelError: there is none, or it is not a JSON object.
     """
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no model (no config.json).")
@@ -198,6 +204,20 @@ def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
         expected, found = wanted.get(key), getattr(taken, key, None)
         if expected is not None and found is not None and float(found) != float(expected):
             raise ModelError(f"{folder}: MLX took {key}={found} where config.json says {expected}; don't use it.")
+
+
+def _unpacked(model: Any, folder: Path) -> Any:
+    """Unpack quantised weights, in place, where there is no GPU: MLX's CPU backend computes with packed ones for ages.
+
+    What is computed stays the same up to rounding.
+    """
+    if not quantisation(folder) or import_module("mlx.core").metal.is_available():
+        return model
+    log.warning(
+        "%s is quantised, with which MLX is extremely slow without a Mac's GPU: its weights are unpacked, which takes "
+        "more memory. It is slow all the same.", folder,
+    )  # fmt: skip
+    return import_module("mlx_lm.utils").dequantize_model(model)
 
 
 def _cast(model: Any, dtype: Dtype | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.agents.adapters.convert import peft_to_mlx
 from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, check_folder, read_config
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
@@ -67,7 +67,7 @@ class MLXPolicy(LocalPolicy):
     began with. Vision-language models take conversations one after another.
 
     Args:
-        model: a short name known to `agents.models`, a folder (Hugging Face's or converted for MLX, quantised or
+        model: a short name known to `agents.model_files`, a folder (Hugging Face's or converted for MLX, quantised or
             not), or a hub id. One with a `vision_config` is loaded by mlx-vlm and sees images.
         adapter: folder of a LoRA adapter, in MLX's format or in PEFT's, which is converted.
         dtype: precision of the weights; `"auto"` keeps the checkpoint's.
@@ -76,7 +76,7 @@ class MLXPolicy(LocalPolicy):
             Reuse changes results by rounding, so that samples may depend on earlier calls; 0 keeps none.
 
     Raises:
-        agents.models.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
+        agents.model_files.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
         ValueError: the tokenizer has no chat template.
     """
@@ -92,7 +92,7 @@ class MLXPolicy(LocalPolicy):
         reuse: Natural = 1024,
     ) -> None:
         check_folder(adapter)
-        folder = _folder(model)
+        folder = folder_of(model)
         sees = is_vision(folder)
         precision: Dtype | None = None if dtype == "auto" else dtype
         processor = None
@@ -114,6 +114,11 @@ class MLXPolicy(LocalPolicy):
             self.set_adapter(adapter)
 
     @property
+    def source(self) -> Path:
+        """The model's folder."""
+        return self._folder
+
+    @property
     def model(self) -> Any:
         """The mlx-lm or mlx-vlm model itself."""
         return self._model
@@ -125,6 +130,10 @@ class MLXPolicy(LocalPolicy):
         length = text.get("max_position_embeddings") or self._config.get("max_position_embeddings")
         return int(length) if length else None
 
+    def forget(self) -> None:
+        """Drop the keys and values of earlier prompts: needed when weights were changed."""
+        self._decoder.forget()
+
     def set_adapter(self, path: str | Path | None) -> None:
         """Switch to another LoRA adapter; None goes back to the base model, as does one that is refused.
 
@@ -132,7 +141,7 @@ class MLXPolicy(LocalPolicy):
             agents.adapters.identity.AdapterError: it belongs to another base model, or does not fit this one.
             FileNotFoundError: the folder does not exist or holds no adapter.
         """
-        self._decoder.forget()
+        self.forget()
         self._remove_adapter()
         self.adapter = None
         if path is None:
@@ -190,18 +199,16 @@ class MLXPolicy(LocalPolicy):
             logits = self._decoder.step([row.token_ids[-1] for row in active])
 
 
-def _folder(model: str | Path) -> Path:
+def folder_of(model: str | Path) -> Path:
     """Return the model's folder, fetched from the hub if need be."""
-    source = models.resolve(model)
+    source = model_files.resolve(model)
     if isinstance(source, Path):
         return source
-    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import snapshot_download
 
     patterns = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
-    try:
+    with model_files.fetching(source):
         return Path(snapshot_download(source, allow_patterns=patterns))
-    except (OSError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError) as error:
-        raise models.ModelError(f"{source} can't be fetched from the hub: {error}") from error
 
 
 def _eos_token_ids(folder: Path, config: dict[str, Any], tokenizer: Any) -> frozenset[int]:

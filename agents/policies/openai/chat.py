@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from selfsurf.agents.functions import Function
+from selfsurf.agents.policies.openai.kinds import reply_of
 from selfsurf.agents.policies.openai.requests import ReplyError
 from selfsurf.agents.policies.request import pil_image
 from selfsurf.agents.policy import Completion, FinishReason, Message, PolicyError, Usage
+from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.schema import Schema
 
 TOOL = "act"
@@ -23,6 +26,12 @@ def written(message: Message) -> dict[str, Any]:
     Raises:
         ValueError: an image is not a uint8 array (height, width, 3).
     """
+    if message.call is not None and message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call.id, "content": message.text}
+    if message.call is not None:
+        function = {"name": message.call.name, "arguments": message.call.arguments}
+        call = {"id": message.call.id, "type": "function", "function": function}
+        return {"role": message.role, "content": None, "tool_calls": [call]}
     if not message.images:
         return {"role": message.role, "content": message.text}
     parts: list[dict[str, Any]] = [
@@ -42,21 +51,31 @@ def data_uri(image: Any) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def tool_fields(parameters: Schema, *, strict: bool) -> dict[str, Any]:
-    """The fields of a request that make the reply a call of one tool."""
-    function = {"name": TOOL, "description": "Carry out one action on the page.", "parameters": parameters}
-    choice = {"type": "function", "function": {"name": TOOL}}
+def tool_fields(parameters: Schema, *, strict: bool, functions: Sequence[Function] = ()) -> dict[str, Any]:
+    """The fields of a request that make the reply a call: of the one tool that acts, or of a function."""
+    act = _tool(TOOL, "Carry out one action on the page.", parameters)
+    own = [_tool(one.name, one.description, one.schema) for one in functions]
+    choice: Any = "required" if own else {"type": "function", "function": {"name": TOOL}}
     if not strict:
-        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
-    tool = {"type": "function", "function": {**function, "strict": True}}
-    return {"tools": [tool], "tool_choice": choice, "parallel_tool_calls": False}  # it holds for single calls only
+        return {"tools": [act, *own], "tool_choice": choice}
+    act["function"]["strict"] = True
+    return {"tools": [act, *own], "tool_choice": choice, "parallel_tool_calls": False}  # it holds for single calls only
 
 
-def read(data: Any) -> Completion:
+def _tool(name: str, description: str, parameters: Schema) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def read(data: Any, *, by_kind: bool = False) -> Completion:
     """Read a server's answer.
 
+    Args:
+        data: the answer's JSON.
+        by_kind: there was a tool for each kind of action (`kinds.kind_tools`).
+
     Returns:
-        Its text without the model's reasoning, its tokens with that. Lists are empty where the server reports nothing.
+        Its text without the model's reasoning, which stands beside it, its tokens with that. Lists are empty where the
+        server reports nothing.
 
     Raises:
         ReplyError: it is not a chat completion, or holds no choice.
@@ -82,7 +101,9 @@ def read(data: Any) -> Completion:
     prompt_ids = _integers(data.get("prompt_token_ids") or choice.get("prompt_token_ids"))
     ended: FinishReason = "length" if reason in ("length", "max_tokens") else "eos"
     usage = _usage(data.get("usage"))
-    return Completion(_text(message), prompt_ids, token_ids, logprobs, None, ended, usage=usage)
+    return Completion(
+        _text(message, by_kind), prompt_ids, token_ids, logprobs, None, ended, usage=usage, thinking=_thinking(message)
+    )
 
 
 def _usage(given: Any) -> Usage | None:
@@ -104,23 +125,46 @@ def without_reasoning(text: str) -> str:
     return "" if text.lstrip().startswith("<think>") else text
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def _text(message: Mapping[str, Any], by_kind: bool) -> str:
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls and isinstance(calls[0], dict):
-        function = calls[0].get("function") or {}
-        name, arguments = function.get("name"), function.get("arguments")
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        if not isinstance(name, str) or name in ("", TOOL):
-            return written
-        # A function that was not offered, such as `click`: its name may be the action's. A cut-off call stays cut off.
-        written = written.strip() or "{}"
-        return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
-    content = message.get("content")
-    if isinstance(content, list):  # parts; reasoning has another type
-        parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == "text")
-        content = "".join(str(part.get("text", "")) for part in parts)
+        return "\n".join(_call_text(call, by_kind) for call in calls if isinstance(call, dict))
     # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, and has no action.
-    return without_reasoning(content or message.get("refusal") or "")
+    return without_reasoning(_content(message, "text") or message.get("refusal") or "")
+
+
+def _call_text(call: Mapping[str, Any], by_kind: bool) -> str:
+    function = call.get("function") or {}
+    name, arguments = function.get("name"), function.get("arguments")
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    if not isinstance(name, str) or name in ("", TOOL):
+        return written
+    reply = reply_of(name, written) if by_kind and name in KINDS else None
+    if reply is not None:
+        return reply
+    # A function that was not offered, such as `click`: its name may be the action's. A cut-off call stays cut off.
+    written = written.strip() or "{}"
+    return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
+
+
+def _content(message: Mapping[str, Any], kind: str) -> str:
+    """The text of a message's content; of one in parts, that of the parts of a kind: reasoning has its own."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return (content or "") if kind == "text" else ""
+    parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == kind)
+    return "".join(str(part.get(kind, "")) for part in parts)
+
+
+def _thinking(message: Mapping[str, Any]) -> str:
+    """The model's reasoning, in whichever field a server reports it, or before the reply itself."""
+    given = message.get("reasoning_content") or message.get("reasoning") or _content(message, "thinking")
+    if isinstance(given, str) and given:
+        return given
+    whole = _content(message, "text")
+    reply = without_reasoning(whole)
+    thought = whole[: len(whole) - len(reply)] if whole.endswith(reply) else ""
+    return thought.strip().removeprefix("<think>").removesuffix("</think>").strip()
 
 
 def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:

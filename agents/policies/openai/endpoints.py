@@ -42,6 +42,8 @@ class Endpoint:
     """Whether to ask for log-probabilities."""
     tokenizes: bool = False
     """Whether it has `/tokenize` next to `/v1`."""
+    lists_models: bool = False
+    """Whether `/models` names every model and adapter that it serves."""
     length_field: str = "max_tokens"
     """The field that limits the reply's length."""
     neutral: Mapping[str, Any] = field(default_factory=dict)
@@ -65,13 +67,15 @@ ENDPOINTS: dict[str, Endpoint] = {
     # server with --structured-outputs-config '{"backend": "guidance"}', for xgrammar reads another Lark.
     "vllm": Endpoint(
         "http://localhost:8000/v1", "VLLM_API_KEY", "grammar", "structured_outputs", "structured_outputs",
-        continues=True, token_ids="return_token_ids", logprobs=True, tokenizes=True, neutral=_VLLM_NEUTRAL,
+        continues=True, token_ids="return_token_ids", logprobs=True, tokenizes=True, lists_models=True,
+        neutral=_VLLM_NEUTRAL,
     ),
     # vLLM before `structured_outputs`: `guided_grammar`, `guided_json`,
     # https://docs.vllm.ai/en/v0.9.0/features/structured_outputs.html
     "vllm-guided": Endpoint(
         "http://localhost:8000/v1", "VLLM_API_KEY", "grammar", "guided", "guided",
-        continues=True, token_ids="return_tokens_as_token_ids", logprobs=True, tokenizes=True, neutral=_VLLM_NEUTRAL,
+        continues=True, token_ids="return_tokens_as_token_ids", logprobs=True, tokenizes=True, lists_models=True,
+        neutral=_VLLM_NEUTRAL,
     ),
     # tensorrt_llm/serve/openai_protocol.py: `response_format` of type json_schema or ebnf. It needs
     # guided_decoding_backend in the server's YAML (xgrammar or llguidance), and a grammar needs llguidance.

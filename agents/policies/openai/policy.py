@@ -10,16 +10,17 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
 from selfsurf.agents.options import Count, Duration, Natural
 from selfsurf.agents.policies.openai import chat
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
-from selfsurf.agents.policies.openai.requests import Background, Explainer, Limits, ReplyError, persist
+from selfsurf.agents.policies.openai.kinds import kind_fields
+from selfsurf.agents.policies.openai.requests import Background, Explainer, Limits, Problem, ReplyError, persist
 from selfsurf.agents.policies.openai.usage import (
     Prices,
     Totals,
@@ -30,7 +31,10 @@ from selfsurf.agents.policies.openai.usage import (
 )
 from selfsurf.agents.policies.request import CheckedPolicy, Request
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
-from selfsurf.agents.reply.schema import Schema, any_action, strict, wrapped
+from selfsurf.agents.reply.schema import any_action, strict, wrapped
+
+CHECK_TIMEOUT = 10.0
+"""Seconds for a server's first sign of life (`OpenAIPolicy.check`)."""
 
 
 class OpenAIPolicy(CheckedPolicy):
@@ -48,8 +52,9 @@ class OpenAIPolicy(CheckedPolicy):
         api_key: the key; by default from the endpoint's environment variable.
         adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
         guidance: how replies are constrained to valid actions; by default the endpoint's way.
-        tools: take replies as calls of one tool, whose arguments are the reply's text. A call of another function,
-            such as `click`, is read as that action.
+        tools: take replies as calls of one tool, whose arguments are the reply's text, or of functions of your own. A
+            call of another function, such as `click`, is read as that action. `"kinds"`: one tool a kind of action,
+            each with its own schema, unless there are functions or several actions in a reply.
         sees_images: whether the model takes images.
         tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
             one, tokens are counted by a server that offers it, else estimated (see `agents.policies.openai.usage`).
@@ -81,13 +86,13 @@ class OpenAIPolicy(CheckedPolicy):
         api_key: str | None = None,
         adapter: str | None = None,
         guidance: Guidance | None = None,
-        tools: bool = False,
+        tools: bool | Literal["kinds"] = False,
         sees_images: bool = False,
         tokenizer: Any = None,
         context_length: Count | None = None,
         prompt_budget: Count = 16_000,
         max_concurrency: Count = 8,
-        timeout: Duration = 60.0,
+        timeout: Duration = 120.0,
         retries: Natural = 5,
         patience: Duration = 300.0,
         prices: Annotated[Prices | Mapping[str, float] | None, AfterValidator(prices_of)] = None,
@@ -106,7 +111,7 @@ class OpenAIPolicy(CheckedPolicy):
         self.base_url = base_url or self.endpoint.base_url
         self.name = model
         self.adapter = adapter
-        self.tools = tools
+        self.calls = tools
         self.guidance: Guidance = guidance or ("schema" if tools else self.endpoint.guidance)
         if self.guidance == "grammar" and (tools or self.endpoint.grammar_form is None):
             raise ValueError('This endpoint takes no grammars this way; use guidance="schema" or "none".')
@@ -136,6 +141,32 @@ class OpenAIPolicy(CheckedPolicy):
         """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
         self._closing()
 
+    def check(self) -> None:
+        """Make sure that the server answers, takes the key, and has the model, where it lists what it has.
+
+        Raises:
+            PolicyError: it doesn't answer, or refuses the key.
+            ValueError: it has no such model.
+        """
+        import openai
+
+        async def ask() -> Any:
+            try:
+                return await self._client.get("/models", cast_to=object, options={"timeout": CHECK_TIMEOUT})
+            except (openai.APIConnectionError, openai.AuthenticationError) as error:
+                return self._explain(error)
+            except (openai.APIError, ValueError):  # a server without that list, or one that is no list
+                return None
+
+        answer = self._background.run(ask())
+        if isinstance(answer, Problem):
+            raise PolicyError(answer.text)
+        listed = answer.get("data") if isinstance(answer, dict) and self.endpoint.lists_models else None
+        known = [str(one.get("id")) for one in listed or [] if isinstance(one, dict)]
+        wanted = self.adapter or self.name
+        if known and wanted not in known:
+            raise ValueError(f"{self.base_url} has no model {wanted!r}; it has {', '.join(known[:10])}.")
+
     def _complete(
         self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
@@ -149,7 +180,7 @@ class OpenAIPolicy(CheckedPolicy):
         started = [self._given(prefill) if own else "" for own in free]
         bodies = [
             self._message_fields(one.messages, start)
-            | self._guide_fields(one.grammar, one.schema)
+            | self._guide_fields(one)
             | self._sampling_fields(temperature, max_new_tokens)
             | ({} if one.seed is None else {"seed": one.seed % 2**31})  # some servers read 32 bits
             for one, start in zip(requests, started, strict=True)
@@ -200,7 +231,7 @@ class OpenAIPolicy(CheckedPolicy):
 
     def _given(self, prefill: str) -> str:
         """The part of the prefill that the server is given: all or nothing."""
-        return prefill if self.endpoint.continues and not self.tools else ""
+        return prefill if self.endpoint.continues and not self.calls else ""
 
     def _message_fields(self, messages: Conversation, started: str) -> dict[str, Any]:
         if not self.sees_images and any(message.images for message in messages):
@@ -211,14 +242,18 @@ class OpenAIPolicy(CheckedPolicy):
         continued = {"continue_final_message": True, "add_generation_prompt": False}
         return {"messages": [*written, {"role": "assistant", "content": started}], **continued}
 
-    def _guide_fields(self, grammar: str | None, schema: Schema | None) -> dict[str, Any]:
-        if self.tools:
+    def _guide_fields(self, one: Request) -> dict[str, Any]:
+        schema = one.schema
+        if self.calls:
             is_strict = self.endpoint.schema_form == "strict" and schema is not None
-            if schema is None:
-                return chat.tool_fields(wrapped(any_action()), strict=False)
-            return chat.tool_fields(strict(schema) if is_strict else wrapped(schema), strict=is_strict)
-        if grammar and self.endpoint.grammar_form is not None:
-            return grammar_fields(self.endpoint.grammar_form, grammar)
+            described = wrapped(any_action() if schema is None else schema)
+            parameters = strict(described) if is_strict else described
+            own = kind_fields(described, is_strict=is_strict) if self.calls == "kinds" and not one.functions else None
+            if own is not None:
+                return own
+            return chat.tool_fields(parameters, strict=is_strict, functions=one.functions)
+        if one.grammar and self.endpoint.grammar_form is not None:
+            return grammar_fields(self.endpoint.grammar_form, one.grammar)
         if schema and self.endpoint.schema_form is not None:
             return schema_fields(self.endpoint.schema_form, schema)
         return {}
@@ -262,7 +297,7 @@ class OpenAIPolicy(CheckedPolicy):
             data = None
         if data is None:  # raised outside the handler, without the parser's error as context
             raise ReplyError("The answer is not JSON; is base_url= right?")
-        return chat.read(data)
+        return chat.read(data, by_kind=self.calls == "kinds")
 
     def _encode(self, text: str) -> list[int] | None:
         """The text's token ids, or None without a tokenizer."""
@@ -365,7 +400,7 @@ def _tokenizer(tokenizer: Any) -> Any:
     if isinstance(tokenizer, (str, Path)):
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(models.resolve(tokenizer))
+        tokenizer = AutoTokenizer.from_pretrained(model_files.resolve(tokenizer))
     if tokenizer is not None and not getattr(tokenizer, "chat_template", None):
         raise ValueError("The tokenizer has no chat template; pass that of the instruction-tuned model.")
     return tokenizer

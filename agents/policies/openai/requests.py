@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import random
 import threading
 import time
@@ -16,6 +18,12 @@ from selfsurf.agents.policy import PolicyError
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds of the first wait, doubled each time, and of the longest."""
+
+QUIET = 30.0
+"""Seconds for which the same trouble is not told again."""
+
+_log = logging.getLogger(__name__)
+_announced: dict[str, float] = {}
 
 _LONGEST = 400
 """Most characters of a server's own message that are shown."""
@@ -93,7 +101,16 @@ async def persist(
             raise PolicyError(
                 f"{problem.text} Given up after {attempts} attempts, since patience is {limits.patience:g} s{asked}."
             )
+        _announce(f"{problem.text} Trying again, up to {limits.retries} times.")
         await asyncio.sleep(wait)
+
+
+def _announce(text: str) -> None:
+    """Say in the log why nothing happens, once for all requests that meet the same trouble at the same time."""
+    now = time.monotonic()
+    if now - _announced.get(text, -math.inf) > QUIET:
+        _announced[text] = now
+        _log.warning("%s", text)
 
 
 def backoff(attempts: int) -> float:

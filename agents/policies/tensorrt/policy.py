@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from selfsurf.agents import models
-from selfsurf.agents.adapters.identity import check_base, read_config
+from selfsurf.agents import model_files
+from selfsurf.agents.adapters.identity import check_base, check_peft, read_config
 from selfsurf.agents.adapters.identity import rank as rank_of
 from selfsurf.agents.options import Count, Natural
 from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
@@ -43,7 +43,7 @@ class TensorRTPolicy(CheckedPolicy):
     """A model in TensorRT-LLM's engine.
 
     Args:
-        model: a short name known to `agents.models`, a folder, or a hub id.
+        model: a short name known to `agents.model_files`, a folder, or a hub id.
         tokenizer: a Hugging Face tokenizer; else loaded with the model.
         adapter: folder of a PEFT LoRA adapter, active from the start.
         lora_rank: the highest rank of the adapters that `set_adapter` may load. None: that of `adapter`; without
@@ -56,7 +56,7 @@ class TensorRTPolicy(CheckedPolicy):
 
     Raises:
         ImportError: TensorRT-LLM is not installed.
-        agents.models.ModelError: the model can't be found or fetched.
+        agents.model_files.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
         agents.adapters.identity.WrongBase: the adapter belongs to another base model.
         ValueError: an unknown guided decoding backend, or a tokenizer without chat template.
@@ -79,10 +79,11 @@ class TensorRTPolicy(CheckedPolicy):
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
             raise ValueError(f"guided_decoding_backend: llguidance, xgrammar or None, not {guided_decoding_backend!r}.")
+        check_peft(adapter)
         from tensorrt_llm import LLM
         from transformers import AutoConfig, AutoTokenizer
 
-        self._source = str(models.resolve(model))
+        self._source = str(model_files.resolve(model))
         self.name = str(model)
         self.tokenizer = AutoTokenizer.from_pretrained(self._source) if tokenizer is None else tokenizer
         self._prompts = Prompts(self.name, self.tokenizer)

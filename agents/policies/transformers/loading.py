@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from selfsurf.agents import models
+from selfsurf.agents import model_files
+from selfsurf.extras import how_to_install
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ def load(
     """Load a text or vision-language model.
 
     Args:
-        name_or_path: a short name known to `agents.models`, a folder or a hub id.
+        name_or_path: a short name known to `agents.model_files`, a folder or a hub id.
         dtype: `"auto"`, or a torch dtype or its name; `bf16`, `fp16` and `fp32` are known. `"auto"` is that of the
             checkpoint, but float32 where that is several times faster (`natively`) and takes little memory (`WIDENED`).
             Under quantization it is the precision of computation and of what is not quantised.
@@ -49,15 +50,16 @@ def load(
         quantization: `"nf4"`, or None.
 
     Raises:
-        agents.models.ModelError: the model can't be found or fetched.
+        agents.model_files.ModelError: the model can't be found or fetched.
         ImportError: quantization without bitsandbytes.
         ValueError: an unknown dtype, device or quantization, or a vision-language model without image processor.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
-    source = models.resolve(name_or_path)
+    source = model_files.resolve(name_or_path)
+    model_files.check(source)  # or transformers asks a hub that is out of reach for half a minute, aloud
     where, precision = choose_device(device), choose_dtype(dtype)
-    with models.no_progress_bars():
+    with model_files.no_progress_bars(), model_files.fetching(source):
         config = AutoConfig.from_pretrained(source)
         sees = _sees_images(config)
         options: dict[str, Any] = {"dtype": precision}
@@ -183,7 +185,7 @@ def _four_bits(quantization: str, computed: torch.dtype | None) -> Any:
     if quantization != "nf4":
         raise ValueError(f"Unknown quantization {quantization!r}: the only one is 'nf4'.")
     if find_spec("bitsandbytes") is None:
-        raise ImportError("quantization='nf4' needs bitsandbytes: pip install 'selfsurf[train]'.")
+        raise ImportError(f"quantization='nf4' needs bitsandbytes: {how_to_install('train')}.")
     from transformers import BitsAndBytesConfig
 
     return BitsAndBytesConfig(

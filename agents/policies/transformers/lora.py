@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.adapters.identity import check_base
+from selfsurf.agents.adapters.identity import check_base, check_peft
 from selfsurf.agents.policies.local.policy import LocalPolicy
 
 _OWN = "adapter_"
@@ -136,6 +136,7 @@ class LoraPolicy(LocalPolicy):
 
         self._check_ours()
         folder = Path(path).expanduser()
+        check_peft(folder)
         check_base(folder, self.source, model=self.model, name=self.name)
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type != "LORA":

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from selfsurf.agents import models
-from selfsurf.agents.adapters.identity import check_folder
+from selfsurf.agents import model_files
+from selfsurf.agents.adapters.identity import check_peft
 from selfsurf.agents.options import Natural
 from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
@@ -57,12 +57,12 @@ class TransformersPolicy(LoraPolicy):
     messages again.
 
     Args:
-        model: a short name known to `agents.models`, a folder, a hub id, or a model in memory. One in memory belongs
-            to its owner: it is never moved or cast, and its train/eval modes are restored after each call. (4-bit
-            weights are kept trainable, see `keep_trainable`.)
+        model: a short name known to `agents.model_files`, a folder, a hub id, or a model in memory. One in memory
+            belongs to its owner: it is never moved or cast, and its train/eval modes are restored after each call.
+            (4-bit weights are kept trainable, see `keep_trainable`.)
         tokenizer: needed with a model in memory (for a vision-language model, its processor); else loaded with it.
         adapter: folder of a PEFT LoRA adapter.
-        dtype: `"auto"` (see `loading.load`), `bf16`, `fp16` or `fp32`, or a torch dtype.
+        dtype: `"auto"` (see `loading.load`), `bf16`, `fp16` or `fp32` (or a torch dtype, or its name).
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: of the policy's own random stream, used by calls without a seed.
@@ -71,9 +71,9 @@ class TransformersPolicy(LoraPolicy):
             unnoticed: call `forget` after a change.
 
     Raises:
-        agents.models.ModelError: the model can't be found or fetched.
+        agents.model_files.ModelError: the model can't be found or fetched.
         FileNotFoundError: the adapter folder does not exist or holds no adapter.
-        agents.adapters.identity.WrongBase: the adapter belongs to another base model.
+        agents.adapters.identity.AdapterError: the adapter is in MLX's format, or (`WrongBase`) belongs to another base.
         ImportError: quantization without bitsandbytes.
         ValueError: a model in memory without tokenizer or with quantization, a tokenizer without chat template, or an
             unknown dtype, device or quantization.
@@ -92,9 +92,9 @@ class TransformersPolicy(LoraPolicy):
         reuse: Natural | None = None,
         quantization: Quantization | None = None,
     ) -> None:
-        check_folder(adapter)
+        check_peft(adapter)
         self.in_memory = not isinstance(model, (str, Path))
-        self.source = None if self.in_memory else models.resolve(cast("str | Path", model))
+        self.source = None if self.in_memory else model_files.resolve(cast("str | Path", model))
         held: Any
         processor: Any
         if self.in_memory:

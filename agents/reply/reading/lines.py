@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from selfsurf.agents.reply.compact import BARE, expand
 from selfsurf.agents.reply.kinds import KEYS
 from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, positional
 from selfsurf.browser_env.act.callstring import CALLS
+from selfsurf.browser_env.act.compact import BARE, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
 
 WORK = 40_000

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from selfsurf.agents.reply.compact import BARE, MAIN, expand
 from selfsurf.agents.reply.reading.loose_json import REASONS, Written, load
+from selfsurf.browser_env.act.compact import BARE, MAIN, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
 
 ALIASES: dict[str, str] = {
@@ -25,7 +25,7 @@ ALIASES: dict[str, str] = {
     "answer": "finish", "final_answer": "finish", "complete": "finish", "terminate": "finish", "ask": "ask_user",
     "say": "message", "send_msg_to_user": "message", "noop": "wait", "sleep": "wait", "fail": "infeasible",
     "report_infeasible": "infeasible", "impossible": "infeasible", "drag_and_drop": "drag", "upload_file": "upload",
-    "scroll_page": "scroll",
+    "scroll_page": "scroll", "mark_complete": "finish",
 }  # fmt: skip
 """Other names for actions that models use."""
 
@@ -40,7 +40,8 @@ FIELD_ALIASES: dict[str, str] = {
     "element": "id", "element_id": "id", "target": "id", "bid": "id", "ref": "id", "index": "id", "value": "text",
     "content": "text", "input": "text", "option": "options", "keys": "key", "href": "url", "message": "text",
     "tab": "index", "tab_index": "index", "link": "url", "response": "answer", "result": "answer", "file": "files",
-    "key_comb": "key", "duration": "ms", "start": "from", "source": "from", "destination": "to", "end": "to",
+    "file_path": "files", "filename": "files", "path": "files", "key_comb": "key", "duration": "ms", "start": "from",
+    "source": "from", "destination": "to", "end": "to",
     **dict.fromkeys(("thought", "explanation", "why", "reasoning"), "reason"),
 }  # fmt: skip
 _SECOND = {"select": {"value": "options", "text": "options", "values": "options"}, "press": {"text": "key"},
@@ -57,6 +58,9 @@ _ARGUMENTS = (
     "arguments", "args", "params", "parameters", "kwargs", "action_input", "tool_input", "action_args", "action_params",
     "input",
 )  # fmt: skip
+_LISTS = ("actions", "action")
+"""Fields that may hold several actions."""
+
 _PASSED_OVER = REASONS | {
     "observation", "history", "previous", "previous_action", "previous_actions", "last_action", "past_actions",
     "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
@@ -103,6 +107,19 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, dict):
                     yield from full_forms(inner, cut=cut, depth=depth + 1)
+
+
+def action_list(data: dict[str, Any], *, depth: int = 0) -> list[dict[str, Any]] | None:
+    """Return the actions that an object lists, `{"actions":[...]}`, wrapped in a call or not; None if it lists none."""
+    for key, value in data.items():
+        name = str(key).strip().lower()
+        if isinstance(value, list) and name in _LISTS:
+            return [item for item in value if isinstance(item, dict)]
+        if isinstance(value, dict) and depth < 5 and name in (*_LISTS, *_NAMED, *_TOOLS, *_ARGUMENTS):
+            found = action_list(value, depth=depth + 1)
+            if found is not None:
+                return found
+    return None
 
 
 def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:

@@ -68,7 +68,8 @@ def pages() -> dict[str, Any]:
 def main(draft: Path) -> None:
     """Ask the model about every page."""
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.agents.prompt.prompt import build, with_demonstration
+    from selfsurf.agents.prompt.prompt import with_demonstration
+    from tests.agents.prompt_cases import build
 
     history = ['{"click":4} button "Back"', "an unreadable reply"]
     prompts: dict[str, Any] = {}

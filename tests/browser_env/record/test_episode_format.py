@@ -66,7 +66,7 @@ def test_what_the_environment_knows_is_in_the_step(episode):
     clicked, asked, unreadable = Episode(episode).steps()
     assert (clicked["time"], clicked["narration"], clicked["action_path"]) == (12.5, "I buy it.", "mouse")
     assert clicked["risk"]["kind"] == "purchase"
-    assert clicked["decision"] == {"guard": "noticed", "guards": {"repeat": 1}, "demonstrated": False}
+    assert clicked["decision"] == {**DECISION, "guard": "noticed", "guards": {"repeat": 1}}
     assert clicked["completions"][0]["tokens"] is None
     assert asked["questions"] == [{"question": "Really?", "answer": "Yes."}]
     assert (asked["action_path"], asked["risk"], asked["completions"], asked["decision"]) == ("chat", None, [], None)
@@ -160,7 +160,9 @@ def test_format_1_keeps_what_it_says(tmp_path):
     (completion,) = step["completions"]
     assert completion["text"] == '{"click":2}'
     assert len(completion["token_ids"]) == len(completion["logprobs"]) == 4
-    assert step["decision"] == {"guard": "", "guards": {}, "demonstrated": False}
+    assert step["decision"] == {
+        "guard": "", "guards": {}, "demonstrated": False, "more": [], "place": 0, "left": "", "roles": [], "graph": {},
+    }  # fmt: skip
     shutil.copytree(OLD / "format-1-model", tmp_path / "e")
     path = tmp_path / "e" / "steps.jsonl"
     path.write_text(json.dumps({**json.loads(path.read_text()), "action": "no action", "policy": None}) + "\n")

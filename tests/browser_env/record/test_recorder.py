@@ -8,12 +8,13 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.agents.play.replay import replay
-from selfsurf.agents.prompt.prompt import build, with_demonstration
+from selfsurf.agents.prompt.prompt import with_demonstration
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.recorder import EARLY, Recorder
 from selfsurf.browser_env.record.tab_watcher import RECENT
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
+from tests.agents.prompt_cases import build
 from tests.browser_env.conftest import ORIGIN, Site
 
 
@@ -64,6 +65,10 @@ class Person:
     def at(self, path):
         """Wait until the recorder has looked at a page."""
         self.until(lambda: self.recorder._latest["url"] == f"{ORIGIN}{path}")
+
+    def ready(self):
+        """Wait until the recorder's script is in the page: earlier input that leaves the page is only an event."""
+        self.until(lambda: not self.recorder._preparing)
 
     def done(self, outcome=None, answer=""):
         self.summary = self.recorder.finish(outcome, answer)
@@ -564,6 +569,7 @@ def test_loading_anew_is_an_action_only_when_a_person_asks_for_it(recorded):
         document = person.recorder.core.session.active.document
         person.click(f"text={name}", 0)
         person.until(lambda old=document: person.recorder.core.session.active.document != old)
+        person.ready()
     person.do(lambda page: page.reload(), 0)  # soon after an input
     assert person.done() == [
         {"action": "click", "id": "Reload"},

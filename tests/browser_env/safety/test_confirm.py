@@ -97,6 +97,7 @@ def test_without_a_callback_it_goes_ahead_and_info_says_so(open_page, by_name):
     assert info["risk"] == {
         "kind": "delete",
         "why": "The button 'Delete account' looks like one to delete or cancel something.",
+        "confirmed": "automatically",
     }
     _, info = env.reset(seed=0)
     assert "risk" not in info

@@ -76,7 +76,7 @@ def worker(results):
     env.close()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.slow), "spawn"])
 @pytest.mark.filterwarnings("ignore:This process")
 def test_workers_have_browsers_of_their_own(method):
     env = make()
@@ -110,6 +110,7 @@ def test_an_environment_that_was_used_before_a_fork_can_be_used_in_the_child():
     env.close()
 
 
+@pytest.mark.slow
 def test_many_environments_closed_in_any_order_and_twice():
     envs = [make() for _ in range(12)]
     for env in envs:

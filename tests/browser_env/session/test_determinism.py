@@ -78,15 +78,36 @@ for (const name of ['transitionend', 'animationiteration', 'animationend']) addE
 </script>"""
 
 
+def rounds_told(env, **of_reset):
+    """When the page was told of rounds of its animation, in milliseconds, after all of them; and of the transition's."""
+    env.reset(seed=5, **of_reset)
+    for action in ({"action": "click", "id": 1}, {"action": "wait", "ms": 1500}):
+        seen, *_ = env.step(action)
+    told = [(name, int(at)) for name, _, at in (word.partition(":") for word in seen["page_text"].split()) if at]
+    assert dict(told)["transitionend"] - dict(told)["click"] in range(500, 535), told
+    return [at for name, at in told if name.startswith("animation")]
+
+
 def test_a_page_is_told_of_an_animations_end_when_it_ends(open_page):
     """Not when the browser next paints, which it does by the real clock."""
     env, _ = open_page(EVENTS, options={"deterministic": True})
-    seen = episode(env, 5, actions=({"action": "click", "id": 1}, {"action": "wait", "ms": 1500}))[-1]
-    told = [(name, int(at)) for name, _, at in (word.partition(":") for word in seen["page_text"].split()) if at]
-    rounds = [at for name, at in told if name.startswith("animation")]
+    rounds = rounds_told(env)
     assert len(rounds) == 3
-    assert all(later - sooner in range(183, 218) for sooner, later in itertools.pairwise(rounds)), told
-    assert dict(told)["transitionend"] - dict(told)["click"] in range(500, 535), told
+    assert all(later - sooner in range(183, 218) for sooner, later in itertools.pairwise(rounds)), rounds
+
+
+def test_an_animation_stands_still_while_a_page_loads(open_page, loopback):
+    """However long that takes by the real clock."""
+
+    def answer(request):
+        if request.path == "/late.png":
+            time.sleep(1.0)
+        return (EVENTS + "<img src=/late.png>").encode()
+
+    env, _ = open_page("", options={"deterministic": True})
+    rounds = rounds_told(env, options={"start_url": loopback(answer).url})
+    assert len(rounds) == 3
+    assert rounds[0] >= 200 - 17
 
 
 @pytest.mark.slow

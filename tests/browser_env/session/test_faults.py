@@ -197,7 +197,8 @@ def test_what_was_loading_before_the_action_is_not_waited_for(serve):
     env.close()
 
 
-def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_reset_that_fails_within_a_vector_step_is_typed_too(mode):
     class Flaky(browser_env.Task):
         broken = False
 
@@ -210,9 +211,12 @@ def test_a_reset_that_fails_within_a_vector_step_is_typed_too():
 
     from selfsurf.browser_env import VectorBrowserEnv
 
-    envs = VectorBrowserEnv(2, task=Flaky(), screenshot=False)
+    envs = VectorBrowserEnv(2, task=Flaky(), screenshot=False, autoreset_mode=mode)
     envs.reset(seed=0)
-    envs.step([{"action": "finish"}] * 2)
+    *_, infos = envs.step([{"action": "finish"}] * 2)
+    if mode == "SameStep":
+        assert list(infos["outcome"]) == ["env_error"] * 2
+        assert list(infos["final_info"]["outcome"]) == ["stopped"] * 2
     _, rewards, terminated, truncated, infos = envs.step([{"action": "wait", "ms": 0}] * 2)
     assert rewards.tolist() == [0.0, 0.0]
     assert not terminated.any()

@@ -44,7 +44,14 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("where", LOOPS)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "click",
+        "dialogs",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in LOOPS if one not in ("click", "dialogs")),
+    ],
+)
 def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
     (_, reward, terminated, truncated, info), seconds = run(LOOPS[where], {"action": "click", "id": 1})
     assert (info["outcome"], info["trainable"], reward, terminated, truncated) == ("env_error", False, 0.0, False, True)
@@ -127,6 +134,7 @@ def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
     assert "There are 4 tabs" in obs["last_error"]
 
 
+@pytest.mark.slow
 def test_a_window_that_still_loads_takes_one_place_of_the_limit(open_page, loopback, monkeypatch):
     def answer(request):
         if request.path == "/slow.js":
@@ -168,7 +176,9 @@ STORMS = {
 }
 
 
-@pytest.mark.parametrize("kind", STORMS)
+@pytest.mark.parametrize(
+    "kind", ["reload", *(pytest.param(one, marks=pytest.mark.slow) for one in STORMS if one != "reload")]
+)
 def test_a_storm_is_weathered(run, kind):
     from selfsurf.browser_env import Bounds
 

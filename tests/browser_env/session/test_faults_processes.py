@@ -111,6 +111,7 @@ def family(process):
     return children
 
 
+@pytest.mark.slow
 def test_an_exception_in_user_code_leaves_no_browser():
     process = run("sys.stdin.readline(); raise RuntimeError('mine')", stdin=subprocess.PIPE)
     children = family(process)

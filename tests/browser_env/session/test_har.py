@@ -8,6 +8,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import SessionOptions
+from tests.processes import until
 
 
 class Shop:
@@ -88,7 +89,9 @@ def test_web_sockets_are_not_reached_in_a_replay(make, loopback, tmp_path):
     connections = []
     server = loopback(lambda request: connections.append(request.path) or page)
     path = tmp_path / "a.har"
-    make(server.url, SessionOptions(record_har=path))[0].close()
+    env, _ = make(server.url, SessionOptions(record_har=path))
+    assert until(lambda: "/x" in connections)
+    env.close()
     lived = len(connections)
     env, _ = make(server.url, SessionOptions(replay_har=path))
     obs, *_ = env.step({"action": "wait", "ms": 50})

@@ -3,6 +3,7 @@
 import pytest
 
 from selfsurf.sdft.rollouts import Batch, Job, RolloutError, Tally
+from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
 
 
@@ -33,7 +34,7 @@ def jobs_of(number):
 
 def said(ahead, batches):
     generator = Recorder(ahead)
-    pipeline = Pipeline(generator, weights=dict, jobs_of=jobs_of, seed_of=lambda number: 100 + number)
+    pipeline = Pipeline(Collector(generator, None, dict), jobs_of=jobs_of, seed_of=lambda number: 100 + number)
     for number in range(batches):
         pipeline.batch(number, jobs_of(number), batches)
     return generator.said
@@ -56,7 +57,7 @@ def test_ahead_a_batch_is_made_by_weights_one_step_older():
 
 def test_what_was_asked_ahead_of_weights_that_were_put_back_is_asked_again_with_the_same_seed():
     generator = Recorder(1)
-    pipeline = Pipeline(generator, weights=dict, jobs_of=jobs_of, seed_of=lambda number: 100 + number)
+    pipeline = Pipeline(Collector(generator, None, dict), jobs_of=jobs_of, seed_of=lambda number: 100 + number)
     pipeline.batch(0, jobs_of(0), 3)
     del generator.said[:]
     pipeline.forget()
@@ -67,14 +68,15 @@ def test_what_was_asked_ahead_of_weights_that_were_put_back_is_asked_again_with_
 
 
 def test_other_episodes_than_were_asked_for_are_noticed():
-    pipeline = Pipeline(Recorder(1), weights=dict, jobs_of=jobs_of, seed_of=int)
+    pipeline = Pipeline(Collector(Recorder(1), None, dict), jobs_of=jobs_of, seed_of=int)
     pipeline.batch(0, jobs_of(0), 3)
     with pytest.raises(RolloutError, match="use ahead=0"):
         pipeline.batch(1, jobs_of(7), 3)
 
 
 def test_metrics_tell_staleness_and_waiting():
-    batch = Batch([], Tally(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0)
+    batch = Batch([], Tally(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0, workers_lost=2)
     assert figures(batch, 5, [4, 4, 5]) == {
-        "episodes/rerun": 3, "rollouts/seconds": 4.0, "rollouts/waited_seconds": 1.0, "rows/staleness": pytest.approx(2 / 3),
+        "episodes/rerun": 3, "rollouts/seconds": 4.0, "rollouts/waited_seconds": 1.0, "rollouts/workers_lost": 2,
+        "rows/staleness": pytest.approx(2 / 3),
     }  # fmt: skip

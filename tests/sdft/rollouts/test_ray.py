@@ -9,7 +9,7 @@ from functools import partial
 import psutil
 import pytest
 
-from selfsurf.agents.play.player import Manner
+from selfsurf.agents.play.manner import Manner
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, RolloutError, Rollouts, Tally
 from selfsurf.sdft.rollouts.layout import Resources, RolloutSettings
@@ -47,7 +47,7 @@ def generator_of(settings, model):
             return started[-1]
 
         yield start
-        workers = [pid for generator in started for pid in generator.figures.processes.values()]
+        workers = [pid for generator in started for pid in generator.books.processes.values()]
         running = [browser for pid in workers if psutil.pid_exists(pid) for browser in browsers(descendants(pid))]
         stack.close()
         assert gone(running)
@@ -86,7 +86,7 @@ def in_the_middle(generator, number, ended=2):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_worker_changes_no_sample_and_no_count(
-    one_thread, cluster_of, generator_of, settings, model, weights_of
+    one_thread, cluster_of, generator_of, settings, model, weights_of, caplog
 ):
     cluster_of(1)
     generator = generator_of(layout(), most=1)
@@ -95,15 +95,20 @@ def test_a_killed_worker_changes_no_sample_and_no_count(
     jobs = jobs_of(1, 2, 3, 4)
     generator.request(0, jobs, seed=1)
     in_the_middle(generator, 0, ended=1)
-    (victim,) = generator.figures.processes.values()
+    (victim,) = generator.books.processes.values()
     held = browsers([psutil.Process(victim), *descendants(victim)])
     os.kill(victim, signal.SIGKILL)
     batch = generator.collect(0)
     assert gone(held)
     assert (batch.tally.asked, batch.tally.finished, batch.tally.masked) == (len(jobs), len(jobs), 0)
     assert batch.tally.lost >= 1
-    assert generator.figures.browsers_replaced == 1
-    assert generator.figures.tally == batch.tally
+    assert (generator.books.browsers_lost, generator.books.browsers_replaced, batch.workers_lost) == (1, 1, 1)
+    lost, replaced = (record.getMessage() for record in caplog.records)
+    assert lost.startswith("browser worker 0 is lost")
+    assert lost.endswith("another one is pending")
+    (process,) = generator.books.processes.values()
+    assert replaced == f"browser worker 0 is replaced: process {process} has taken its place"
+    assert generator.books.tally == batch.tally
     assert [result.job for result in batch.results] == jobs
     assert sampled(batch.results) == sampled(here(settings, model, weights, jobs, 1, 0, most=1))
 
@@ -129,7 +134,7 @@ def test_the_same_seeds_give_the_same_samples(one_thread, cluster_of, generator_
         assert sampled(found) == sampled(here(settings, model, weights, jobs, seed, number, most=1)), seed
         assert {result.version for result in found} == {number}
     (state,) = exact.policy_states()
-    assert (state.loads, exact.figures.weights_put) == (3, 3)  # once a version
+    assert (state.loads, exact.books.weights_put) == (3, 3)  # once a version
     exact.close()
     together = generator_of(layout(browser_workers=2, contexts=3))
     weights = weights_of(0)
@@ -162,25 +167,32 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
 
     # A browser: its episodes are env_error in their worker, and are run again.
     with under_way(generator, 0, jobs):
-        (browser,) = browsers(descendants(min(generator.figures.processes.values())))
+        (browser,) = browsers(descendants(min(generator.books.processes.values())))
         browser.kill()
     assert check(0).rerun >= 1
-    assert generator.figures.browsers_replaced == 0
+    assert generator.books.lost == 0
 
     # A node: its worker goes on elsewhere.
     with under_way(generator, 1, jobs):
-        raylets = {psutil.Process(worker).parent().pid for worker in generator.figures.processes.values()}
+        raylets = {psutil.Process(worker).parent().pid for worker in generator.books.processes.values()}
         lost = next(node for node in nodes if raylet_pid(node) in raylets)
         cluster.remove_node(lost, allow_graceful=False)
     assert check(1).lost >= 1
-    assert generator.figures.browsers_replaced >= 1
+    assert generator.books.browsers_lost >= 1
+    assert until(lambda: generator.books.browsers_replaced == generator.books.browsers_lost, 90)
 
     # A model: the other one is asked, and Ray starts it again.
     generator.request(2, jobs, seed=7)
     in_the_middle(generator, 2, ended=1)
     os.kill(generator.policy_states()[0].pid, signal.SIGKILL)
     assert check(2) == Tally(asked=len(jobs), finished=len(jobs))
-    assert generator.figures.tally.asked == 3 * len(jobs)
+    assert until(lambda: generator.books.policies_replaced == 1, 90)
+    assert generator.books.policies_lost == 1
+    assert generator.books.tally.asked == 3 * len(jobs)
+
+
+RESET = 0.01
+"""Seconds that no reset is done in. The time in which an environment is made counts as well."""
 
 
 @contextlib.contextmanager
@@ -195,7 +207,7 @@ def under_way(generator, number, jobs):
 
     def begun():
         now = [times.env_seconds for times in generator.browser_times()]
-        return all(after > then for after, then in zip(now, before, strict=True))
+        return all(after > then + RESET for after, then in zip(now, before, strict=True))
 
     assert until(begun, 60)
     yield
@@ -205,6 +217,27 @@ def under_way(generator, number, jobs):
 
 def raylet_pid(node):
     return node.all_processes["raylet"][0].process.pid
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_worker_without_room_is_said_to_be_pending(
+    cluster_of, generator_of, settings, weights_of, caplog, monkeypatch
+):
+    monkeypatch.setattr("selfsurf.sdft.rollouts.ray_generator.PENDING", 1.0)
+    cluster, nodes = cluster_of(2)
+    generator = generator_of(layout(browser_workers=2))
+    weights = weights_of(0)
+    generator.publish(0, lambda: weights)
+    generator.wait_ready()
+    cluster.remove_node(nodes[0], allow_graceful=False)
+    generator.request(0, jobs_of(1, 2), seed=1)
+    assert generator.collect(0).tally.finished == 4
+    assert until(lambda: "is still pending" in caplog.text, 60)
+    assert (generator.books.browsers_lost, generator.books.browsers_replaced) == (1, 0)
+    assert "is replaced" not in caplog.text
+    cluster.add_node(num_cpus=2, resources={"browsers": 1})
+    assert until(lambda: generator.books.browsers_replaced == 1, 90)
 
 
 @pytest.mark.slow
@@ -219,10 +252,10 @@ def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, we
     os.kill(generator.policy_states()[0].pid, signal.SIGSTOP)  # so that no episode can end
     generator.request(0, [Job("MiniWoB/click-test-v0", 1)], seed=1)
     for _ in range(LOSSES + 1):
-        assert until(lambda: generator.figures.processes, 90)
-        (victim,) = generator.figures.processes.values()
+        assert until(lambda: generator.books.processes, 90)
+        (victim,) = generator.books.processes.values()
         os.kill(victim, signal.SIGKILL)
-        assert until(lambda victim=victim: victim not in generator.figures.processes.values(), 60)
+        assert until(lambda victim=victim: victim not in generator.books.processes.values(), 60)
     batch = generator.collect(0)
     assert batch.tally == Tally(asked=1, masked=1, lost=LOSSES + 1)
     (result,) = batch.results
@@ -236,7 +269,7 @@ def test_a_run_with_workers_learns_from_the_same_rows(
 ):
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft import train
-    from selfsurf.sdft.trainers import sdft as trainer
+    from selfsurf.sdft.trainers import base as trainer
 
     learned = []
     collate = trainer.collate
@@ -311,3 +344,45 @@ def test_workers_that_cannot_start_say_why(cluster_of, settings, model):
     plan = layout()
     with pytest.raises(RolloutError, match="nowhere"):
         RayGenerator(setup(settings, plan), replace(model, model="/nowhere/at/all"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_own_tasks_travel_with_their_batch(cluster_of, generator_of, settings, weights_of, tmp_path):
+    from tests.scripts.test_own_tasks import SHOP
+
+    (tmp_path / "shop_of_test.py").write_text(SHOP)
+    cluster_of(1)
+    generator = generator_of(layout(), most=1)
+    generator.publish(0, lambda: weights_of(0))
+    name = f"{tmp_path}/shop_of_test.py:Order?price=4"
+    generator.request(0, [Job(name, seed) for seed in range(3)], seed=1)  # no worker has started yet
+    (tmp_path / "shop_of_test.py").unlink()
+    batch = generator.collect(0)
+    assert (batch.tally.finished, batch.tally.masked, batch.tally.lost) == (3, 0, 0)
+    assert {result.score["reason"] for result in batch.results} == {"price 4"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_grpo_learns_from_workers_episodes_under_a_prompt_of_ones_own(
+    one_thread, cluster_of, settings, tiny_folder, tmp_path, monkeypatch
+):
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.settings import GRPOSettings
+    from selfsurf.sdft.trainers.grpo import train_grpo
+    from tests.scripts.test_bench_ray import PROMPT
+
+    cluster_of(1)
+    (tmp_path / "my_prompt.py").write_text(PROMPT)
+    monkeypatch.chdir(tmp_path)  # which the cluster's processes are not in
+    workers = {"workers": 1, "contexts": 2, "browser": {"num_cpus": 1}, "policy": {"num_cpus": 0.5}}
+    given = {**settings.model_dump(), "steps": 1, "group_size": 2, "episodes_per_step": 4, "rollouts": workers}
+    chosen = GRPOSettings.model_validate({**given, "prompt": "my_prompt.py:Mine"})
+    train_grpo(chosen, tmp_path / "run", policy=TransformersPolicy(tiny_folder, dtype="float32"))
+    (line,) = metrics(tmp_path / "run")
+    assert line["tokens/generated"] > 0
+    with pytest.raises(ValueError, match="ahead is for SDFT"):
+        train_grpo(
+            chosen.model_copy(update={"rollouts": chosen.rollouts.model_copy(update={"ahead": 1})}), tmp_path / "no"
+        )

@@ -1,0 +1,77 @@
+"""The check of each action's effect: what it changed on the page, or that it changed nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from selfsurf.agents.aids.base import IDLE, Aid, state_of
+from selfsurf.agents.prompt.page import label
+from selfsurf.browser_env import Action, Element, Observation
+from selfsurf.browser_env.text import visible
+
+MOST = 4
+"""Elements that are named of a kind of change."""
+
+NOTHING = "nothing that can be seen changed"
+
+
+class Effect(Aid):
+    """Says what the last action changed. Of one that failed the environment says why."""
+
+    name = "effect"
+
+    def __init__(self) -> None:
+        self._before: tuple[Action, Observation] | None = None
+
+    def told(self, obs: Observation, goal: str) -> str:
+        """As `Aid.told`."""
+        if self._before is None or obs["last_error"]:
+            return ""
+        action, before = self._before
+        found = changes(before, obs)
+        if found == NOTHING and action.name in IDLE:
+            return ""
+        return f"Effect of your last action: {found}."
+
+    def did(self, action: Action, obs: Observation, entry: str) -> None:
+        """As `Aid.did`."""
+        self._before = action, obs
+
+
+def changes(before: Observation, after: Observation) -> str:
+    """Say in words how a page differs from what it was; `NOTHING` if it doesn't."""
+    said = []
+    if before["url"] != after["url"]:
+        said.append(f'another address is open, with the title "{visible(" ".join(after["title"].split()))[:80]}"')
+    if (tabs := len(after["tabs"]) - len(before["tabs"])) != 0:
+        said.append("a tab was opened" if tabs > 0 else "a tab was closed")
+    if before["url"] == after["url"]:
+        said += _elements(before, after)
+    if not said and state_of(before) != state_of(after):
+        said.append("text on the page changed")
+    return "; ".join(said) or NOTHING
+
+
+def _elements(before: Observation, after: Observation) -> list[str]:
+    then, now = ({one["id"]: one for one in obs["elements"]} for obs in (before, after))
+    named = [Counter(_name(one) for one in these.values()) for these in (then, now)]
+    changed = [
+        _name(one, value=True) for number, one in now.items()
+        if number in then and _name(one) == _name(then[number]) and _held(one) != _held(then[number])
+    ]  # fmt: skip
+    found = {"new": [*(named[1] - named[0])], "gone": [*(named[0] - named[1])], "now": changed}
+    return [f"{what}: {_listed(names)}" for what, names in found.items() if names]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST
+    return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _held(element: Element) -> tuple[str, tuple[str, ...]]:
+    return element["value"], tuple(one for one in element["states"] if one != "focused")
+
+
+def _name(element: Element, *, value: bool = False) -> str:
+    shown = [one for one in element["states"] if one != "focused"] if value else []
+    return str(label({**element, "value": element["value"] if value else "", "states": tuple(shown)}))

@@ -1,0 +1,7 @@
+"""Flows that succeeded, kept to be done again without a model: `CachedDecider` around an agent, `Cache` on disk."""
+
+from selfsurf.agents.cached.decider import CachedDecider
+from selfsurf.agents.cached.flow import Flow, flow_of
+from selfsurf.agents.cached.store import Cache, CacheError
+
+__all__ = ["Cache", "CacheError", "CachedDecider", "Flow", "flow_of"]

@@ -1,0 +1,200 @@
+"""Functions of a user's own that a model may call while it decides: a price list, a calculator, a look-up.
+
+A call costs no step: its result goes into the same turn, and the model goes on. Knows nothing of pages or servers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
+
+from selfsurf.agents.reply.reading.loose_json import load, objects
+from selfsurf.agents.reply.reading.naming import action_name, full_forms
+from selfsurf.agents.reply.reading.prose import without_thinking
+from selfsurf.browser_env.classes import load_class
+
+MAX_CALLS = 8
+"""Most calls in one turn."""
+
+MAX_RESULT = 10_000
+"""Characters of a result that the model is told."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NAMES = ("name", "function", "tool", "call", "action")
+_ARGUMENTS = ("arguments", "args", "parameters", "input")
+
+
+class FunctionError(ValueError):
+    """A function can't be offered. The message says why."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a model may call.
+
+    Raises:
+        FunctionError: the name is no identifier, or that of an action.
+    """
+
+    name: str
+    description: str
+    """What it does, for the model."""
+    parameters: type[BaseModel] | dict[str, Any]
+    """Its arguments: a pydantic model, by which they are checked, or a JSON schema, by which they are not."""
+    call: Callable[..., Any]
+    """Takes the arguments by name. What it returns is told to the model as text; what it raises is the agent's own
+    error."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or action_name(self.name) or self.name in ("act", *_NAMES):
+            raise FunctionError(f"A function can't be called {self.name!r}: take an identifier that names no action.")
+
+    @classmethod
+    def of(cls, function: Any) -> Function:
+        """Return the function as it is, or made of `module:function`, `file.py:function` or a Python function.
+
+        A Python function's name, docstring and annotations become the name, the description and the parameters.
+
+        Raises:
+            FunctionError: it can't be called by name, or its annotations have no JSON schema.
+        """
+        if isinstance(function, Function):
+            return function
+        if isinstance(function, str):
+            return cls.of(load_class(function))
+        name = getattr(function, "__name__", "")
+        try:
+            schema = TypeAdapter(function).json_schema()
+            checking = validate_call(function)
+        except Exception as error:
+            raise FunctionError(f"{name or function!r} can't be offered as a function: {error}") from error
+        if schema.get("type") != "object":
+            raise FunctionError(f"{name} takes arguments without names, which a model can't give.")
+        return cls(name, inspect.getdoc(function) or "", schema, checking)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments."""
+        return self.parameters if isinstance(self.parameters, dict) else self.parameters.model_json_schema()
+
+    def __call__(self, arguments: Mapping[str, Any]) -> str:
+        """Call it, and return what the model is told: the result, or what was wrong with the arguments."""
+        try:
+            if not isinstance(self.parameters, dict):
+                checked = self.parameters.model_validate(dict(arguments))
+                arguments = {name: getattr(checked, name) for name in type(checked).model_fields}
+            else:
+                inspect.signature(self.call).bind(**arguments)
+        except (ValidationError, TypeError) as error:
+            return _wrong(error)
+        try:
+            told = self.call(**arguments)
+        except ValidationError as error:
+            return _wrong(error)
+        text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
+        return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]}… ({len(text)} characters, cut)"
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call in a model's reply."""
+
+    function: Function
+    arguments: dict[str, Any]
+
+    def __str__(self) -> str:
+        return json.dumps({self.function.name: self.arguments}, ensure_ascii=False, separators=(",", ":"))
+
+
+def functions_of(given: Sequence[Any]) -> tuple[Function, ...]:
+    """Return functions that are given in any form that `Function.of` takes.
+
+    Raises:
+        FunctionError: one can't be offered, or two have the same name.
+    """
+    found = tuple(map(Function.of, given))
+    names = [function.name for function in found]
+    if len(set(names)) < len(names):
+        raise FunctionError(f"Two functions have the same name: {', '.join(names)}.")
+    return found
+
+
+def call_in(text: str, functions: Sequence[Function]) -> Called | None:
+    """Return the call that a reply makes, if it names a function before it names an action."""
+    if not functions:
+        return None
+    by_name = {function.name: function for function in functions}
+    for found in objects(without_thinking(text)[0]):
+        called = None if found.cut else _called(found.data, by_name)
+        if called is not None:
+            return called
+        if next(full_forms(found.data, cut=found.cut), None) is not None:
+            return None
+    return None
+
+
+def described(functions: Sequence[Function]) -> list[str]:
+    """Return what a prompt says of functions that are called by JSON."""
+    if not functions:
+        return []
+    lines = [f"{_form(one)}  {' '.join(one.description.split())}" for one in functions]
+    return ["Instead of an action you can call a function as JSON, and are told its result at once:", *lines]
+
+
+def _form(function: Function) -> str:
+    """How a call is written: each argument's type stands for its value."""
+    properties = function.schema.get("properties", {})
+    kinds = {name: _kind(value) for name, value in properties.items()}
+    return json.dumps({function.name: kinds}, ensure_ascii=False)
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    kind = str(schema.get("type") or " or ".join(_kind(one) for one in schema.get("anyOf", ())) or "any")
+    told = schema.get("description")
+    return f"{kind}: {told}" if told else kind
+
+
+def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Called | None:
+    for key, value in data.items():
+        if key in functions:
+            given = {} if value in (True, None, "") else value
+            only = [*functions[key].schema.get("properties", {})]
+            if isinstance(given, str) and len(only) == 1:
+                given = {only[0]: given}
+            if isinstance(given, dict):
+                return Called(functions[key], given)
+        if key in _NAMES and isinstance(value, str) and value in functions:
+            rest = {name: item for name, item in data.items() if name != key}
+            return Called(functions[value], _arguments(rest))
+        if key in _NAMES and isinstance(value, dict):
+            inner = _called(value, functions)
+            if inner is not None:
+                return inner
+    return None
+
+
+def _arguments(rest: dict[str, Any]) -> dict[str, Any]:
+    for wrapper in _ARGUMENTS:
+        if wrapper in rest:
+            given = rest[wrapper]
+            given = load(given) if isinstance(given, str) else given
+            return given if isinstance(given, dict) else {}
+    return {name: value for name, value in rest.items() if name not in ("thought", "reason")}
+
+
+def _wrong(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+    else:
+        told = str(error)
+    return f"Wrong arguments: {told}."

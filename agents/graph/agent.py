@@ -1,0 +1,205 @@
+"""The agent of a graph: one run of it for each episode, with one call of the model for all that plan at a time."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.graph.brief import brief
+from selfsurf.agents.graph.budgets import Budgets
+from selfsurf.agents.graph.live import Confirm, Live
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.run import GraphRun
+from selfsurf.agents.graph.state import GraphState
+from selfsurf.agents.graph.wiring import check_installed
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.options import Amount, Count, Duration
+from selfsurf.agents.policy import Policy, PolicyError, summed
+from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.reply.thought import thought_in
+from selfsurf.browser_env import Action, Observation
+
+GUARDS = ("vanished", "empty_text", "submit", "answer")
+"""Those of the planner, unless others are given: loops are the graph's to break."""
+
+
+class GraphAgent:
+    """Plays episodes by a graph of nodes.
+
+    Args:
+        agent: plans.
+        confirm: who allows risky actions: `auto`, nobody has to; `user`, the user is asked, once. Where the
+            environment asks (`Safety(confirm=)`, `--confirm`), it does in either case.
+        scan: scan a long page, once, that shows nothing of what the goal names.
+        budget_steps: most actions; the environment's own step limit ends an episode, too.
+        budget_tokens: most tokens of prompts and replies together.
+        budget_seconds: most seconds in agent and environment; people's time is not counted.
+        budget_dollars: most dollars, where the policy knows prices.
+
+    Raises:
+        ImportError: LangGraph is not installed.
+        ValueError: the options don't go together.
+    """
+
+    def __init__(
+        self,
+        agent: LLMAgent,
+        /,
+        *,
+        confirm: Confirm = "auto",
+        scan: bool = True,
+        budget_steps: Count | None = None,
+        budget_tokens: Count | None = None,
+        budget_seconds: Duration | None = None,
+        budget_dollars: Amount | None = None,
+    ) -> None:
+        check_installed()
+        if not isinstance(agent, LLMAgent):
+            raise ValueError(f"The planner needs a policy, which {type(agent).__name__} is not.")
+        if agent.max_actions > 1:
+            raise ValueError("The graph judges actions one by one: leave max_actions at 1.")
+        self.agent = agent
+        self._confirm, self._scan = confirm, scan
+        self._budgets = Budgets(budget_steps, budget_tokens, budget_seconds, budget_dollars)
+        self._runs: dict[int, GraphRun] = {}
+        self._outlines: dict[int, Outlines] = {}
+
+    @classmethod
+    def defaults(cls, policy: Any) -> dict[str, Any]:
+        """Return the options of its agent unless others are given, around a policy of this class."""
+        takes = inspect.signature(policy).parameters
+        return {"guards": list(GUARDS), **({"tools": "kinds"} if "tools" in takes else {})}
+
+    @property
+    def policy(self) -> Policy:
+        """The planner's."""
+        return self.agent.policy
+
+    @property
+    def vision(self) -> str:
+        """What is shown of the screenshot."""
+        return self.agent.vision
+
+    def state(self, slot: int = 0) -> GraphState | None:
+        """Return the state of an episode's run; None before its first decision."""
+        return self._runs[slot].state if slot in self._runs else None
+
+    def reseed(self, seed: int | None) -> None:
+        """As `LLMAgent.reseed`."""
+        self.agent.reseed(seed)
+
+    def reset(
+        self,
+        goal: str = "",
+        slot: int = 0,
+        *,
+        open_ended: bool = False,
+        files: Sequence[str] = (),
+        folder: Path | None = None,
+        queries: bool = False,
+    ) -> None:
+        """Begin a new episode, or go on with one whose process was killed: then its state is in `folder`.
+
+        Args:
+            goal: as `LLMAgent.reset`, like the next three.
+            slot: whose episode it is.
+            open_ended: no task judges it.
+            files: the names of those that may be uploaded.
+            folder: of the episode's record; None: nothing is written.
+            queries: somebody answers what it asks of the environment (`agents.agent.Query`).
+        """
+        self.agent.reset(goal, slot, open_ended=open_ended, files=files)
+        live = Live(self._budgets, self._confirm, self._scan, kinds=self.agent.kinds(slot), asks_environment=queries)
+        self._close(slot)
+        self._runs[slot] = GraphRun(goal, live, folder, open_ended=open_ended)
+
+    def act(self, obs: Observation) -> Act:
+        """Choose the next action of slot 0."""
+        return self.decide([obs])[0].action
+
+    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
+        """Choose the next action of several episodes."""
+        return [decision.action for decision in self.decide(observations, slots)]
+
+    def decide(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """Let the graphs of several episodes go on to what they want done next. As `LLMAgent.decide`.
+
+        Raises:
+            PolicyError: a model's server could not be asked, again and again.
+        """
+        slots = list(range(len(observations))) if slots is None else list(slots)
+        runs = []
+        for obs, slot in zip(observations, slots, strict=True):
+            if slot not in self._runs:
+                self.reset(slot=slot)
+            run = self._runs[slot]
+            run.see(self._outlines.setdefault(slot, Outlines()).whole(obs))
+            runs.append(run)
+        while rows := [row for row, run in enumerate(runs) if run.wants is not None and run.wants["want"] == "plan"]:
+            self._plan(
+                [runs[row] for row in rows],
+                [slots[row] for row in rows],
+                privileged=None if privileged is None else [privileged[row] for row in rows],
+                seeds=None if seeds is None else [seeds[row] for row in rows],
+            )
+        return [run.next() for run in runs]
+
+    def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> None:
+        """Have the model choose for all that plan."""
+        for run, slot in zip(runs, slots, strict=True):
+            run.trace.brief = brief(run.state, run.live.obs, short=not self.agent.thinks)
+            if run.trace.brief:
+                self.agent.advise(run.trace.brief, slot)
+        try:
+            decisions = self.agent.decide([run.live.obs for run in runs], slots, **options)
+        except PolicyError as error:
+            for run in runs:
+                run.planned({"action": None, "kind": "policy", "error": str(error)})
+            return
+        for run, decision in zip(runs, decisions, strict=True):
+            run.planned(self._plan_of(run, decision))
+
+    def _plan_of(self, run: GraphRun, decision: Decision) -> dict[str, Any]:
+        completion, earlier = decision.completion, run.decision
+        usage = completion.usage
+        dollars = 0.0 if usage is None else usage.cost or 0.0
+        tokens = len(completion.prompt_token_ids) + len(completion.token_ids)
+        tokens = tokens if usage is None else usage.prompt_tokens + usage.completion_tokens
+        if earlier is not None:  # a reply that came to nothing
+            completion = replace(completion, usage=summed(earlier.completion.usage, usage))
+        run.decision = replace(decision, completion=completion)
+        cost = {"tokens": tokens, "dollars": dollars}
+        if isinstance(decision.action, str):
+            return {"action": None, "kind": "planner", "error": decision.error or "It was empty.", **cost}
+        intent = thought_in(completion.text) if self.agent.thinks else ""
+        return {"action": decision.action.to_dict(), "intent": intent[:400], **cost}
+
+    def told(self, answer: dict[str, Any], slot: int = 0) -> None:
+        """Take the answer to the query of the last decision."""
+        self._runs[slot].told(answer)
+
+    def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
+        """Note an action that somebody else took, or another process; as `LLMAgent.follow`."""
+        if slot not in self._runs:
+            self.reset(slot=slot)
+        self._runs[slot].followed += 1
+        return self.agent.follow(obs, action, slot)
+
+    def why_ended(self, outcome: str, detail: str = "", slot: int = 0) -> TerminalReason | None:
+        """Take the end of an episode, and return why it ended; None where that is not the agent's doing."""
+        return self._runs[slot].end(outcome, detail) if slot in self._runs else None
+
+    def _close(self, slot: int) -> None:
+        if slot in self._runs:
+            self._runs.pop(slot).checkpoints.close()

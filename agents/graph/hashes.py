@@ -1,0 +1,32 @@
+"""Hashes of pages and actions, the same in every process, so that a run that is taken up knows them again."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from selfsurf.agents.guards.stuck import action_key, page_state
+from selfsurf.browser_env import Action, Observation
+
+
+def digest(value: Any) -> str:
+    """Return 16 hexadecimal digits for anything whose `repr` says all of it."""
+    return hashlib.sha256(repr(value).encode("utf8", "replace")).hexdigest()[:16]
+
+
+def page_hash(obs: Observation) -> str:
+    """Return the hash of what an action may change: not ids, times of day, or where the focus is."""
+    return digest(page_state(obs, focus=False))
+
+
+def step_key(action: Action, obs: Observation) -> str:
+    """Return the hash of an action on a page, its element by what and where it is."""
+    return f"{page_hash(obs)}:{digest(action_key(action, obs))}"
+
+
+def name_of(action: Action, obs: Observation) -> str:
+    """Return the hash of what an action does to what, without ids: what a user has allowed stays so on a new page."""
+    number = getattr(action, "id", None)
+    element = next((element for element in obs["elements"] if element["id"] == number), None)
+    said = {key: value for key, value in action.to_dict().items() if key not in ("id", "reason")}
+    return digest((said, element and (element["role"], element["name"]), obs["url"].split("?")[0]))

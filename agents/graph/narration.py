@@ -1,0 +1,62 @@
+"""What people are told of a run, a line for each thing that is worth one. No node looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from selfsurf.agents.graph.state import GraphState
+from selfsurf.agents.reply.compact import compact
+from selfsurf.browser_env import parse_action
+
+
+def narrated(node: str, state: GraphState) -> str:
+    """Return a line about what a node has done; empty where it is nothing to tell.
+
+    Args:
+        node: which.
+        state: after it.
+    """
+    return _TOLD[node](state)
+
+
+def _observed(state: Any) -> str:
+    page = state["page"]
+    scanned = f", {len(state['found'])} things further down" if state["found"] else ""
+    return f'I see "{page["title"][:80] or page["url"][:80]}" ({page["kind"]}{scanned}).'
+
+
+def _planned(state: Any) -> str:
+    if state["planned"] is None:
+        return f"I could not decide: {state['error']['text'][:160]}"
+    action = parse_action({**state["planned"], "reason": ""})
+    return f"I will {compact(action)}" + (f": {state['intent_text'][:200]}" if state["intent_text"] else "")
+
+
+def _judged(state: Any) -> str:
+    if state["error"] is not None:
+        return f"I may not: {state['error']['text']}"
+    return f"That is risky: {state['risk']['why']}" if state["risk"] else ""
+
+
+def _failed(state: Any) -> str:
+    return f"{state['error']['text'][:160]} " + ("I give up." if state["terminal"] else "I try again.")
+
+
+def _progressed(state: Any) -> str:
+    vain = state["counters"].get("no_progress", 0)
+    return f"Nothing has come of my last {vain} actions." if vain > 1 else ""
+
+
+_TOLD: dict[str, Callable[[Any], str]] = {
+    "observe": _observed,
+    "loop_mitigation": lambda state: "I am going round in circles, and try something else.",
+    "goal_check": lambda state: f"I stop: {state['terminal_detail']}." if state["terminal"] else "",
+    "planner": _planned,
+    "safety": _judged,
+    "confirm": lambda state: f"I may not: {state['error']['text']}" if state["error"] else "",
+    "execute": lambda state: f"It did not work: {state['error']['text'][:160]}" if state["error"] else "",
+    "progress": _progressed,
+    "ask_user": lambda state: f'I asked: "{state["question"]}" The user said: "{state["answer"]}"',
+    "error_retry": _failed,
+}

@@ -1,0 +1,32 @@
+"""Asks the user, by the environment's own action, and goes on with the answer, in another process if need be."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.nodes.confirm import answer_to
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.state import GraphState, ending
+
+NEXT = ("observe", "END")
+
+STOP = ("stop", "give up", "cancel", "quit")
+"""The answers that end the run."""
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Ask."""
+    result = live.act({"action": "ask_user", "question": state["question"]})
+    said = answer_to(state["question"], live.obs)
+    change: GraphState = {"step": state["step"] + 1, "planned": None, "answer": said or ""}
+    if result.get("over"):
+        change |= {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", ""), "stage": "done"}
+    elif said is None:
+        change["advice"] = [*state["advice"], live.obs["last_error"] or "The user did not answer."]
+    elif said.strip().rstrip(".!").casefold() in STOP:
+        change |= ending(TerminalReason.GOAL_FAILED, f'the user said: "{said.strip()}"')
+    return change
+
+
+def route(state: GraphState) -> str:
+    """Look at the page again, unless that was the end."""
+    return "END" if state["stage"] == "done" else "observe"

@@ -1,0 +1,41 @@
+"""Has a person allow a risky action, once: where the environment asks by itself (`Safety(confirm=)`), that is it."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.state import GraphState, extended
+from selfsurf.browser_env import Observation, parse_action
+from selfsurf.browser_env.asking import WANTED, allows
+
+NEXT = ("execute", "error_retry")
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Confirm."""
+    assert state["planned"] is not None
+    risk, name = state["risk"], state["name"]
+    if risk is None or risk.get("asks") or live.confirm == "auto" or name in state["granted"]:
+        return {}
+    question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}"
+    live.act({"action": "ask_user", "question": question})
+    change: GraphState = {"step": state["step"] + 1, "question": question}
+    said = answer_to(question, live.obs)
+    if said is not None and allows(said):
+        change["granted"] = extended(state["granted"], name)
+    else:
+        why = live.obs["last_error"] or f'the user did not allow it, and said: "{said or ""}"'
+        change["error"] = {"kind": "disallowed", "text": why}
+    return change
+
+
+def route(state: GraphState) -> str:
+    """Carry it out, or plan something else."""
+    return "execute" if state["error"] is None else "error_retry"
+
+
+def answer_to(question: str, obs: Observation) -> str | None:
+    """Return what the user said to a question, if it was the last one; None if nothing."""
+    messages = list(obs["messages"])
+    if len(messages) < 2 or messages[-1]["role"] != "user" or messages[-2]["text"] != question:
+        return None
+    return messages[-1]["text"]

@@ -1,0 +1,43 @@
+"""Handles what went wrong: tells the planner and lets it try again, up to a limit for each kind of error."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.state import GraphState, ending
+
+NEXT = ("observe", "planner", "END")
+
+ADVICE = {
+    "planner": "Your last reply held no action that could be read: {text}",
+    "policy": "",
+    "disallowed": "Your last action was not carried out: {text}. Do something else.",
+    "timeout": "Your last action took too long: {text}",
+    "execute": "",  # the prompt says so already
+}
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Handle the error."""
+    assert state["error"] is not None
+    kind, text = state["error"]["kind"], state["error"]["text"]
+    tally = counters.count(state["counters"], kind)
+    if kind == "timeout":
+        tally = counters.count(tally, "execute")
+    change: GraphState = {"counters": tally, "planned": None}
+    if advice := ADVICE[kind].format(text=text.rstrip(".")):
+        change["advice"] = [*state["advice"], advice]
+    if counters.exceeded(tally, kind):
+        stuck = kind == "disallowed" and bool(state["blocked"])
+        reason = TerminalReason.LOOP_STUCK if stuck else TerminalReason.GOAL_FAILED
+        change |= ending(reason, f"{tally[kind]} times in a row: {text}")
+    return change
+
+
+def route(state: GraphState) -> str:
+    """Plan again where nothing has happened to the page, else look again; end after too many errors."""
+    if state["terminal"]:
+        return "END"
+    assert state["error"] is not None
+    return "planner" if state["error"]["kind"] in ("planner", "policy", "disallowed") else "observe"

@@ -1,0 +1,28 @@
+"""Decides whether the run goes on: not when it is stuck or over budget. Only the model says that it is done."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph.budgets import exhausted
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.state import GraphState, ending
+
+NEXT = ("planner", "END")
+
+VERIFY = "The page says that something was done: check whether all of the goal is reached, and finish if it is."
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Check."""
+    why = exhausted(live.budgets, state["step"], state["spent"])
+    change: GraphState = {}
+    if why and not state["terminal"]:
+        change = ending(TerminalReason.BUDGET_EXHAUSTED, why)
+    elif state["stage"] == "verify":
+        change = {"advice": [*state["advice"], VERIFY]}
+    return change
+
+
+def route(state: GraphState) -> str:
+    """End, or plan."""
+    return "END" if state["terminal"] else "planner"

@@ -1,0 +1,33 @@
+"""Breaks a loop: bars the action that was repeated, tells the planner, and gives up after a few of them."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.state import GraphState, ending, extended
+
+NEXT = ("goal_check",)
+
+ADVICE = "You have done the same thing on the same page again and again, without effect ({intent}). It is barred now: \
+do something else, such as scrolling, going back, or another element."
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Break a loop."""
+    tally = counters.count(state["counters"], "mitigations")
+    change: GraphState = {
+        "counters": tally,
+        "blocked": extended(state["blocked"], state["recent"][-1]),
+        "recent": [],
+        "loop_trigger": False,
+        "advice": [*state["advice"], ADVICE.format(intent=state["intent_text"] or "no reason given")],
+    }
+    if counters.exceeded(tally, "mitigations"):
+        change |= ending(TerminalReason.LOOP_STUCK, f"the same actions led nowhere {tally['mitigations']} times")
+    return change
+
+
+def route(state: GraphState) -> str:
+    """See whether that was the end."""
+    return "goal_check"

@@ -1,0 +1,63 @@
+"""Takes in what is there now: page, tabs, events, loops; has a long page scanned that doesn't show what is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.classifiers import candidates, covered, is_sparse, page_kind, says_success
+from selfsurf.agents.graph.hashes import page_hash
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.scoring import stage_of
+from selfsurf.agents.graph.state import GraphState, PageSeen, extended
+from selfsurf.browser_env import Observation
+
+NEXT = ("loop_mitigation", "goal_check")
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Observe."""
+    obs, page = live.obs, seen(state["goal"], live.obs)
+    best = candidates(state["goal"], obs)
+    change: GraphState = {
+        "page": page,
+        "tabs": [dict(tab) for tab in obs["tabs"]],
+        "tab_events": extended(state["tab_events"], *tab_events(state["tabs"], obs)),
+        "context_events": extended(state["context_events"], *obs["events"]),
+        "stage": stage_of(state, page, candidates=bool(best)),
+        "loop_trigger": counters.loops(state["recent"]),
+        "found": [],
+    }
+    if live.scan and live.asks_environment and page["hash"] not in state["scanned"] and is_sparse(state["goal"], obs):
+        change["found"] = list(live.query("scan").get("lines", ()))
+        change["scanned"] = extended(state["scanned"], page["hash"])
+    return change
+
+
+def route(state: GraphState) -> str:
+    """Break a loop first."""
+    return "loop_mitigation" if state["loop_trigger"] else "goal_check"
+
+
+def seen(goal: str, obs: Observation) -> PageSeen:
+    """Return what is kept of a page."""
+    return {
+        "url": obs["url"], "title": obs["title"], "kind": page_kind(obs), "hash": page_hash(obs),
+        "covered": round(covered(goal, obs), 3), "success": says_success(obs),
+    }  # fmt: skip
+
+
+def tab_events(before: list[dict[str, Any]], obs: Observation) -> list[str]:
+    """Return which tabs were opened, closed and gone to since the last observation."""
+    if not before:
+        return []
+    old, new = [tab["url"] for tab in before], [tab["url"] for tab in obs["tabs"]]
+    events = []
+    if len(new) > len(old):
+        events.append(f"opened: {new[-1]}")
+    if len(new) < len(old):
+        events.append(f"closed: {next((url for url in old if url not in new), old[-1])}")
+    places = [next((place for place, tab in enumerate(tabs) if tab["active"]), 0) for tabs in (before, obs["tabs"])]
+    if places[0] != places[1]:
+        events.append(f"active: {new[places[1]] if new else ''}")
+    return events

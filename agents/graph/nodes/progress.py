@@ -1,0 +1,37 @@
+"""Weighs what the last action has brought, and has the user asked when nothing goes on any more."""
+
+from __future__ import annotations
+
+from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.nodes.observe import seen
+from selfsurf.agents.graph.scoring import score
+from selfsurf.agents.graph.state import GraphState
+
+NEXT = ("observe", "ask_user")
+
+QUESTION = 'I am stuck on "{title}" with: {goal} What should I do?'
+
+
+def run(state: GraphState, live: Live) -> GraphState:
+    """Weigh."""
+    page = seen(state["goal"], live.obs)
+    gain, tally = score(state["before"], page), state["counters"]
+    tally = counters.without(tally, "no_progress") if gain > 0 else counters.count(tally, "no_progress")
+    change: GraphState = {
+        "progress": round(state["progress"] + gain, 3),
+        "counters": tally,
+        "question": "",
+        "planned": None,
+    }
+    may_ask = "ask_user" in live.kinds and not counters.exceeded(tally, "questions")
+    if counters.exceeded(tally, "no_progress") and may_ask:
+        change["question"] = QUESTION.format(title=page["title"][:80], goal=state["goal"][:200])
+        tally = counters.count(counters.without(tally, "no_progress"), "questions")
+        change["counters"] = tally
+    return change
+
+
+def route(state: GraphState) -> str:
+    """Look again, or ask."""
+    return "ask_user" if state["question"] else "observe"

@@ -1,0 +1,177 @@
+"""One run of the graph: an episode, in which it stops wherever it wants something and goes on when that is there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from selfsurf.agents.agent import UNASKED, Decision, Query
+from selfsurf.agents.graph.checkpoints import THREAD, Checkpoints
+from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.nodes.confirm import answer_to
+from selfsurf.agents.graph.reasons import TerminalReason, normalized
+from selfsurf.agents.graph.state import GraphState, Stage, extended, first_state
+from selfsurf.agents.graph.trace import Trace
+from selfsurf.agents.graph.wiring import build
+from selfsurf.agents.policy import PolicyError
+from selfsurf.browser_env import Infeasible, Observation, Wait, parse_action
+from selfsurf.browser_env.asking import allows
+
+CLAIMS = {"finish": TerminalReason.GOAL_SATISFIED.value, "infeasible": TerminalReason.GOAL_FAILED.value}
+"""What the actions that end an episode claim."""
+
+LONGEST = 200
+"""Most nodes between two stops: errors are bounded well below that."""
+
+
+class GraphRun:
+    """A run.
+
+    Args:
+        goal: what is wanted; empty: that of the first observation.
+        live: what the nodes are given.
+        folder: of the episode, for records; None keeps none.
+        open_ended: no task judges the goal.
+    """
+
+    def __init__(self, goal: str, live: Live, folder: Path | None, *, open_ended: bool = False) -> None:
+        running = None if folder is None else folder / "running"
+        self.checkpoints = Checkpoints(running if running is not None and running.is_dir() else None)
+        self.live = live
+        self.trace = Trace(folder, folder.name if folder is not None else THREAD)
+        self.followed = 0
+        """Steps that were taken before this process asked it."""
+        self.wants: dict[str, Any] | None = None
+        """What it has stopped for: `{"want": "plan" | "query" | "act", ...}`; None: it has not begun, or has ended."""
+        self.decision: Decision | None = None
+        """The model's, of the step under way."""
+        self.answers: list[dict[str, Any]] = []
+        """What the environment has said to queries in the step under way."""
+        self._goal, self._open_ended = goal, open_ended
+        self._graph = build(self.checkpoints.saver, self.trace.node)
+        self._config = {"configurable": {"thread_id": THREAD}, "recursion_limit": LONGEST}
+        self._begun = self._taken_up = False
+        self._undelivered = False
+        self._answer: dict[str, Any] | None = None
+        self._since: float | None = None
+        """When it stopped, unless it is people who take the time."""
+
+    @property
+    def state(self) -> GraphState:
+        """The state as it is now."""
+        return cast(GraphState, self._graph.get_state(self._config).values)
+
+    def see(self, obs: Observation) -> None:
+        """Take what is there now, and go on until something is wanted."""
+        self.live.obs = obs
+        if self._undelivered:  # the agent was asked again, since another episode's decision has failed
+            return
+        self._undelivered = True
+        if not self._begun:
+            self._begin(obs)
+        elif self.wants is not None and self.wants["want"] == "act":
+            self.answers = []
+            self.trace.begin_step()
+            self._resume({"over": False})
+        elif self._answer is not None:
+            answer, self._answer = self._answer, None
+            self._resume(answer)
+
+    def told(self, answer: dict[str, Any]) -> None:
+        """Take what the environment says to the query."""
+        assert self.wants is not None
+        self._answer = answer
+        self.answers.append({"ask": self.wants["ask"], "action": self.wants["action"], **answer})
+
+    def planned(self, plan: dict[str, Any]) -> None:
+        """Take what the model has decided."""
+        self._resume(plan)
+
+    def next(self) -> Decision:
+        """Return what the graph wants done: an action, a query, or its end.
+
+        Raises:
+            PolicyError: the model's server could not be asked, again and again.
+        """
+        self._undelivered = False
+        wants, state = self.wants, self.state
+        if wants is not None and wants["want"] == "query":
+            action = None if wants["action"] is None else parse_action(wants["action"])
+            return Decision(Wait(ms=0), UNASKED, query=Query(wants["ask"], action))
+        if wants is None and state["error"] is not None and state["error"]["kind"] == "policy":
+            raise PolicyError(state["error"]["text"])
+        if wants is None:
+            action, claim = Infeasible(reason=state["terminal_detail"]), state["terminal"]
+        else:
+            action = parse_action(wants["action"])
+            claim = CLAIMS.get(action.name, "")
+        risk = state["risk"] or {}
+        if action.name == "ask_user" or risk.get("asks"):
+            self._since = None
+        graph = {
+            "stage": state["stage"], "intent": state["intent_text"], "nodes": list(self.trace.visited),
+            "asked": [*self.answers], "progress": state["progress"], "claim": str(claim),
+            "detail": state["terminal_detail"], "told": self.trace.brief, "said": self.trace.told,
+        }  # fmt: skip
+        decision, self.decision = self.decision or Decision(action), None
+        if action != decision.action:
+            note = f"{decision.guard_note} The graph did {action.name} instead.".lstrip()
+            decision = replace(decision, action=action, guard_note=note)
+        ids = frozenset(element["id"] for element in self.live.obs["elements"])
+        return replace(decision, graph=graph, left="", visible_ids=decision.visible_ids or ids)
+
+    def end(self, outcome: str, detail: str) -> TerminalReason | None:
+        """Take the end of the episode, so that the graph comes to its own, and return why it ended."""
+        if not self._begun:
+            self.checkpoints.close()
+            return None
+        state = self.state
+        claim = state["terminal"]
+        if self.wants is not None and self.wants["want"] == "act":
+            claim = claim or CLAIMS.get(self.wants["action"]["action"], "")
+            reason = normalized(outcome, claim)
+            self._resume({"over": True, "terminal": str(reason or ""), "detail": detail})
+        reason = normalized(outcome, claim)
+        self.trace.summary(outcome, str(reason or ""), self.state)
+        self.checkpoints.close()
+        return reason
+
+    def _begin(self, obs: Observation) -> None:
+        """Begin, or go on where a process was killed."""
+        self._begun = True
+        saved = self._graph.get_state(self._config)
+        if not saved.values:
+            state = first_state(self._goal or obs["goal"], self.trace.session, open_ended=self._open_ended)
+            self._invoke({**state, "step": self.followed})
+            return
+        state = saved.values
+        self.trace.event(f"taken up after {self.followed} steps, at {', '.join(saved.next) or 'the end'}")
+        done = self.followed > state["step"]
+        change: dict[str, Any] = {
+            "planned": None, "error": None, "step": self.followed, "terminal": "", "stage": Stage.ORIENT.value,
+        }  # fmt: skip
+        if done and obs["last_error"]:
+            change["advice"] = [*state["advice"], obs["last_error"]]
+        if done and state["planned"] is not None and state["risk"] is not None:
+            question = next((m["text"] for m in reversed(obs["messages"]) if m["role"] == "assistant"), "")
+            if allows(answer_to(question, obs) or "") and state["risk"]["why"] in question:
+                change["granted"] = extended(state["granted"], state["name"])
+        # Nothing that was planned is done: ids are new, and what may have been done already is never done again.
+        self._graph.update_state(self._config, change, as_node="ask_user")
+        self._invoke(None)
+
+    def _resume(self, value: dict[str, Any]) -> None:
+        from langgraph.types import Command
+
+        self._invoke(Command(resume=value))
+
+    def _invoke(self, given: Any) -> None:
+        began = self._since or time.monotonic()
+        result = self._graph.invoke(given, self._config, context=self.live, durability="sync")
+        stops = result.get("__interrupt__", ())
+        self.wants = dict(stops[0].value) if stops else None
+        self.checkpoints.prune()
+        self._since = time.monotonic()
+        self.live.seconds += self._since - began

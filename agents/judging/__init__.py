@@ -1,0 +1,1 @@
+"""Models that judge: drafting a goal's specification from a sentence, and answering its questions."""

@@ -1,0 +1,36 @@
+"""Answers what an agent asks of the environment between two steps (`agents.agent.Query`): plain data, for records."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from selfsurf.agents.agent import Query
+from selfsurf.agents.graph.reasons import normalized
+from selfsurf.agents.play.job import Step
+from selfsurf.browser_env import AsyncBrowserEnv
+
+SCREENS, LINES = 10, 200
+"""Most screens of a scan, and most elements that it tells of."""
+
+
+async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
+    """Ask the environment.
+
+    Returns:
+        For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
+        For `scan`: the `lines`, an element each, `role "name"`, of what is not in the viewport.
+    """
+    if query.ask == "risk":
+        assert query.action is not None
+        risk, asks = await env.judge(query.action)
+        return {"risk": None if risk is None else {**asdict(risk), "asks": asks}}
+    scan = await env.paged_scan(SCREENS)
+    return {"lines": [f'{one["role"]} "{one["name"]}"' for one in scan.elements if one["name"]][:LINES]}
+
+
+def note_reason(step: Step) -> None:
+    """Say in a last step's info why the graph of its agent ended, where it has one."""
+    if step.decision.graph:
+        claim = step.decision.graph["claim"]
+        step.info["terminal_reason"] = str(normalized(step.info["outcome"], claim) or "")

@@ -1,0 +1,164 @@
+"""Goes on with an episode whose process was killed: from its steps and its journal, without doing anything twice.
+
+An action that was about to be sent, and whose result is not recorded, may have been carried out or not. It is recorded
+as such and never sent again: the agent is told, looks at the page, and decides anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.asking import WANTED, allows
+from selfsurf.browser_env.observation import ChatMessage, Element
+from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
+from selfsurf.browser_env.record.format import recorded_action
+from selfsurf.browser_env.record.journal import read_journal, under_way
+from selfsurf.browser_env.task import SoFar
+
+HARMLESS = ("message", "ask_user", "finish", "infeasible", "wait")
+"""Actions that do nothing to a page: one that was cut off is simply decided anew."""
+
+CUT_OFF = (
+    "The run was interrupted while this was being done: it may have happened or not. Look at the page, and do it again "
+    "only if it has not."
+)
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """An action that a person has allowed, and that has not been sent."""
+
+    action: Action
+    elements: tuple[Element, ...]
+    """Of the page when it was decided; ids may differ now."""
+    text: str
+    """What the person was asked."""
+    answer: str
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """What a player needs to go on with an episode."""
+
+    so_far: SoFar
+    steps: tuple[dict[str, Any], ...]
+    """As recorded."""
+    reward: float
+    confirmed: Confirmed | None = None
+
+
+def question_of(episode: Episode) -> dict[str, Any] | None:
+    """Return what an episode waits for: `step`, `time`, `kind` and `text`; None if it waits for nobody."""
+    lines = under_way(read_journal(journal_path(episode)), len(list(episode.steps())))
+    return dict(lines[-1]) if lines and lines[-1]["event"] == "asked" else None
+
+
+def journal_path(episode: Episode) -> Any:
+    """Return where an episode's journal is."""
+    return episode.folder / "running" / "journal.jsonl"
+
+
+def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
+    """Return what is needed to go on with an episode, and record the step that was under way.
+
+    Args:
+        writer: a reopened one.
+        answer: what a person says to the question that the episode waits for, if it does.
+
+    Returns:
+        None: its page was not open yet, and it begins anew.
+    """
+    assert writer.journal is not None
+    lines = read_journal(writer.journal.path)
+    places = [line["address"] for line in lines if line["event"] == "at"]
+    if not places:
+        return None
+    own = under_way(lines, writer.steps)
+    confirmed = _end_step(writer, own, answer) if own else None
+    episode = Episode(writer.folder)
+    steps = tuple(episode.steps())
+    seen = own[0]["observation"] if own else steps[-1]["observation"] if steps else {}
+    ids = [element["id"] for step in (*steps, *own[:1]) for element in step["observation"]["elements"]]
+    error = steps[-1]["error"] if steps else ""
+    so_far = SoFar(
+        goal=episode.meta["goal"],
+        seed=episode.meta["seed"],
+        steps=len(steps),
+        messages=_messages(episode.meta["goal"], steps),
+        url=str(seen.get("url", "")),
+        address=next((place for place in reversed(places) if place), episode.meta["url"] or ""),
+        last_action=_text(steps[-1]["actions"][0]) if steps else "",
+        last_error=error,
+        first_id=max(ids, default=0) + 1,
+    )
+    return TakenUp(so_far, steps, sum(step["reward"] for step in steps), confirmed)
+
+
+def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: str | None) -> Confirmed | None:
+    """Record the step that was under way, unless it has not begun or is only now to be carried out."""
+    intent, last = own[0], own[-1]
+    entry = intent["action"] if isinstance(intent["action"], dict) else {"unreadable": intent["action"]}
+    asked = next((line for line in reversed(own) if line["event"] == "asked"), None)
+    if last["event"] == "asked":
+        if answer is None:
+            raise ValueError("The episode waits for an answer.")
+        writer.note_before("answered", text=answer)
+    said = answer if last["event"] == "asked" else last.get("text")
+    if asked is None or said is None:
+        if entry.get("action") not in HARMLESS and "unreadable" not in entry:
+            _record(writer, intent, entry, CUT_OFF, [])
+        return None
+    questions = [{"question": asked["text"], "answer": said}]
+    allowed = allows(said)
+    risk = {
+        "kind": asked.get("risk"), "why": asked["text"].partition(WANTED)[0],
+        "confirmed": "by the user" if allowed else "refused",
+    }  # fmt: skip
+    if asked["kind"] == "question":
+        _record(writer, intent, entry, "", questions)
+    elif not allowed:
+        _record(writer, intent, entry, f'The user did not allow this action. The user said: "{said}"', questions, risk)
+    elif last["event"] == "asked":
+        elements = tuple(intent["observation"]["elements"])
+        return Confirmed(recorded_action(entry), elements, asked["text"], said)
+    else:
+        _record(writer, intent, entry, CUT_OFF, questions, risk)
+    return None
+
+
+def _record(
+    writer: EpisodeWriter,
+    intent: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    error: str,
+    questions: list[dict[str, str]],
+    risk: Mapping[str, Any] | None = None,
+) -> None:
+    after: Any = {"last_action": _text(entry), "last_error": error, "events": (), "messages": ()}
+    info = {"outcome": "running", "outcome_detail": error, "score": {}, "timing": {}, "risk": risk}
+    writer.step(
+        intent["observation"], dict(entry), reward=0.0, info=info, after=after, policy=intent["policy"],
+        decision=intent["decision"], time=intent["began"], questions=questions,
+    )  # fmt: skip
+
+
+def _messages(goal: str, steps: Sequence[Mapping[str, Any]]) -> tuple[ChatMessage, ...]:
+    """Return the chat as the recorded steps have left it."""
+    if not steps:
+        return (ChatMessage(role="user", text=goal),) if goal else ()
+    messages = [ChatMessage(role=each["role"], text=each["text"]) for each in steps[-1]["observation"]["messages"]]
+    action = steps[-1]["actions"][0]
+    if action.get("action") in ("message", "ask_user") and not steps[-1]["error"]:
+        messages.append(ChatMessage(role="assistant", text=action.get("question") or action.get("text", "")))
+    if action.get("action") == "ask_user":
+        messages += [ChatMessage(role="user", text=each["answer"]) for each in steps[-1]["questions"] if each["answer"]]
+    return tuple(messages)
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    if "unreadable" in entry:
+        return str(entry["unreadable"])
+    return recorded_action(entry).to_json()

@@ -1,0 +1,72 @@
+"""Replies as tool calls with one tool for each kind of action, and such a call as the agents read it.
+
+`{"thought": ..., "action": {"fill": 3, "text": "abc"}}` is a call `fill(thought=..., id=3, text="abc")`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from selfsurf.agents.prompt.chat import ACTIONS
+from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.schema import Schema, strict
+
+_MAIN = {
+    "press": "key", "scroll": "direction", "wait": "ms", "navigate": "url", "new_tab": "url", "focus_tab": "index",
+    "message": "text", "ask_user": "question", "finish": "answer", "infeasible": "reason", "drag": "from",
+}  # fmt: skip
+"""What a kind's main argument is called; `id` for the others, which act on an element."""
+
+
+def kind_tools(parameters: Schema) -> list[dict[str, Any]] | None:
+    """Return a tool for each action that the parameters of the one tool allow, in strict mode's form.
+
+    Returns:
+        None: they allow several actions in a reply, or others than the environment's.
+    """
+    fields = strict(parameters)["properties"]
+    if "action" not in fields or any(next(iter(one["properties"])) not in KINDS for one in fields["action"]["anyOf"]):
+        return None
+    tools = []
+    for branch in fields["action"]["anyOf"]:
+        (kind, value), *more = branch["properties"].items()
+        own = {} if value["type"] == "boolean" else {_MAIN.get(kind, "id"): value}
+        thought = {"thought": fields["thought"]} if "thought" in fields else {}
+        arguments = {**thought, **own, **dict(more)}
+        schema = {"type": "object", "properties": arguments, "required": list(arguments), "additionalProperties": False}
+        function = {"name": kind, "description": _said(kind), "parameters": schema}
+        tools.append({"type": "function", "function": function})
+    return tools
+
+
+def _said(kind: str) -> str:
+    """What the prompt says of a kind, without the form that it has there."""
+    return ACTIONS[kind].partition("  ")[2]
+
+
+def kind_fields(parameters: Schema, *, is_strict: bool) -> dict[str, Any] | None:
+    """Return the fields of a request that make the reply a call of one of `kind_tools`; None where there are none."""
+    tools = kind_tools(parameters)
+    if tools is None:
+        return None
+    if not is_strict:
+        return {"tools": tools, "tool_choice": "required"}
+    for tool in tools:
+        tool["function"]["strict"] = True
+    return {"tools": tools, "tool_choice": "required", "parallel_tool_calls": False}
+
+
+def reply_of(name: str, arguments: str) -> str | None:
+    """Return the reply that a call stands for; None if its arguments can't be read."""
+    try:
+        given = json.loads(arguments or "{}")
+    except ValueError:
+        return None
+    if not isinstance(given, dict):
+        return None
+    thought = given.pop("thought", None)
+    main = given.pop(_MAIN.get(name, "id"), True)
+    action = {name: main, **given}
+    reply = {"action": action} if thought is None else {"thought": thought, "action": action}
+    return json.dumps(reply, ensure_ascii=False)

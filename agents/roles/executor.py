@@ -1,0 +1,232 @@
+"""The agent of roles: has the proposer act until it says that it is done, and then the verifier decide.
+
+An agent like any other (`agents.agent`), so that the player, benchmarks and records know it. A claim that is rejected
+costs a step, in which nothing is done, as an unreadable reply does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play.provenance import sampled_record
+from selfsurf.agents.policy import Policy, summed
+from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.roles.proposer import Proposer, call_of
+from selfsurf.agents.roles.role import BaseRole
+from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
+from selfsurf.agents.roles.tools import name_of
+from selfsurf.agents.roles.verifier import MAX_REJECTIONS
+from selfsurf.browser_env import Action, Infeasible, Observation, Wait
+from selfsurf.browser_env.classes import load_class
+
+VERIFIER = "selfsurf.agents.roles.verifier:Verifier"
+"""The verifier, unless another is given."""
+
+
+def role_named(role: Any) -> Any:
+    """Return the class of a role.
+
+    Raises:
+        ValueError: it is none.
+    """
+    kind = load_class(role) if isinstance(role, str) else role
+    if isinstance(kind, type) and issubclass(kind, BaseRole):
+        return kind
+    if isinstance(kind, BaseRole) or kind is None:
+        return kind
+    raise ValueError(f"{role} is no role: it does not inherit from agents.roles.BaseRole")
+
+
+class TaskExecutor:
+    """Plays tasks by a proposer and a verifier.
+
+    Args:
+        agent: the proposer's.
+        verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None leaves it
+            out: every claim counts.
+    """
+
+    actions = tuple("finish" if name == "mark_complete" else name for name in Proposer.tools.names)
+    """The kinds of actions that its agent is offered, unless it is told others."""
+
+    @classmethod
+    def defaults(cls, policy: Any) -> dict[str, Any]:
+        """Return the options of its agent unless others are given, around a policy of this class."""
+        return {"actions": cls.actions}
+
+    def __init__(self, agent: LLMAgent, /, *, verifier: Annotated[Any, AfterValidator(role_named)] = VERIFIER) -> None:
+        if not isinstance(agent, LLMAgent):
+            raise ValueError(f"The proposer needs a policy, which {type(agent).__name__} is not.")
+        self.proposer = Proposer(agent)
+        verifier = role_named(verifier)
+        made = verifier(agent.policy, vision=agent.vision) if isinstance(verifier, type) else verifier
+        self.verifier: BaseRole | None = made
+        self._tasks: dict[int, RoleTask] = {}
+        self._goals: dict[int, str] = {}
+        self._outlines: dict[int, Outlines] = {}
+
+    @property
+    def policy(self) -> Policy:
+        """The proposer's."""
+        return self.proposer.agent.policy
+
+    @property
+    def vision(self) -> str:
+        """What is shown of the screenshot."""
+        return self.proposer.agent.vision
+
+    def task(self, slot: int = 0) -> RoleTask | None:
+        """Return the state and history of an episode; None before its first decision."""
+        return self._tasks.get(slot)
+
+    def reseed(self, seed: int | None) -> None:
+        """As `LLMAgent.reseed`."""
+        self.proposer.agent.reseed(seed)
+
+    def reset(self, goal: str = "", slot: int = 0, *, open_ended: bool = False, files: Sequence[str] = ()) -> None:
+        """Begin a new episode; as `LLMAgent.reset`."""
+        self.proposer.agent.reset(goal, slot, open_ended=open_ended, files=files)
+        self._goals[slot] = goal
+        self._tasks.pop(slot, None)
+
+    def act(self, obs: Observation) -> Act:
+        """Choose the next action of slot 0."""
+        return self.decide([obs])[0].action
+
+    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
+        """Choose the next action of several episodes."""
+        return [decision.action for decision in self.decide(observations, slots)]
+
+    def decide(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """Choose the next action of several episodes: one call of the proposer's policy, and one of the verifier's.
+
+        Args:
+            observations: one for each episode.
+            slots: whose each is; 0, 1, 2, ... if None.
+            privileged: as `LLMAgent.decide`; the verifier is not shown it.
+            seeds: as `LLMAgent.decide`.
+
+        Raises:
+            PolicyError: a model could not answer.
+        """
+        slots = list(range(len(observations))) if slots is None else list(slots)
+        tasks = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+        proposed = self.proposer.propose(tasks, seeds=seeds, privileged=privileged)
+        for task, proposal in zip(tasks, proposed, strict=True):
+            task.history.append(RoleStep([proposal]))
+            self.proposer.execute(task, proposal)
+        self._verify(tasks, seeds)
+        return [self._decision(task) for task in tasks]
+
+    def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
+        """Note an action that somebody else took; as `LLMAgent.follow`."""
+        self._noted(self._seen(obs, slot), [action])
+        return self.proposer.agent.follow(obs, action, slot)
+
+    def recall(
+        self, obs: Observation, actions: Sequence[Act], slot: int = 0, *, rejected: str = "", **recorded: Any
+    ) -> None:
+        """Note a step from an episode's record; as `LLMAgent.recall`.
+
+        Args:
+            obs: what was seen.
+            actions: what was done; a claim that was rejected as `finish`.
+            slot: whose step it is.
+            rejected: what the verifier missed of it.
+            recorded: the rest, as for `LLMAgent.recall`.
+        """
+        task = self._seen(obs, slot)
+        self.proposer.agent.recall(obs, actions, slot, **recorded)
+        self._noted(task, actions, rejected)
+        if rejected:
+            task.reject(rejected)
+            self.proposer.reject(task)
+
+    def ended(self, slot: int = 0, *, reached: bool) -> None:
+        """As `LLMAgent.ended`."""
+        self.proposer.agent.ended(slot, reached=reached)
+
+    def conclude(self, obs: Observation, slot: int = 0) -> None:
+        """Take what is seen after an episode's last step, so that its history holds what came of that."""
+        if slot in self._tasks:
+            self._tasks[slot].observe(obs)
+
+    def _seen(self, obs: Observation, slot: int) -> RoleTask:
+        obs = self._outlines.setdefault(slot, Outlines()).whole(obs)
+        task = self._tasks.get(slot)
+        if task is None:
+            task = self._tasks[slot] = RoleTask(self._goals.get(slot) or obs["goal"], obs, slot)
+        task.observe(obs)
+        return task
+
+    def _noted(self, task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
+        """Add a step that was not decided here to the history, which the verifier is shown."""
+        calls = tuple(call_of(one) for one in actions if not isinstance(one, str))
+        proposal = Proposal(self.proposer.name, calls)
+        task.history.append(RoleStep([proposal]))
+        if rejected:
+            proposal.results.append(ExecutionResult("mark_complete", ok=False, said=rejected))
+        elif calls:
+            task.pending = proposal, name_of(calls[0])
+
+    def _verify(self, tasks: Sequence[RoleTask], seeds: Sequence[int] | None) -> None:
+        """Have the claims checked, with one call of the policy."""
+        rows = [row for row, task in enumerate(tasks) if task.mode is Mode.VERIFY]
+        claims = [tasks[row] for row in rows]
+        if self.verifier is None or not claims:
+            for task in claims:
+                task.accept()
+            return
+        own = None if seeds is None else [seeds[row] for row in rows]
+        for task, verdict in zip(claims, self.verifier.propose(claims, seeds=own), strict=True):
+            self.verifier.execute(task, verdict)
+            task.history[-1].proposals.append(verdict)
+            if task.mode is Mode.VERIFY:  # tools of its own that decide nothing
+                task.reject("the verifier did not agree")
+            if task.mode is Mode.PROPOSE:
+                self.proposer.reject(task)
+
+    def _decision(self, task: RoleTask) -> Decision:
+        """What to do, with all that was proposed for it."""
+        proposal, *verdicts = task.history[-1].proposals
+        decision = proposal.decision
+        assert decision is not None
+        completion, action, note = decision.completion, decision.action, decision.guard_note
+        if verdicts or task.mode is Mode.DONE:
+            accepted = task.mode is Mode.DONE
+            proposal.results.append(ExecutionResult("mark_complete", accepted, task.missing))
+            if not accepted:
+                told = f"The claim was rejected: {task.missing}"
+                note = " ".join(filter(None, (note, told)))
+                given_up = task.rejections >= MAX_REJECTIONS
+                action = Infeasible(reason=told) if given_up else Wait(ms=0, reason=told)
+        for verdict in verdicts:
+            completion = replace(completion, usage=summed(completion.usage, verdict.completion.usage))
+        sampled = [{**_record(one), **sampled_record(one.completion, one.messages)} for one in verdicts]
+        return replace(
+            decision, action=action, completion=completion, guard_note=note, roles=(_record(proposal), *sampled)
+        )
+
+
+def _record(proposal: Proposal) -> dict[str, Any]:
+    """What an episode keeps of a proposal."""
+    return {
+        "role": proposal.role,
+        "thought": proposal.thought,
+        "calls": [{name_of(call): call.model_dump(mode="json", exclude_defaults=True)} for call in proposal.calls],
+        "results": [result.to_dict() for result in proposal.results],
+        "error": proposal.error,
+    }

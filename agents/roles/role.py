@@ -1,0 +1,144 @@
+"""What a role is: a model with a prompt and tools of its own, which proposes and carries out.
+
+The proposals of many episodes are asked for in one call of the policy. Replies are calls of the role's tools: under a
+grammar or a schema where the model is kept to one, as a tool's call or as JSON else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from selfsurf.agents.llm_agent import SMALL
+from selfsurf.agents.policy import Message, Policy
+from selfsurf.agents.prompt.fit import Aside, Shown, compose
+from selfsurf.agents.prompt.prompt import Budget, Turn
+from selfsurf.agents.prompt.vision import picture
+from selfsurf.agents.reply.schema import thoughtful
+from selfsurf.agents.reply.thought import thought_in
+from selfsurf.agents.roles.task import ExecutionResult, Proposal, RoleTask
+from selfsurf.agents.roles.tools import Tool, ToolRegistry, name_of
+from selfsurf.browser_env.text import visible
+
+SHORT, LONG = 160, 1500
+"""Most characters of a text in a reply: of a small model, of another."""
+
+REPLY, LONG_REPLY = 128, 2048
+"""Most tokens of a reply, likewise."""
+
+STEPS = 15
+"""Of the last steps, how many are shown."""
+
+_FORM = {
+    "call": "Reply with a call of the tool `act`: a short `thought`, then as `action` one of the above.",
+    "thinks": "Think first, in a few sentences. Then end your reply with one of the above as JSON.",
+    "bare": "Reply with one of the above as JSON.",
+}
+
+
+class BaseRole:
+    """A role around a policy. One of your own has other `instructions`, other `tools`, or overrides `question`.
+
+    Args:
+        policy: the language model.
+        vision: "none" keeps screenshots from it; else they are shown with marks, where it sees images.
+    """
+
+    name: ClassVar[str] = "role"
+    instructions: ClassVar[str] = ""
+    """The system message; the tools are listed behind it."""
+    tools: ClassVar[ToolRegistry] = ToolRegistry()
+
+    def __init__(self, policy: Policy, *, vision: str = "auto") -> None:
+        self.policy = policy
+        self._sees = policy.sees_images and vision != "none"
+        small = policy.parameter_count is not None and policy.parameter_count < SMALL
+        self._calls = bool(getattr(policy, "calls", False))
+        self.constrained = policy.guidance != "none" and (small or self._calls)
+        self.thinks = not small
+        longest = LONG_REPLY if self.thinks else REPLY
+        self.max_new_tokens = min(longest, (policy.context_length or 2 * longest) // 2)
+
+    def question(self, task: RoleTask) -> list[str]:
+        """Return the head of the user's message, which is never cut; steps and page follow."""
+        return [f"Goal: {task.goal}"]
+
+    def schema(self, task: RoleTask) -> dict[str, Any]:
+        """Return the JSON schema of a valid reply, where the model is kept to one."""
+        return self.tools.schema(LONG if self.thinks else SHORT)
+
+    def propose(self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None) -> list[Proposal]:
+        """Ask the model, once for all tasks, for one call of a tool each.
+
+        Args:
+            tasks: each with what is there now.
+            seeds: for each, what its reply is drawn from.
+
+        Raises:
+            PolicyError: the model could not answer.
+            agents.prompt.prompt.PromptTooLong: the instructions and the question alone don't fit.
+        """
+        conversations = [self._messages(task) for task in tasks]
+        guides: dict[str, Any] = {}
+        if self.constrained:
+            schemas = [self.schema(task) for task in tasks]
+            schemas = [thoughtful(schema) if self.thinks else schema for schema in schemas]
+            by_schema = self.policy.guidance == "schema"
+            guides = {"schemas": schemas} if by_schema else {"grammars": [_grammar(schema) for schema in schemas]}
+        completions = self.policy.complete(
+            conversations, max_new_tokens=self.max_new_tokens, seed=None if seeds is None else list(seeds), **guides
+        )
+        proposals = []
+        for completion, messages in zip(completions, conversations, strict=True):
+            call, error = self.tools.read(completion.text)
+            calls: tuple[BaseModel, ...] = () if call is None else (call,)
+            proposals.append(Proposal(self.name, calls, thought_in(completion.text), completion, messages, error))
+        return proposals
+
+    def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
+        """Carry out the proposed calls, and return what came of each."""
+        for call in proposal.calls:
+            if not isinstance(call, Tool):
+                raise TypeError(f"{name_of(call)} is the environment's: only the proposer acts in the page.")
+            proposal.results.append(ExecutionResult(name_of(call), ok=True, said=call.run(task)))
+        return proposal.results
+
+    def _messages(self, task: RoleTask) -> tuple[Message, ...]:
+        obs, policy = task.observation, self.policy
+        sees = self._sees and "screenshot" in obs
+        turn = Turn(goal=task.goal, actions=(), picture=picture(obs, marked=True) if sees else None)
+        form = "call" if self._calls else "thinks" if self.thinks else "bare"
+        system = "\n".join([self.instructions, "You can call:", self.tools.described(), _FORM[form]])
+        limits = [policy.prompt_budget, policy.context_length and policy.context_length - self.max_new_tokens]
+        budget = Budget(
+            min(limit for limit in limits if limit is not None), policy.count_prompt_tokens, policy.count_tokens
+        )
+        heading = f"Page: {visible(' '.join(obs['title'].split()))}\nAddress: {obs['url'][:300]}"
+        asides = [Aside("history", text)] if (text := _done(task)) else []
+        if obs["last_error"]:
+            asides.append(Aside("error", f"The last action failed: {obs['last_error']}"))
+        first = [*self.question(task), *([turn.picture.note] if turn.picture else [])]
+        return compose(
+            Shown.of(obs, turn), turn, budget, system=system, first=first, heading=heading, asides=asides
+        ).messages
+
+
+def _done(task: RoleTask) -> str:
+    """The last steps, a line each."""
+    proposals = {id(one): one for step in task.history for one in step.proposals}
+    lines = []
+    for one in proposals.values():
+        for call, result in zip(one.calls, one.results, strict=False):
+            given = json.dumps({result.tool: call.model_dump(mode="json", exclude_defaults=True)}, ensure_ascii=False)
+            lines.append(f"{one.role}: {given}{'' if result.ok else f' (failed: {result.said})'}")
+    return "\n".join(["Steps so far:", *lines[-STEPS:]]) if lines else ""
+
+
+def _grammar(schema: dict[str, Any]) -> str:
+    """The grammar of a JSON schema, for policies that are guided by one."""
+    from llguidance import LLMatcher
+
+    return str(LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_flexible": False}))

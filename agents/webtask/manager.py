@@ -1,0 +1,75 @@
+"""Manages a browser and the agents in it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Self
+
+from selfsurf import agents
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Policy
+from selfsurf.agents.roles import TaskExecutor
+from selfsurf.agents.webtask.web_agent import Visit, WebAgent
+from selfsurf.browser_env import AsyncBrowserEnv
+
+
+class Webtask:
+    """Makes agents, each with tabs and cookies of its own. The browser starts when one of them first needs it.
+
+    Args:
+        options: of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`, ...
+
+    Example:
+        async with Webtask() as webtask:
+            agent = await webtask.create_agent("openai", model="gpt-5-mini")
+            await agent.navigate("https://example.org")
+            result = await agent.execute("What is this page for?")
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._agents: list[WebAgent] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def create_agent(
+        self, llm: str | Policy | TaskExecutor = "transformers", *, episodes: str | Path | None = None, **options: Any
+    ) -> WebAgent:
+        """Make an agent.
+
+        Args:
+            llm: a backend's name, `file.py:Class` of a policy, or a policy or an agent of roles in memory.
+            episodes: a folder in which each task's episode is written.
+            options: of the agent (`agents.make("roles", ...)`).
+
+        Raises:
+            ValueError: an option is wrong, or the model can't be had.
+        """
+        executor = await asyncio.to_thread(_executor, llm, options)
+        env = await asyncio.to_thread(AsyncBrowserEnv, task=Visit(), **self._options)
+        agent = WebAgent(executor, env, None if episodes is None else Path(episodes))
+        self._agents.append(agent)
+        return agent
+
+    async def close(self) -> None:
+        """Close all agents. The browser ends with the process, or by `browser_env.shutdown()`."""
+        made, self._agents = self._agents, []
+        for agent in made:
+            await agent.close()
+
+
+def _executor(llm: str | Policy | TaskExecutor, options: dict[str, Any]) -> TaskExecutor:
+    if isinstance(llm, str):
+        made: Any = agents.make("roles", policy=llm, **options)
+        return made  # type: ignore[no-any-return]
+    if isinstance(llm, TaskExecutor):
+        if options:
+            raise ValueError(f"An agent in memory has its options already: {', '.join(options)}.")
+        return llm
+    own = {"verifier": options.pop("verifier")} if "verifier" in options else {}
+    return TaskExecutor(LLMAgent(llm, **{"actions": TaskExecutor.actions, **options}), **own)

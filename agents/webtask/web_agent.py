@@ -1,0 +1,210 @@
+"""An agent with a browser of its own: tasks in words, and single actions between them, on the same page."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.agents.roles import RoleTask, TaskExecutor
+from selfsurf.agents.webtask.element import Finder, WebElement
+from selfsurf.agents.webtask.playing import Playing, TaskResult
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
+from selfsurf.browser_env.observe.marks import draw
+from selfsurf.browser_env.record.episode import EpisodeWriter
+
+MAX_STEPS = 20
+"""Step limit of a task that is given none."""
+
+
+class Visit(Task):
+    """The page that is open, with the goal of the moment; nobody judges it."""
+
+    keeps_session = True
+
+
+class WebAgent:
+    """Made by `Webtask.create_agent`.
+
+    Args:
+        executor: who carries out tasks.
+        env: the browser, with `Visit` as its task.
+        episodes: a folder in which each task's episode is written; None: none is.
+    """
+
+    def __init__(self, executor: TaskExecutor, env: AsyncBrowserEnv, episodes: Path | None = None) -> None:
+        self.executor = executor
+        self.env = env
+        self._episodes = episodes
+        self._finder = Finder(executor.policy, vision=executor.vision)
+        self._playing: Playing | None = None
+        self._observation: Observation | None = None
+        """Of single actions; None where a task has gone on from there."""
+        self._opened = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def execute(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
+        """Carry out a task, on the page that is open, until it is done or `max_steps` are.
+
+        Raises:
+            ValueError: there is no task, or another is under way.
+            Exception: the agent's own.
+        """
+        result = await self.begin(task, max_steps=max_steps)
+        while not result.done:
+            result = await self.run_step()
+        return result
+
+    async def begin(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
+        """Begin a task, for `run_step`.
+
+        Raises:
+            ValueError: there is no task, or another is under way.
+        """
+        self._check_idle()
+        if not task.strip() or max_steps < 1:
+            raise ValueError("A task is said in words, and has at least one step.")
+        self.env.task.goal, self.env.core.max_steps = task, max_steps
+        self._observation, self._opened = None, True
+        self._playing = Playing(self.executor, self.env, self._writer(task))
+        return await self._wait(self._playing.begin)
+
+    async def run_step(self) -> TaskResult:
+        """Take the next step of the task that was begun.
+
+        Raises:
+            ValueError: none is under way.
+            Exception: the agent's own.
+        """
+        if self._playing is None:
+            raise ValueError("No task is under way: begin(task) one, or execute(task).")
+        return await self._wait(self._playing.step)
+
+    async def stop(self) -> None:
+        """End the task that is under way, if any."""
+        playing, self._playing = self._playing, None
+        if playing is not None:
+            await asyncio.to_thread(playing.stop)
+
+    async def navigate(self, url: str) -> None:
+        """Open an address. The first one may be on this machine or a private network; others only by `safety=`.
+
+        Raises:
+            ActionError: it can't be opened.
+            EnvError: so for the first one.
+            ValueError: a task is under way; so for all that follow.
+        """
+        self._check_idle()
+        if self._opened:
+            await self.do({"action": "navigate", "url": url})
+            return
+        self.env.task.start_url = url
+        try:
+            await self.observe()
+        finally:
+            self.env.task.start_url = None
+
+    async def select(self, description: str) -> WebElement:
+        """Return the element that a description means, such as "the login button".
+
+        Raises:
+            LookupError: the model found none.
+        """
+        obs = await self.observe()
+        task = RoleTask(description, obs)
+        [proposal] = await asyncio.to_thread(self._finder.propose, [task])
+        result = next(iter(self._finder.execute(task, proposal)), None)
+        there = {str(element["id"]): element for element in obs["elements"]}
+        if result is None or result.tool != "pick" or result.said not in there:
+            why = proposal.error or (result.said if result else "")
+            raise LookupError(f"No element was found for {description!r}: {why}")
+        return WebElement.of(there[result.said], self)
+
+    async def observe(self) -> Observation:
+        """Return what is on the page (`browser_env.Observation`)."""
+        self._check_idle()
+        if self._observation is None:
+            self.env.task.goal, self.env.core.max_steps = "", None
+            self._observation, _ = await self.env.reset(seed=0)
+            self._opened = True
+        return self._observation
+
+    async def do(self, action: Any) -> Observation:
+        """Carry out any action of the environment, in any form, and return what is there then.
+
+        Raises:
+            ActionError: it did not work.
+            EnvError: the browser or the page failed.
+        """
+        await self.observe()
+        self._observation, _, terminated, truncated, info = await self.env.step(action)
+        obs = self._observation
+        if terminated or truncated:
+            self._observation = None
+        if info["outcome"] == "env_error":
+            raise EnvError(info["outcome_detail"])
+        if obs["last_error"]:
+            raise ActionError(obs["last_error"])
+        return obs
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, then look at the page again."""
+        await self.do({"action": "wait", "ms": 1000 * seconds})
+
+    async def screenshot(self, path: str | Path | None = None, *, marked: bool = False) -> NDArray[np.uint8]:
+        """Return the screenshot (height, width, 3) of what was seen last.
+
+        Args:
+            path: where it is also written, as PNG.
+            marked: with the elements' boxes and ids.
+        """
+        obs = await self.observe()
+        if "screenshot" not in obs:
+            raise ValueError("There are no screenshots: make the Webtask with screenshot=True.")
+        pixels = draw(obs["screenshot"], obs["elements"]) if marked else obs["screenshot"]
+        if path is not None:
+            from PIL import Image
+
+            await asyncio.to_thread(Image.fromarray(pixels).save, path, format="PNG")
+        return pixels
+
+    async def close(self) -> None:
+        """End what is under way, and close the pages."""
+        await self.stop()
+        await self.env.close()
+
+    def _check_idle(self) -> None:
+        if self._playing is not None:
+            raise ValueError("A task is under way: go on with run_step(), or stop() it.")
+
+    async def _wait(self, work: Any) -> TaskResult:
+        """Wait for the thread that plays; who stops waiting ends the task."""
+        try:
+            result: TaskResult = await asyncio.to_thread(work)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        except BaseException:
+            self._playing = None
+            raise
+        if result.done:
+            self._playing = None
+        return result
+
+    def _writer(self, task: str) -> EpisodeWriter | None:
+        if self._episodes is None:
+            return None
+        self._episodes.mkdir(parents=True, exist_ok=True)
+        number = 1 + sum(1 for _ in self._episodes.glob("task-*"))
+        return EpisodeWriter(
+            self._episodes / f"task-{number}",
+            {"env_id": "Browser-v0", "goal": task, "agent": "roles", "model": self.executor.policy.name, "seed": 0},
+        )

@@ -1,0 +1,1 @@
+"""What was tried with a browser, and what came of it: the log that explains a run afterwards."""

@@ -1,0 +1,52 @@
+"""Writes lines and files of a log so that a killed process or a full disk costs at most what was being written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line in one write. If only a part of it fits, that part is taken back.
+
+    A last line that a kill has cut off is taken away first, so that it can't spoil this one.
+
+    Raises:
+        OSError: it could not be written, such as on a full disk.
+    """
+    data = line.encode() + b"\n"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            size = os.pread(handle, size, 0).rfind(b"\n") + 1
+            os.ftruncate(handle, size)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(handle, data[written:])
+        except OSError:
+            if written:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(handle, size)
+            raise
+    finally:
+        os.close(handle)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, readable by its owner only.
+
+    Raises:
+        OSError: it could not be written; nothing is left of it.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

@@ -1,0 +1,104 @@
+"""Ends a task's own code that blocks the environments' loop, such as a `score` that polls with `time.sleep`.
+
+Nothing on the loop can notice that, so a thread looks. A single call that blocks in C, such as a socket without a
+timeout, can't be ended: it is said in the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+_log = logging.getLogger(__name__)
+
+PERIOD = 0.1
+"""Seconds between two looks, while there is anything to look at."""
+
+
+class Blocked(BaseException):
+    """Raised within the code that blocks; no `except Exception` of its own catches it."""
+
+
+@dataclass(eq=False)
+class _Watched:
+    caller: CodeType
+    owner: object
+    thread: int
+    end: float
+    what: str
+    told: bool = False
+
+
+_watched: list[_Watched] = []
+_lock = threading.Lock()
+_any = threading.Event()
+_watcher: threading.Thread | None = None
+
+
+@contextlib.contextmanager
+def not_blocking(caller: CodeType, owner: object, seconds: float, what: str) -> Iterator[None]:
+    """Raise `Blocked` in what runs within this context if it still holds up this thread after so many seconds.
+
+    Args:
+        caller: code of the method that calls what may block: it is looked for among those under way.
+        owner: whose method.
+        seconds: how long it may take.
+        what: it is, for the log.
+
+    Raises:
+        Blocked: it blocked.
+    """
+    global _watcher
+    one = _Watched(caller, owner, threading.get_ident(), time.monotonic() + seconds, what)
+    with _lock:
+        _watched.append(one)
+        if _watcher is None or not _watcher.is_alive():  # at first, and after a fork
+            _watcher = threading.Thread(target=_watch, name="blocked", daemon=True)
+            _watcher.start()
+    _any.set()
+    try:
+        yield
+    finally:
+        with _lock:
+            _watched.remove(one)
+
+
+def _watch() -> None:
+    while True:
+        if not _watched:
+            _any.clear()
+            _any.wait(None if not _watched else PERIOD)
+        time.sleep(PERIOD)
+        now = time.monotonic()
+        with _lock:
+            for one in [each for each in _watched if now > each.end and not each.told and _holds_up(each)]:
+                one.told = True
+                _log.warning("%s blocks, and is ended if it can be.", one.what)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(one.thread), ctypes.py_object(Blocked))
+
+
+def _holds_up(one: _Watched) -> bool:
+    """Is its caller under way in its thread at this moment, rather than waiting for something on the loop?"""
+    frame = sys._current_frames().get(one.thread)
+    while frame is not None and not (frame.f_code is one.caller and frame.f_locals.get("self") is one.owner):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _begin_anew() -> None:
+    """In a child after a fork, in which nothing of this runs and a lock may be held by nobody."""
+    global _lock, _any
+    _lock, _any = threading.Lock(), threading.Event()
+    _watched.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

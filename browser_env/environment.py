@@ -1,0 +1,283 @@
+"""An environment's options as plain data, as a command line, a file or a saved run holds them.
+
+No secret is among them: each names the variable or the file that holds its value (`env:VARIABLE`, `file:PATH`), which
+`EnvironmentSettings.options` reads. `browser_env.env.make_core` takes what that returns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
+
+from selfsurf.browser_env.classes import file_path, load_class
+from selfsurf.browser_env.safety import terminal
+from selfsurf.browser_env.safety.policy import LATER, Safety, refuse
+from selfsurf.browser_env.safety.secrets import Secret, Vault
+from selfsurf.browser_env.session.options import SessionOptions
+
+_ELSEWHERE = {
+    "secrets": "--secret", "start_url": "the task", "goal": "the task", "task": "the task", "screenshot": "the command",
+    "headless": "--headful", "count": "the agent", "session": "its own options", "safety": "its own options",
+    "detached": "--wait",
+}  # fmt: skip
+"""Options of `make_core` and its parts that `env` doesn't take, and what gives them."""
+
+_SENSITIVE = ("http_credentials", "headers", "cookies", "context")
+"""Options that may hold a secret: `env` takes the variable or the file that holds them."""
+
+
+class Program:
+    """A user who is a function of a question, by name: loaded where the first question is asked, in any process.
+
+    Args:
+        name: `module:function`, or `file.py:function`.
+
+    Raises:
+        ValueError: there is no such function.
+    """
+
+    def __init__(self, name: str) -> None:
+        where, _, function = name.rpartition(":")
+        self.name = f"{file_path(where)}:{function}" if where.endswith(".py") else name
+        load_class(self.name)
+
+    def __call__(self, question: str) -> str:
+        """Return the function's answer."""
+        return str(load_class(self.name)(question))
+
+
+class EnvironmentSettings(BaseModel):
+    """Whose browser, what it may do, and who is asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    profile: Path | None = None
+    """Folder of a browser profile, made if missing: logins are kept. One episode at a time uses it."""
+    storage_state: Path | None = None
+    """JSON file with cookies and storage that every episode starts with."""
+    proxy: str = ""
+    """Proxy, such as http://127.0.0.1:3128; one with a password as env:VARIABLE or file:PATH, which hold its
+    address."""
+    stealth: bool = False
+    """Hide the usual signs of automation."""
+    device: str = ""
+    """Emulate one of Playwright's devices, such as 'iPhone 15'."""
+    secret: tuple[str, ...] = ()
+    """NAME=env:VARIABLE or NAME=file:PATH: what the agent types as <secret:NAME> and never sees; NAME@HOST,HOST=...
+    into pages of these hosts only. Repeatable."""
+    allowed: tuple[str, ...] = ()
+    """A host that may be reached besides the task's own, *.HOST with its subdomains; all public ones if none is given.
+    Repeatable."""
+    blocked: tuple[str, ...] = ()
+    """A host that may not be reached, with its subdomains. Repeatable."""
+    upload_from: tuple[Path, ...] = ()
+    """A folder that files may be uploaded from. Repeatable."""
+    download_to: Path | None = None
+    """Folder for downloads, which are dropped otherwise."""
+    confirm: Literal["ask", "auto", "never"] = "auto"
+    """Before a risky action, such as a purchase: ask at the terminal, go ahead and log it, or refuse it."""
+    user: str = "none"
+    """Who answers the agent's questions: none, ask (you, at the terminal), or a function of the question as
+    file.py:answer or module:answer."""
+    env: tuple[str, ...] = ()
+    """Another option of the environment, name=value, as in Python (docs/environment.md); the value is JSON, or text if
+    it is none. Repeatable."""
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The options that ask at the terminal."""
+        return tuple(name for name in ("confirm", "user") if getattr(self, name) == "ask")
+
+    def given(self) -> dict[str, Any]:
+        """Return what is not as by default, to be kept with what was made with it."""
+        return self.model_dump(mode="json", include=set(EnvironmentSettings.model_fields), exclude_defaults=True)
+
+    def options(self, *, later: bool = False) -> dict[str, Any]:
+        """Return the arguments of `make_core`, with the values of secrets.
+
+        Args:
+            later: whoever makes the environment brings a person's answers; else they are asked for at the terminal.
+
+        Raises:
+            ValueError: a variable or a file is missing, or an option is unknown or wrong. No message has a value.
+        """
+        more = _more(self.env)
+        session: dict[str, Any] = {
+            "profile": self.profile and self.profile.expanduser(),
+            "storage_state": self.storage_state and _state(self.storage_state.expanduser()),
+            "proxy": _proxy(self.proxy),
+            "stealth": self.stealth or None,
+            "device": self.device or None,
+        }
+        safety: dict[str, Any] = {
+            "secrets": dict(map(_secret, self.secret)) or None,
+            "allowed": self.allowed or None,
+            "blocked": self.blocked or None,
+            "upload_from": tuple(folder.expanduser() for folder in self.upload_from) or None,
+            "download_to": self.download_to and self.download_to.expanduser(),
+            "confirm": {"ask": LATER if later else terminal.confirm, "never": refuse, "auto": None}[self.confirm],
+        }
+        safety = _joined(safety, more[Safety])
+        session = _joined(session, more[SessionOptions])
+        found: dict[str, Any] = _joined({"user": _user(self.user, later=later)}, more[None])
+        if session:
+            found["session"] = SessionOptions(**session)
+        if safety:
+            found["safety"] = Safety(**safety)
+            Vault(found["safety"].secrets)  # whose names and values have to be possible
+        return found
+
+    @field_validator("secret")
+    @classmethod
+    def _no_values(cls, items: tuple[str, ...]) -> tuple[str, ...]:
+        names = [_name_and_reference(item)[0] for item in items]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)}: given twice")
+        return items
+
+    @field_validator("proxy")
+    @classmethod
+    def _no_password(cls, proxy: str) -> str:
+        if "@" in proxy and not _is_reference(proxy):
+            raise ValueError(f"a proxy's address with user and password is a secret. {_CURE}")
+        return proxy
+
+    @field_validator("env")
+    @classmethod
+    def _known(cls, items: tuple[str, ...]) -> tuple[str, ...]:
+        for item in items:
+            name, equals, value = item.partition("=")
+            if not equals:
+                raise ValueError(f"{name}: give name=value")
+            if name in _ELSEWHERE or name in set(EnvironmentSettings.model_fields) - {"env"}:
+                raise ValueError(f"{name}: {_ELSEWHERE.get(name) or '--' + name.replace('_', '-')} gives it")
+            if name not in _takers():
+                near = get_close_matches(name, _takers(), 1)
+                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_takers()))}."
+                raise ValueError(f"there is no option {name}; {meant}")
+            if name in _SENSITIVE and not _is_reference(value):
+                raise ValueError(f"{name} may hold a secret. {_CURE}")
+        return items
+
+
+_CURE = "Put it into an environment variable or a file, and give env:VARIABLE or file:PATH instead."
+
+
+def _is_reference(text: str) -> bool:
+    kind, colon, where = text.partition(":")
+    return kind in ("env", "file") and bool(colon and where)
+
+
+def _name_and_reference(item: str) -> tuple[str, tuple[str, ...], str]:
+    """Split a secret into its name, its hosts and where its value is."""
+    name, equals, reference = item.partition("=")
+    name, at, hosts = name.partition("@")
+    if not equals or not name or bool(at) != bool(hosts):
+        raise ValueError("a secret is NAME=env:VARIABLE or NAME=file:PATH, such as password=env:SHOP_PASSWORD")
+    if reference in ("env:", "file:"):
+        raise ValueError(f"{name}: {reference} names no {'variable' if reference == 'env:' else 'file'}")
+    if not _is_reference(reference):
+        raise ValueError(f"{name}: the value itself would stay in the shell's history or in a file. {_CURE}")
+    return name, tuple(filter(None, hosts.split(","))), reference
+
+
+def _secret(item: str) -> tuple[str, Secret]:
+    name, hosts, reference = _name_and_reference(item)
+    return name, Secret(_read(reference, f"the secret {name}"), hosts)
+
+
+def _read(reference: str, what: str) -> str:
+    """Return the value that a reference names."""
+    kind, _, where = reference.partition(":")
+    if kind == "env":
+        if not os.environ.get(where):
+            raise ValueError(f"The environment variable {where}, which should hold {what}, is not set.")
+        return os.environ[where]
+    try:
+        return Path(where).expanduser().read_text(encoding="utf8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"The file {where}, which should hold {what}, can't be read ({type(error).__name__})."
+        ) from None
+
+
+def _proxy(given: str) -> str | None:
+    if not given:
+        return None
+    address = _read(given, "the proxy's address") if _is_reference(given) else given
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        good = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError("proxy is an address such as http://127.0.0.1:3128 or http://user:password@host:3128.")
+    return address
+
+
+def _state(path: Path) -> dict[str, Any]:
+    try:
+        state = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"storage_state: {path} can't be read ({type(error).__name__}).") from None
+    if not isinstance(state, dict) or not isinstance(state.get("cookies"), list):
+        raise ValueError(f"storage_state: {path} holds no storage state, as env.unwrapped.storage_state() returns it.")
+    return state
+
+
+def _user(name: str, *, later: bool) -> Any:
+    if name in ("none", ""):
+        return None
+    if name == "ask":
+        return LATER if later else terminal.answer
+    if ":" not in name:
+        raise ValueError(f"user is none, ask, or a function, file.py:answer or module:answer, not {name!r}.")
+    return Program(name)
+
+
+@cache
+def _takers() -> dict[str, tuple[Any, Any]]:
+    """The options that `env` takes: what takes each (None: `make_core` itself), and its type."""
+    from selfsurf.browser_env.env import make_core
+
+    kinds: tuple[tuple[Any, Any], ...] = ((SessionOptions, SessionOptions), (Safety, Safety), (None, make_core))
+    own = {*_ELSEWHERE, *EnvironmentSettings.model_fields, "return"}
+    found: dict[str, tuple[Any, Any]] = {}
+    for taker, kind in kinds:
+        hints = get_type_hints(kind)
+        names: Iterable[str] = (each.name for each in fields(kind)) if taker is not None else hints
+        found.update({name: (taker, hints[name]) for name in names if name not in own})
+    return found
+
+
+def _more(items: Iterable[str]) -> dict[Any, dict[str, Any]]:
+    """Return the options of `env` in their right types, by what takes them."""
+    found: dict[Any, dict[str, Any]] = {SessionOptions: {}, Safety: {}, None: {}}
+    for item in items:
+        name, _, text = item.partition("=")
+        taker, kind = _takers()[name]
+        if name in _SENSITIVE:
+            text = _read(text, name)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        try:
+            found[taker][name] = TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            why = error.errors(include_input=False)[0]["msg"].replace("Input should", "should")
+            raise ValueError(f"env {name}: {why}.") from None
+    return found
+
+
+def _joined(own: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in own.items() if value is not None}, **more}

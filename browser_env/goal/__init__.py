@@ -1,0 +1,1 @@
+"""What counts as reaching a goal, written down, and whether an episode did."""

@@ -1,0 +1,272 @@
+"""Checks a goal's criteria on what an episode shows. What it doesn't show is unknown, never missed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from selfsurf.browser_env.goal.evidence import SAYS, Evidence, Moment
+from selfsurf.browser_env.goal.shown import elements_for, may_be_there
+from selfsurf.browser_env.goal.spec import (
+    ActionDone,
+    Criterion,
+    ElementState,
+    GoalSpec,
+    Parameters,
+    WhichElement,
+    fill_in,
+)
+
+Found: TypeAlias = Literal["met", "missed", "unknown"]
+
+MASK = "•"
+"""What a secret field shows instead of each character."""
+
+LONGEST = 300
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a criterion."""
+
+    kind: str
+    found: Found
+    why: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a specification makes of an episode."""
+
+    says: Literal["solved", "failed", "unknown"]
+    why: str
+    findings: tuple[Finding, ...] = ()
+
+    def details(self) -> dict[str, Any]:
+        """Return the findings as plain data."""
+        return {"criteria": [asdict(one) for one in self.findings]}
+
+
+Ask: TypeAlias = Callable[[str, Evidence], Finding]
+"""Asks a model a question about an episode."""
+
+
+class SuccessChecker:
+    """Judges episodes by a specification.
+
+    Args:
+        spec: of their goals.
+        ask: answers the specification's questions, if anybody does. It is asked last, where the agent says that it is
+            done and nothing else is missed: so it can take success away, and can't give it.
+    """
+
+    def __init__(self, spec: GoalSpec, ask: Ask | None = None) -> None:
+        self.spec = spec
+        self._ask = ask
+
+    def judge(self, evidence: Evidence) -> Judgement:
+        """Return whether the goal was reached: solved if all criteria are met, failed if one is missed."""
+        parameters = self.spec.parameters(evidence.goal)
+        if parameters is None:
+            return Judgement("unknown", "The specification's pattern does not fit the episode's goal.")
+        findings = [_checked(one, evidence, parameters) for one in self.spec.criteria if one.question is None]
+        missed = any(one.found == "missed" for one in findings)
+        questions = [fill_in(one.question, parameters) for one in self.spec.criteria if one.question is not None]
+        findings += [self._asked(one, evidence, missed=missed) for one in questions]
+        for found, says in (("missed", "failed"), ("unknown", "unknown")):
+            if which := [one for one in findings if one.found == found]:
+                return Judgement(says, _cut("; ".join(one.why for one in which)), tuple(findings))  # type: ignore[arg-type]
+        return Judgement("solved", _cut("; ".join(one.why for one in findings)), tuple(findings))
+
+    def _asked(self, question: str, evidence: Evidence, *, missed: bool) -> Finding:
+        if missed:
+            return Finding("question", "unknown", "nobody was asked: something else is missed already")
+        if not evidence.claims:
+            return Finding("question", "missed", "the agent does not say that it is done")
+        if self._ask is None:
+            return Finding("question", "unknown", "no model was there to be asked")
+        return self._ask(question, evidence)
+
+
+def _checked(criterion: Criterion, evidence: Evidence, parameters: Parameters) -> Finding:
+    items: Sequence[str] = parameters[criterion.each] if criterion.each else ("",)  # type: ignore[assignment]
+    if not items:
+        return Finding(criterion.kind, "unknown", f"the goal names nothing for {criterion.each}")
+    findings = [_CHECKS[criterion.kind](criterion, evidence, _Filler(parameters, item)) for item in items]
+    for found in ("missed", "unknown"):
+        for one in findings:
+            if one.found == found:
+                return one
+    return findings[-1]
+
+
+@dataclass(frozen=True)
+class _Filler:
+    """Puts a goal's parameters into texts."""
+
+    parameters: Parameters
+    item: str
+
+    def __call__(self, text: str) -> str:
+        return fill_in(text, self.parameters, item=self.item)
+
+
+def _pages(criterion: Criterion, evidence: Evidence) -> list[Mapping[str, Any]]:
+    """The observations on which a criterion may hold; none if they were not recorded."""
+    final = [] if evidence.final is None else [evidence.final]
+    if criterion.at == "before":
+        return [evidence.acting[-1].seen] if evidence.acting else []
+    return [*(one.seen for one in evidence.moments), *final] if criterion.at == "ever" else final
+
+
+def _on_pages(
+    criterion: Criterion, evidence: Evidence, holds: Callable[[Mapping[str, Any]], Found], what: str
+) -> Finding:
+    pages = _pages(criterion, evidence)
+    if not pages:
+        return Finding(criterion.kind, "unknown", f"the page was not recorded, so not whether {what}")
+    found = [holds(page) for page in pages]
+    best: Found = "met" if "met" in found else "unknown" if "unknown" in found else "missed"
+    says = {"met": what, "missed": f"not so: {what}", "unknown": f"the episode does not show whether {what}"}
+    return Finding(criterion.kind, best, says[best])
+
+
+def _url(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = fill(str(criterion.url))
+    return _on_pages(
+        criterion, evidence, lambda page: _contained(wanted, page.get("url")), f"the address has {wanted!r}"
+    )
+
+
+def _text(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = fill(str(criterion.text))
+    return _on_pages(
+        criterion, evidence, lambda page: _contained(wanted, page.get("page_text")), f"the page says {wanted!r}"
+    )
+
+
+def _answer(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = fill(str(criterion.answer))
+    if evidence.answer is None:
+        return Finding("answer", "missed", "the agent gave no answer")
+    found = _contained(wanted, evidence.answer)
+    return Finding("answer", found, f"the answer {'has' if found == 'met' else 'lacks'} {wanted!r}")
+
+
+def _request(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = criterion.request
+    assert wanted is not None
+    what = f"{wanted.method} {fill(wanted.url)}".strip()
+    for moment in evidence.moments:
+        for one in moment.requests or ():
+            status = one.get("status")
+            right = isinstance(status, int) and (status == wanted.status if wanted.status else status < 400)
+            same = not wanted.method or str(one.get("method", "")).upper() == wanted.method.upper()
+            if right and same and _contained(fill(wanted.url), one.get("url")) == "met":
+                return Finding("request", "met", f"{what} was requested")
+    if any(one.requests is None for one in evidence.moments):
+        return Finding("request", "unknown", f"requests were not recorded, so not whether {what} was requested")
+    return Finding("request", "missed", f"{what} was not requested, or was refused")
+
+
+def _action(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = criterion.action
+    assert wanted is not None
+    moments = evidence.acting if criterion.at == "ever" else evidence.acting[-1:]
+    named = wanted.element.name
+    what = f"{wanted.kind or 'action'} on {wanted.element.role or wanted.element.tag or 'element'}" + (
+        f" {fill(named)!r}" if named is not None else ""
+    )
+    found: Found = "met" if any(_did(wanted, one, fill) for one in moments) else "missed"
+    return Finding("action", found, what if found == "met" else f"not done: {what}")
+
+
+def _did(wanted: ActionDone, moment: Moment, fill: _Filler) -> bool:
+    if moment.error:
+        return False
+    for action in moment.actions:
+        if action.get("action") in SAYS or (wanted.kind and action.get("action") != wanted.kind):
+            continue
+        options = action.get("options")
+        typed = ", ".join(map(str, options)) if isinstance(options, (list, tuple)) else str(action.get("text", ""))
+        if wanted.text is not None and not _equal(fill(wanted.text), typed):
+            continue
+        if wanted.element == WhichElement() or any(
+            one.get("id") == action.get("id") for one in _which(wanted.element, moment.seen, fill)
+        ):
+            return True
+    return False
+
+
+def _element(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
+    wanted = criterion.element
+    assert wanted is not None
+    parts = [wanted.role or wanted.tag or "element"]
+    parts += [repr(fill(wanted.name))] if wanted.name is not None else []
+    parts += [f"with value {fill(wanted.value)!r}"] if wanted.value is not None else []
+    parts += [f"is {', '.join(wanted.states)}"] if wanted.states else []
+    what = f"there is {'no ' if wanted.absent else ''}{' '.join(parts)}"
+    return _on_pages(criterion, evidence, lambda page: _stands(wanted, page, fill), what)
+
+
+def _stands(wanted: ElementState, page: Mapping[str, Any], fill: _Filler) -> Found:
+    if not isinstance(page.get("elements"), (list, tuple)):
+        return "unknown"
+    has = {state for state in wanted.states if not state.startswith("not ")}
+    lacks = {state.removeprefix("not ") for state in wanted.states} - has
+    alike = [
+        one
+        for one in _which(wanted, {"elements": elements_for(wanted, page)}, fill)
+        if has <= set(one.get("states", ())) and not lacks & set(one.get("states", ()))
+    ]
+    found: Found = "met" if alike else "missed"
+    if wanted.names:
+        names = fill.parameters[wanted.names]
+        found = "met" if sorted(str(one.get("name")) for one in alike) == sorted(names) else "missed"
+    elif wanted.value is not None:
+        value = fill(wanted.value)
+        values = [str(one.get("value", "")) for one in alike]
+        if any(_equal(value, one) for one in values):
+            found = "met"
+        else:
+            hidden = any(one and set(one) == {MASK} and len(one) == len(value) for one in values)
+            found = "unknown" if hidden else "missed"
+    if found == "missed" and may_be_there(wanted, page):
+        found = "unknown"
+    if wanted.absent and found != "unknown":
+        return "missed" if found == "met" else "met"
+    return found
+
+
+def _which(wanted: WhichElement, page: Mapping[str, Any], fill: _Filler) -> list[Mapping[str, Any]]:
+    elements = [one for one in page.get("elements", ()) if isinstance(one, Mapping)]
+    alike = [one for one in elements if wanted.role in ("", one.get("role")) and wanted.tag in ("", one.get("tag"))]
+    if wanted.nth is not None:
+        alike = alike[wanted.nth - 1 : wanted.nth]
+    return [one for one in alike if wanted.name is None or _equal(fill(wanted.name), str(one.get("name", "")))]
+
+
+def _contained(wanted: str, text: Any) -> Found:
+    if not isinstance(text, str):
+        return "unknown"
+    if wanted.startswith("re:"):
+        return "met" if re.search(wanted[3:], text) else "missed"
+    return "met" if wanted in text else "missed"
+
+
+def _equal(wanted: str, text: str) -> bool:
+    if wanted.startswith("re:"):
+        return re.fullmatch(wanted[3:], text.strip()) is not None
+    return wanted.strip() == text.strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+_CHECKS: Mapping[str, Callable[[Criterion, Evidence, _Filler], Finding]] = {
+    "url": _url, "text": _text, "element": _element, "answer": _answer, "request": _request, "action": _action,
+}  # fmt: skip

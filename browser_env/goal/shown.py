@@ -1,0 +1,67 @@
+"""What of a page a criterion can be about: its elements, and parts without an id in its outline, such as headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from selfsurf.browser_env.goal.spec import WhichElement
+from selfsurf.browser_env.observe.delta import CHANGED, NO_CHANGE
+from selfsurf.browser_env.observe.outline import ElementText, OutlineLine, parse_line, parse_outline
+
+STRUCTURE = frozenset({
+    "alert", "alertdialog", "article", "banner", "cell", "columnheader", "complementary", "contentinfo", "dialog",
+    "figure", "form", "grid", "group", "heading", "iframe", "img", "list", "listitem", "log", "main", "menu",
+    "menubar", "meter", "navigation", "progressbar", "radiogroup", "region", "row", "rowheader", "search", "status",
+    "table", "tablist", "tabpanel", "toolbar", "tree",
+})  # fmt: skip
+"""Roles that an outline shows without an id (`page/roles.js`)."""
+
+_UNSEEN = frozenset({
+    "blockquote", "caption", "code", "comment", "definition", "deletion", "directory", "document", "emphasis",
+    "feed", "generic", "insertion", "mark", "marquee", "math", "note", "paragraph", "rowgroup", "separator",
+    "strong", "subscript", "suggestion", "superscript", "term", "time", "timer", "tooltip",
+})  # fmt: skip
+"""Roles that it shows only of elements."""
+
+_LISTED = frozenset({"a", "button", "input", "select", "summary", "textarea"})
+"""Tags that are always elements of an observation; no other's absence shows there."""
+
+_CUT = re.compile(r"^ *\.\.\. (?:left out|\d+ lines|the page (?:goes on|is longer))", re.MULTILINE)
+_STATES = re.compile(r"(level=\S+)?( ?busy)?")
+
+
+def elements_for(wanted: WhichElement, page: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a page's elements, and where a role is wanted that stands in its outline without an id, those too."""
+    elements = [one for one in page.get("elements", ()) if isinstance(one, Mapping)]
+    if wanted.role not in STRUCTURE or wanted.tag:
+        return elements
+    by_id = {one.get("id"): one for one in elements}
+    found = []
+    for line in parse_outline(str(page.get("dom", ""))):
+        one = by_id.pop(line.id, None) if line.id is not None else _structure(line)
+        found += [] if one is None else [one]
+    return [*found, *by_id.values()]
+
+
+def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
+    """Could the page have what is not among `elements_for`? By its tag or role, or since only changes were recorded."""
+    if wanted.tag:
+        return wanted.tag not in _LISTED and all(one.get("tag") != wanted.tag for one in elements_for(wanted, page))
+    dom = page.get("dom")
+    whole = isinstance(dom, str) and dom.partition("\n")[0] not in (NO_CHANGE, CHANGED) and not _CUT.search(dom)
+    return wanted.role in _UNSEEN or (wanted.role in STRUCTURE and not whole)
+
+
+def _structure(line: OutlineLine) -> Mapping[str, Any] | None:
+    """What a line without an id says of a part of the page; None: it is text."""
+    role, colon, text = line.text.partition(": ")
+    if colon and role in STRUCTURE:
+        found = ElementText(role, parse_line(text).words)  # its only text
+    else:
+        one = line._replace(id=0).element
+        if one is None or one.role not in STRUCTURE or not _STATES.fullmatch(one.states):
+            return None
+        found = one
+    return {"role": found.role, "name": found.name, "value": found.value, "states": tuple(found.states.split())}

@@ -1,0 +1,36 @@
+"""The environment that belongs to a Gymnasium id, for those that are not made by `gymnasium.make`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import gymnasium as gym
+
+from selfsurf.browser_env.core import EnvCore
+
+_ID = re.compile(r"([A-Za-z_][\w.]*:)?([A-Za-z_][\w.-]*/)?[\w.-]+-v\d+")
+
+
+def is_id(text: object) -> bool:
+    """Has a text the form of an id, such as `MiniWoB/click-test-v0` or `module:Shop/Order-v0`? No URL has."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def core_of(env_id: str, **options: Any) -> EnvCore:
+    """Make the core of the environment that is registered under an id, its step limit included.
+
+    Args:
+        env_id: as `gymnasium.make` takes it.
+        options: as for `gymnasium.make`.
+
+    Raises:
+        gymnasium.error.Error: there is no such id.
+        ValueError: it is not that of a browser environment.
+    """
+    env = gym.make(env_id, disable_env_checker=True, **options)
+    core = getattr(env.unwrapped, "core", None)
+    if not isinstance(core, EnvCore):
+        raise ValueError(f"{env_id} is not a browser environment.")
+    core.max_steps = (env.spec.max_episode_steps if env.spec else None) or core.task.max_steps
+    return core

@@ -1,0 +1,118 @@
+"""What is read of an environment outside of its steps: its picture, its storage, a scan of a long page."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, replace
+from typing import Any
+
+from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.capture import View
+from selfsurf.browser_env.observe.marks import draw
+from selfsurf.browser_env.observe.observer import Observer
+from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
+from selfsurf.browser_env.safety.confirm import Confirmer
+from selfsurf.browser_env.safety.policy import Risk
+from selfsurf.browser_env.safety.secrets import Vault
+from selfsurf.browser_env.session.deadline import deadline
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.settings import Settings
+from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.text import first_line
+
+
+class Looks:
+    """The part of an `EnvCore` that reads and changes nothing of the episode."""
+
+    settings: Settings
+    viewport: Viewport
+    session: Session | None
+    observation: Observation | None
+    vault: Vault
+    foreign: dict[int, Any]
+    _observer: Observer
+    _confirmer: Confirmer
+
+    async def screenshot(self) -> Any:
+        """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset."""
+        if self.observation is None:
+            return None
+        if "screenshot" in self.observation:
+            return self.observation["screenshot"]
+        if self.session is None:
+            return None
+        return (await self._observer.glance(self.session)).screenshot
+
+    async def glance(self) -> View:
+        """Observe the page as it is, with a screenshot, outside of a step.
+
+        Raises:
+            EnvError: there is no session, or the page hangs or has crashed.
+        """
+        session = self.session
+        if session is None:
+            raise EnvError("Call reset() before glance().")
+        async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
+            return await self._observer.glance(session)
+
+    async def storage_state(self) -> dict[str, Any]:
+        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
+
+        Raises:
+            EnvError: there is no session, or it was lost.
+        """
+        if self.session is None:
+            raise EnvError("Call reset() before storage_state().")
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                return dict(await self.session.context.storage_state(indexed_db=True))
+        except Exception as error:
+            raise EnvError(f"The storage can't be read: {first_line(error)}.") from error
+
+    async def address(self) -> str:
+        """Return the address of the active tab's last page that was reached without sending a form; empty for none."""
+        if self.session is None:
+            return ""
+        try:
+            async with asyncio.timeout(1):
+                history = await self.session.active.protocol.send("Page.getNavigationHistory")
+        except Exception:  # the page hangs or is gone
+            return ""
+        visited = history["entries"][: history["currentIndex"] + 1]
+        return next((each["url"] for each in reversed(visited) if each["transitionType"] != "form_submit"), "")
+
+    async def marked(self) -> Any:
+        """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""
+        pixels = await self.screenshot()
+        if pixels is None or self.observation is None:
+            raise EnvError("Call reset() before marked().")
+        return draw(pixels, self.observation["elements"])
+
+    async def judge(self, action: Action) -> tuple[Risk | None, bool]:
+        """Return an action's risk on the page as it is, and whether a step with it has somebody asked first."""
+        if self.observation is None or self.session is None:
+            raise EnvError("Call reset() before judge().")
+        async with asyncio.timeout(self.settings.step_timeout):
+            risk = await self._confirmer.judge(self.session, action, self.observation, self.foreign)
+        return risk, risk is not None and self.settings.safety.confirm is not None
+
+    async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
+        """Scroll through the page (`browser_env.observe.paged_scan`). The episode is not affected."""
+        if self.observation is None or self.session is None:
+            raise EnvError("Call reset() before paged_scan().")
+        if screenshots and self.vault:
+            raise ValueError("With secrets there can be no screenshots in a scan, since they could show them.")
+        scan, foreign = await paged_scan(
+            self.session,
+            replace(self.settings.view, screenshot=screenshots),
+            self.viewport,
+            self.settings.bounds,
+            max_screens=max_screens,
+            seconds=self.settings.step_timeout,
+        )
+        self.foreign = {**self.foreign, **foreign}
+        if self.vault:
+            return replace(scan, **{item.name: self.vault.redact(getattr(scan, item.name)) for item in fields(scan)})
+        return scan

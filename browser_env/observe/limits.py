@@ -1,0 +1,31 @@
+"""How much of what a page writes gets into an observation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from selfsurf.browser_env.text import one_line, visible
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of what a page writes is taken, in characters. The outline says where it was cut."""
+
+    line: int = 10_000
+    """Of one text in the outline. The default is five pages of a book; a paragraph has a few hundred."""
+    page: int = 1_000_000
+    """Of the outline and of `page_text`, each. The default is about 250,000 tokens, more than most models read."""
+    title: int = 300
+    """Of a title, as of an element's name."""
+    url: int = 2_000
+    """Of an address, in the observation, in events and in errors; an event or error has 200 more. The default is about
+    what servers and older browsers accept."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"Limits.{name} is a number of characters above 0, not {value!r}.")
+
+    def note(self, text: str) -> str:
+        """Return an event or an error: on one line, what is hidden in it shown, cut to its size."""
+        return visible(one_line(text, self.url + 200))

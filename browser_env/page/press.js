@@ -1,0 +1,81 @@
+// Watches over a press of the mouse: between aiming and pressing, another element may have come under it. Such a press is
+// stopped before the page hears of it, with everything that follows from it. press_listener.js passes the events; it has
+// to be the first to listen, and is missing only in documents that no script of ours was told of.
+
+const PRESSES = ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'auxclick', 'contextmenu', 'dblclick'];
+let aim = null;
+let lastMissed = null;
+
+// Expects press number `press` at `el`, aimed at `target` (itself or a label of it) at x, y of its document's viewport.
+// Without `el`, none is expected in this document and those around it: it is meant for a frame inside.
+function expectPress(press, el, target, x, y) {
+  letGo();
+  const role = el ? roleOf(el) : '';
+  aim = {press, el, target, x, y, role, name: el ? nameOf(el, role, true) : '', fits: null, hit: null, windows: []};
+  for (let doc = target.ownerDocument; doc;) {
+    const win = DOC.defaultView(doc);
+    aim.windows.push(win);
+    win.pressed = onPress;
+    if (win.hearsPresses !== true) for (const type of PRESSES) win.addEventListener(type, onPress, true);
+    doc = holderOf(doc)?.ownerDocument;
+  }
+}
+
+function letGo() {
+  if (!aim) return;
+  for (const win of aim.windows) {
+    win.pressed = null;
+    if (win.hearsPresses !== true) for (const type of PRESSES) win.removeEventListener(type, onPress, true);
+  }
+  aim = null;
+}
+
+function onPress(event) {
+  if (!aim || !event.isTrusted) return;
+  if (aim.fits === null) {
+    let hit = event.composedPath()[0];
+    if (hit?.nodeType === 1 && rootOf(hit)) hit = deepest(hit.ownerDocument, event.clientX, event.clientY) || hit;
+    aim.hit = hit;
+    aim.fits = hit?.nodeType === 1 && isMeant(hit);
+  }
+  if (aim.fits) return;
+  event.stopImmediatePropagation();
+  event.preventDefault();
+}
+
+function isMeant(hit) {
+  const {el, target, role, name} = aim;
+  if (!el) return false;
+  if (isInside(hit, el) || isInside(hit, target) || hit.closest('label')?.control === el) return true;
+  if (el.isConnected) return false;
+  // It was drawn anew, as frameworks do: the same again, and none that was there before.
+  for (let node = hit; node && !ids.has(node); node = parentAcross(node)) {
+    if (node.localName === el.localName && roleOf(node) === role && nameOf(node, role, true) === name) return true;
+  }
+  return false;
+}
+
+// What received the last press instead of its element: its number and element, what it was, and whether it was stopped.
+function missed() {
+  if (!aim) return lastMissed;
+  const {press, el, target, x, y, fits, hit} = aim;
+  lastMissed = null;
+  if (fits === false) lastMissed = {press, what: hit?.nodeType === 1 ? called(hit) : 'the page', stopped: true};
+  if (fits === null && el) {
+    const over = deepest(target.ownerDocument, x, y);
+    if (over && FRAMES.has(over.localName) && !isInside(over, target)) lastMissed = {press, what: 'a frame', stopped: false};
+  }
+  letGo();
+  return lastMissed;
+}
+
+const FRAMES = new Set(['iframe', 'frame', 'object', 'embed']);
+
+// An element or what it is a part of, by role and name.
+function called(el) {
+  for (let node = el; node; node = parentAcross(node)) {
+    const role = roleOf(node);
+    if (ids.has(node) || INTERACTIVE_ROLES.has(role)) return role + ' ' + quoted(clip(nameOf(node, role, true), 80));
+  }
+  return describe(el);
+}

@@ -1,0 +1,37 @@
+"""Keeps two processes from writing into one folder. The kernel lets go of it when the process ends, however it does."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+
+class FolderInUse(ValueError):
+    """Another process, or another part of this one, writes into the folder."""
+
+
+class FolderLock:
+    """A folder held until `release`; it is made if need be. Where the file system has no locks nobody is kept out.
+
+    Raises:
+        FolderInUse: it is held already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise FolderInUse(f"Another process is running in {folder}: wait for it, or give another folder.") from None
+        except OSError:  # a network's file system, for example
+            return
+
+    def release(self) -> None:
+        """Let go of the folder, once."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may hold a copy of it
+        os.close(self._descriptor)

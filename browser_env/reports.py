@@ -1,0 +1,122 @@
+"""What the steps of an environment return: observation, reward and info, whatever has happened."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.asking import Question
+from selfsurf.browser_env.errors import TaskError, reason, traceback_of
+from selfsurf.browser_env.looks import Looks
+from selfsurf.browser_env.observation import Info, Observation
+from selfsurf.browser_env.observe.capture import View
+from selfsurf.browser_env.observe.delta import NO_CHANGE
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.safety.confirm import Confirmer
+from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.task import EpisodeState, Score
+from selfsurf.browser_env.text import action_text, well_formed
+from selfsurf.browser_env.timing import Timing
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.attempts.attempt import ErrorType
+
+_log = logging.getLogger(__name__)
+
+StepResult = tuple[Observation, float, bool, bool, Info]
+
+
+class Reports(Looks):
+    """The part of an `EnvCore` that says what has happened."""
+
+    episode: EpisodeState
+    failed_as: ErrorType | None = None
+    """What kind of failure the last step's `last_error` is, unless the environment failed."""
+    _confirmer: Confirmer
+
+    def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
+        self.foreign = view.foreign
+        observation = Observation(
+            goal=self.episode.goal,
+            url=view.url,
+            title=view.title,
+            tabs=view.tabs,
+            elements=view.elements,
+            dom=self._observer.outline(session, view),
+            page_text=view.page_text,
+            events=session.take_events(),
+            messages=tuple(message.copy() for message in self.episode.messages),
+            last_action=last_action,
+            last_error=last_error,
+        )
+        if view.screenshot is not None:
+            observation["screenshot"] = view.screenshot
+        self.observation = self.vault.redact_observation(observation)
+        return self.observation
+
+    def _asking(self, question: Question, error: str, start: float) -> StepResult:
+        """Return the result of a step that waits. The page was not looked at."""
+        assert self.observation is not None
+        observation = copy.deepcopy(self.observation)
+        if self._observer.reports_changes:
+            observation["dom"] = NO_CHANGE
+        observation["messages"] = tuple(message.copy() for message in self.episode.messages)
+        observation["last_action"], observation["last_error"] = well_formed(question.action.to_json()), error
+        observation["events"] = ()
+        self.observation = self.vault.redact_observation(observation)
+        timing = Timing(total=time.perf_counter() - start)
+        info = self._info(Outcome.RUNNING, error, Score(), timing, path="")
+        waiting = {"waiting": question.waiting}
+        return self.observation, 0.0, False, False, {**info, **(self.vault.redact(waiting) if self.vault else waiting)}
+
+    def _after_the_end(
+        self, raw: Any, observation: Observation, reward: float, terminated: bool, truncated: bool, info: Info
+    ) -> StepResult:
+        """Answer a step after the episode's end: nothing is carried out, and nothing is paid again."""
+        if info["outcome"] != Outcome.ENV_ERROR:  # whose last error says why
+            why = f"The episode has ended ({info['outcome']}): nothing was done; call reset() for the next one."
+            observation["last_action"], observation["last_error"] = action_text(raw), why
+            observation["events"] = ()
+            observation = self.vault.redact_observation(observation)
+            info = {**info, "outcome_detail": why, "timing": Timing(), "action_path": ""}
+        return observation, 0.0, terminated, truncated, info
+
+    def _env_error(self, raw: Any, error: Exception, start: float) -> StepResult:
+        assert self.observation is not None
+        why, trace = reason(error), traceback_of(error)
+        self._log(f"The environment failed: {why}\n{trace}")
+        observation = copy.deepcopy(self.observation)
+        if self._observer.reports_changes:
+            observation["dom"] = NO_CHANGE  # no page was observed
+        observation["last_action"] = action_text(raw)
+        observation["last_error"] = f"The environment failed: {why}."
+        observation["events"] = self.session.take_events() if self.session is not None else ()
+        observation = self.vault.redact_observation(observation)
+        timing = Timing(total=time.perf_counter() - start)
+        info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
+        if trace:
+            info["traceback"] = self.vault.redact(trace)
+        if isinstance(error, TaskError):
+            info["fault"] = "task"
+        return observation, 0.0, False, True, info
+
+    def _log(self, text: str) -> None:
+        _log.info("%s", self.vault.redact(text).rstrip())
+
+    def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
+        info = {
+            "outcome": str(outcome), "outcome_detail": detail, "trainable": outcome.trainable,
+            "score": dict(score.details), "judged": score.judged, "seed": self.episode.seed, "timing": timing,
+            "action_path": path, "downloads": self.downloads, "requests": self.episode.requests,
+        }  # fmt: skip
+        if self._confirmer.risk is not None:
+            info["risk"] = {**asdict(self._confirmer.risk), "confirmed": self._confirmer.confirmed}
+        return self.vault.redact(info) if self.vault else info
+
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Paths of the files that this episode has downloaded."""
+        return tuple(map(str, self.session.downloads.files)) if self.session is not None else ()

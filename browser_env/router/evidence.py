@@ -1,0 +1,240 @@
+"""What is kept of a page after an attempt: a picture, and on failure its accessibility tree and the DOM concerned.
+
+Everything is bounded, in time and in size, and says what was left out. What was typed into fields is never collected:
+in the picture fields are painted over, in tree and DOM their values are missing. Knows nothing of logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.errors import reason
+from selfsurf.browser_env.safety.masking import Box, mask
+from selfsurf.browser_env.session.page_script import read_script
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession
+
+SECONDS = 2.0
+"""For all of it: trees of large pages take 9 s."""
+
+MOST_BYTES = 5_000_000
+"""Of all of it: trees of large pages are 38 MB."""
+
+DOM_BYTES = 500_000
+"""Of the DOM."""
+
+WHOLE_TREE = 4_000
+"""Most elements of a page whose tree is fetched in one call, which can't be interrupted; of larger pages it is fetched
+level by level until time is up."""
+
+MOST_ELEMENTS = 30_000
+"""Beyond these the browser needs seconds before it answers the first question about a tree: none is asked for."""
+
+LOOKS = 3
+"""Attempts at a picture of a page that moves: it is kept only if what is painted over stood still."""
+
+_EDITABLE = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "PasswordField", "DateTime", "Date"})
+
+
+@dataclass
+class Sight:
+    """How a provider's page is looked at."""
+
+    protocol: CDPSession
+    """Of the page."""
+    shoot: Callable[[], Awaitable[bytes]]
+    """Takes a picture of what is in view, a PNG."""
+    boxes: Callable[[], Awaitable[list[Box]]]
+    """Finds what is to be painted over in it."""
+    nodes: Sequence[int] = ()
+    """The elements concerned, as the protocol's backend node ids."""
+    cut: list[str] = field(default_factory=list)
+
+
+async def collect(sight: Sight, *, url: str, failed: bool, screenshot: bool) -> Evidence:
+    """Collect evidence, `SECONDS` and `MOST_BYTES` at most. Doesn't raise."""
+    until = time.monotonic() + SECONDS
+    png = await _within(until, "picture", sight, _picture(sight)) if screenshot else None
+    tree = dom = None
+    if failed:
+        dom = await _within(until, "DOM", sight, _around(sight))
+        room = MOST_BYTES - DOM_BYTES - len(png or b"")
+        tree = await _within(until, "accessibility tree", sight, _tree(sight, until, room))
+    return Evidence(url, png, tree, dom, tuple(sight.cut))
+
+
+async def _within(until: float, what: str, sight: Sight, work: Awaitable[Any]) -> Any:
+    left = until - time.monotonic()
+    try:
+        async with asyncio.timeout(max(0.0, left)):
+            return await work
+    except TimeoutError:
+        sight.cut.append(f"The {what} was left out: it was not there within {SECONDS:g} s.")
+    except Exception as error:
+        sight.cut.append(f"The {what} was left out: {reason(error)}")
+    return None
+
+
+async def _picture(sight: Sight) -> bytes | None:
+    for _ in range(LOOKS):
+        before = await sight.boxes()
+        png = await sight.shoot()
+        if before == await sight.boxes():
+            break
+    else:
+        sight.cut.append("The picture was left out: the page moved while it was taken.")
+        return None
+    if before:
+        size = await _evaluate(sight.protocol, "[innerWidth, innerHeight]")
+        png = await asyncio.to_thread(_painted, png, before, size[0])
+    if len(png) > MOST_BYTES - DOM_BYTES:
+        sight.cut.append(f"The picture was left out: it has {len(png) / 1e6:.1f} MB.")
+        return None
+    return png
+
+
+def _painted(png: bytes, boxes: Sequence[Box], width: float) -> bytes:
+    """Return a picture with boxes painted over. `width`: of the viewport, in the boxes' pixels."""
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    scale = image.width / width
+    scaled = [(x * scale, y * scale, w * scale, h * scale) for x, y, w, h in boxes]
+    out = io.BytesIO()
+    Image.fromarray(mask(np.asarray(image), scaled)).save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+async def _around(sight: Sight) -> Any:
+    """Return the DOM around the nodes concerned; around what has the focus, if none is named or left."""
+    function, found = read_script("around"), []
+    for node in sight.nodes:
+        try:
+            resolved = await sight.protocol.send("DOM.resolveNode", {"backendNodeId": node})
+            answer = await sight.protocol.send(
+                "Runtime.callFunctionOn",
+                {
+                    "objectId": resolved["object"]["objectId"],
+                    "functionDeclaration": f"function () {{ return ({function})(this) }}",
+                    "returnByValue": True,
+                },
+            )
+            found.append(answer["result"]["value"])
+        except Exception:  # it is no longer there
+            sight.cut.append("The DOM around an element was left out: it is no longer on the page.")
+    if not found:
+        found.append(await _evaluate(sight.protocol, f"({function})(document.activeElement || document.body)"))
+    kept = [one for one in found if one is not None]
+    while kept and len(json.dumps(kept)) > DOM_BYTES:
+        kept.pop()
+        sight.cut.append(f"The DOM around an element was left out: more than {DOM_BYTES / 1e6:g} MB.")
+    return kept
+
+
+async def _tree(sight: Sight, until: float, room: int) -> Any:
+    protocol = sight.protocol
+    elements = await _evaluate(protocol, "document.getElementsByTagName('*').length")
+    if elements > MOST_ELEMENTS:
+        sight.cut.append(f"The accessibility tree was left out: the page has {elements} elements.")
+        return None
+    if elements <= WHOLE_TREE:
+        frames = _frames((await protocol.send("Page.getFrameTree"))["frameTree"])
+        answers = await asyncio.gather(
+            *(protocol.send("Accessibility.getFullAXTree", {"frameId": frame}) for frame in frames),
+            return_exceptions=True,
+        )
+        if isinstance(answers[0], BaseException):
+            raise answers[0]
+        nodes = [node for answer in answers if not isinstance(answer, BaseException) for node in answer["nodes"]]
+    else:
+        nodes = await _by_levels(sight, until)
+    return _nested(nodes, room, sight.cut)
+
+
+async def _by_levels(sight: Sight, until: float) -> list[dict[str, Any]]:
+    """Fetch a tree from its root on, as far as time allows."""
+    protocol, spare = sight.protocol, 0.3
+    await protocol.send("Accessibility.enable")
+    try:
+        level = [(await protocol.send("Accessibility.getRootAXNode"))["node"]]
+        nodes = list(level)
+        waiting = [node["nodeId"] for node in level if node.get("childIds")]
+        while waiting:
+            if time.monotonic() > until - spare:
+                sight.cut.append(f"The accessibility tree was cut after {len(nodes)} nodes, when time was up.")
+                break
+            batch, waiting = waiting[:64], waiting[64:]
+            answers = await asyncio.gather(
+                *(protocol.send("Accessibility.getChildAXNodes", {"id": id}) for id in batch), return_exceptions=True
+            )
+            for answer in answers:
+                if not isinstance(answer, BaseException):
+                    nodes += answer["nodes"]
+                    waiting += [node["nodeId"] for node in answer["nodes"] if node.get("childIds")]
+        return nodes
+    finally:
+        await protocol.send("Accessibility.disable")
+
+
+def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[dict[str, Any]]:
+    """Return a tree's nodes as nested plain data, the topmost first where there is no room for all of them."""
+    by_id = {node["nodeId"]: node for node in nodes}
+    tops = [node for node in nodes if node.get("parentId") not in by_id]
+    out: list[dict[str, Any]] = []
+    todo = [(node, out) for node in tops]
+    size = kept = 0
+    for node, place in todo:  # grows meanwhile: level by level
+        plain, below = _plain(node), place
+        if plain is not None:
+            size += len(json.dumps(plain)) + 16
+            if size > room:
+                cut.append(f"The accessibility tree was cut: {kept} of {len(nodes)} nodes are {room / 1e6:.1f} MB.")
+                break
+            place.append(plain)
+            kept += 1
+            if plain["role"] in _EDITABLE or "editable" in plain.get("states", ()):
+                continue  # below is what was typed
+            below = plain.setdefault("children", [])
+        todo += [(by_id[child], below) for child in node.get("childIds", ()) if child in by_id]
+    return out
+
+
+def _plain(node: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is worth keeping of a node, None for one that assistive technology ignores."""
+    role = node.get("role", {}).get("value", "")
+    if node.get("ignored") or role in ("InlineTextBox", "LineBreak"):
+        return None
+    plain: dict[str, Any] = {"role": role}
+    for key in ("name", "description"):
+        if text := node.get(key, {}).get("value"):
+            plain[key] = text
+    values = {each["name"]: each.get("value", {}).get("value") for each in node.get("properties", ())}
+    states = [name for name, value in values.items() if value not in (False, None, "", "false")]
+    if states:
+        plain["states"] = states
+    if "value" in node and role not in _EDITABLE and "editable" not in states:
+        plain["value"] = node["value"].get("value")
+    if "backendDOMNodeId" in node:
+        plain["node"] = node["backendDOMNodeId"]
+    return plain
+
+
+def _frames(branch: dict[str, Any]) -> list[str]:
+    return [branch["frame"]["id"], *(id for child in branch.get("childFrames", ()) for id in _frames(child))]
+
+
+async def _evaluate(protocol: CDPSession, expression: str) -> Any:
+    answer = await protocol.send("Runtime.evaluate", {"expression": expression, "returnByValue": True})
+    if "exceptionDetails" in answer:
+        raise RuntimeError(answer["exceptionDetails"].get("text", "the page's script failed"))
+    return answer["result"].get("value")

@@ -1,0 +1,54 @@
+"""An environment whose steps go through the router and are logged as attempts, for any agent and player."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any, cast
+
+from selfsurf.browser_env.actions import AskUser, Finish, Infeasible, Message, Navigate, parse_action
+from selfsurf.browser_env.attempts.attempt import AttemptLog
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.router.policy import Policy
+from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
+from selfsurf.browser_env.router.router import CallFailed, Router
+
+DEADLINE = 3600.0
+"""Seconds: whoever steps the environment decides how long a step may take."""
+
+
+class LoggedEnv(AsyncBrowserEnv):
+    """`AsyncBrowserEnv` for one episode, each action on the page an attempt. What a step returns is the same.
+
+    Replies that are no action, and actions that are said and not done (`finish`, `message`), are no attempts.
+
+    Args:
+        args: as for `AsyncBrowserEnv`.
+        log: where attempts are told. It is closed by whoever made it, with what came of the episode.
+        trace_id: of the episode.
+        options: as for `AsyncBrowserEnv`.
+    """
+
+    def __init__(self, *args: Any, log: AttemptLog, trace_id: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        bare = SimpleNamespace(core=self.core, step=super().step)
+        self._provider = PlaywrightProvider(cast(AsyncBrowserEnv, bare))
+        self._router = Router([self._provider], policy=Policy(deadline=DEADLINE), log=log, trace_id=trace_id)
+
+    async def step(self, action: Any) -> StepResult:
+        """As `AsyncBrowserEnv.step`."""
+        try:
+            done = parse_action(action)
+        except ActionError:
+            return await super().step(action)
+        if isinstance(done, Finish | Infeasible | Message | AskUser):
+            return await super().step(action)
+        self._provider.last = None
+        with contextlib.suppress(CallFailed):  # the observation says so, too
+            plain = isinstance(done, Navigate) and done == Navigate(url=done.url)
+            await (self._router.navigate(cast(Navigate, done).url) if plain else self._router.act(done))
+        if self._provider.last is None:  # it never came to the step
+            return await super().step(action)
+        return self._provider.last

@@ -1,0 +1,50 @@
+"""The tools as an MCP server on standard input and output, on the official package `mcp` (extra `[mcp]`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from selfsurf.browser_env.router.calls import ARGUMENTS
+from selfsurf.browser_env.router.router import Router
+from selfsurf.browser_env.router.tools import DESCRIPTIONS, call_tool, schemas, tool_name
+
+_READS = ("extract", "observe", "screenshot")
+"""Calls that change nothing."""
+
+
+async def serve(router: Router) -> None:
+    """Serve one client until it closes the input. Nothing else may write to standard output meanwhile."""
+    from mcp.server.stdio import stdio_server
+
+    server = make_server(router)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def make_server(router: Router) -> Any:
+    """Return an MCP server of a router's tools, for any transport."""
+    import mcp_types as types
+    from mcp.server.lowlevel.server import Server
+
+    given = schemas()
+    tools = [
+        types.Tool(
+            name=tool_name(name), description=DESCRIPTIONS[name], input_schema=given[name],
+            annotations=types.ToolAnnotations(read_only_hint=name in _READS, open_world_hint=True),
+        )
+        for name in ARGUMENTS
+    ]  # fmt: skip
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def call(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        data = await call_tool(router, params.name, params.arguments or {})
+        png = data.pop("png", None)
+        content: list[Any] = [types.TextContent(type="text", text=json.dumps(data, ensure_ascii=False))]
+        if png is not None:
+            content.append(types.ImageContent(type="image", data=png, mime_type="image/png"))
+        return types.CallToolResult(content=content, structured_content=data, is_error="error" in data)
+
+    return Server("selfsurf", on_list_tools=list_tools, on_call_tool=call)

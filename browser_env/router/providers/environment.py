@@ -1,0 +1,228 @@
+"""What the providers on this project's own environment share: each call is a step of it, or a look at its page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
+from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.screenshot import encode_png
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.router.calls import (
+    ActArguments,
+    ActResult,
+    ExtractArguments,
+    ExtractResult,
+    NavigateArguments,
+    NavigateResult,
+    ObserveArguments,
+    ObserveResult,
+    ScreenshotArguments,
+    ScreenshotResult,
+)
+from selfsurf.browser_env.router.evidence import Sight, collect
+from selfsurf.browser_env.router.provider import Complete, Decide, Provider, ProviderError
+from selfsurf.browser_env.router.words import asked, needed, read_into
+from selfsurf.browser_env.safety.masking import secret_boxes
+from selfsurf.browser_env.safety.private_text import SHOWN
+from selfsurf.browser_env.session.runtime import runtime
+
+T = TypeVar("T")
+
+_LATE = ("no answer within", "did not answer for")
+"""In the environment's own words for what is a timeout here."""
+
+
+class EnvironmentProvider(Provider):
+    """A provider on an environment.
+
+    Args:
+        env: one that has been reset, and that is not closed with the provider; None: one of its own.
+        decide: the policy that carries out words.
+        complete: the model that reads a page into a type.
+    """
+
+    def __init__(
+        self, env: AsyncBrowserEnv | None = None, *, decide: Decide | None = None, complete: Complete | None = None
+    ) -> None:
+        self.last: StepResult | None = None
+        """What the last step returned: observation, reward, terminated, truncated, info."""
+        self._env = env
+        self._own = env is None
+        self._ready = False
+        self._decide = decide
+        self._complete = complete
+
+    async def make(self) -> AsyncBrowserEnv:
+        """Return an environment of the provider's own, not reset yet."""
+        raise NotImplementedError
+
+    async def _started(self) -> AsyncBrowserEnv:
+        if self._env is None:
+            try:
+                self._env = await self.make()
+            except (BrowserNotFound, EnvError) as error:
+                raise ProviderError("unavailable", str(error)) from error
+        if not self._ready:
+            if self._own:
+                try:
+                    await self._env.reset()
+                except EnvError as error:
+                    raise ProviderError("unavailable", str(error)) from error
+            self._ready = True
+        return self._env
+
+    async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
+        """As `Provider.navigate`, within what the environment's `Safety` allows."""
+        seen = await self._step(Navigate(url=arguments.url))
+        return NavigateResult(url=seen["url"], title=seen["title"])
+
+    async def act(self, arguments: ActArguments) -> ActResult:
+        """As `Provider.act`: one step."""
+        action: Any = arguments.action
+        if action is None:
+            action = await self._decided(arguments.instruction)
+        if isinstance(action, Infeasible):
+            raise ProviderError("not_found", action.reason or "The policy says that this can't be done here.")
+        if isinstance(action, Finish) and arguments.action is None:
+            seen = await self._look()
+            return ActResult(url=seen["url"], title=seen["title"], done="nothing: the policy says that it is done")
+        if isinstance(action, Finish | Message | AskUser):
+            raise ProviderError("invalid_arguments", f"The action {action.name} is not one on a page.")
+        seen = await self._step(action)
+        return ActResult.model_construct(
+            url=seen["url"], title=seen["title"], done=seen["last_action"], events=seen["events"]
+        )
+
+    async def extract(self, arguments: ExtractArguments) -> ExtractResult:
+        """As `Provider.extract`: the model is given the outline."""
+        seen = await self._look()
+        page = f"{seen['title']} ({seen['url']})\n{seen['dom']}"
+        data = await read_into(self._complete, arguments.instruction, page, arguments.model)
+        return ExtractResult(url=seen["url"], title=seen["title"], data=data)
+
+    async def observe(self, arguments: ObserveArguments) -> ObserveResult:
+        """As `Provider.observe`."""
+        seen = await self._look()
+        actions: tuple[Any, ...] = ()
+        if arguments.instruction and self._decide is not None:
+            actions = (await self._decided(arguments.instruction, seen),)
+        return ObserveResult(
+            url=seen["url"], title=seen["title"], outline=seen["dom"], actions=actions,
+            elements=tuple(dict(element) for element in seen["elements"]),
+        )  # fmt: skip
+
+    async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
+        """As `Provider.screenshot`, with secrets painted over."""
+        env = await self._started()
+        view = await self._guarded(env.core.glance())
+        if view.screenshot is None:
+            raise ProviderError("unknown", "There is no picture of this page.")
+        return ScreenshotResult(url=view.url, title=view.title, png=encode_png(view.screenshot))
+
+    async def url(self) -> str:
+        """As `Provider.url`."""
+        env = await self._started()
+        return "" if env.core.session is None else str(env.core.session.active.page.url)
+
+    async def evidence(self, *, failed: bool, nodes: Sequence[Any] = (), screenshot: bool = True) -> Evidence:
+        """As `Provider.evidence`; nodes are elements' ids."""
+        if self._env is None or self._env.core.session is None or not self._ready:
+            return Evidence(cut=("There is no page.",))
+        return await on_loop(self._evidence(self._env, failed=failed, nodes=nodes, screenshot=screenshot))
+
+    async def _evidence(
+        self, env: AsyncBrowserEnv, *, failed: bool, nodes: Sequence[Any], screenshot: bool
+    ) -> Evidence:
+        core = env.core
+        assert core.session is not None
+        tab = core.session.active
+        sight = Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, SHOWN))
+        if failed:
+            ids = [await self._backend_id(env, id) for id in nodes if id not in core.foreign]
+            sight.nodes = [id for id in ids if id is not None]
+        return await collect(sight, url=tab.page.url, failed=failed, screenshot=screenshot)
+
+    async def _backend_id(self, env: AsyncBrowserEnv, id: int) -> int | None:
+        assert env.core.session is not None
+        tab = env.core.session.active
+        try:
+            async with asyncio.timeout(0.5):
+                node = await tab.call("node", id=id)
+                described = await tab.protocol.send("DOM.describeNode", {"objectId": node["objectId"]})
+                return int(described["node"]["backendNodeId"])
+        except Exception:  # the element is gone
+            return None
+
+    async def restart(self, url: str) -> None:
+        """As `Provider.restart`. An environment that was handed in is reset by whoever resets it."""
+        self._ready = False
+        if self._own and self._env is not None:
+            env = await self._started()
+            if url:
+                await env.step(Navigate(url=url))
+
+    async def close(self) -> None:
+        """As `Provider.close`."""
+        if self._own and self._env is not None:
+            await self._env.close()
+            self._env, self._ready = None, False
+
+    async def _step(self, action: Action) -> Observation:
+        """Take a step.
+
+        Raises:
+            ProviderError: it could not be carried out.
+        """
+        env = await self._started()
+        self.last = observation, _, terminated, truncated, info = await env.step(action)
+        if info["outcome"] == Outcome.ENV_ERROR:
+            why = str(info["outcome_detail"])
+            self._ready = not self._own
+            if info.get("fault") == "task":
+                raise ProviderError("unknown", f"{why}.", retryable=False)
+            raise ProviderError("timeout" if any(text in why for text in _LATE) else "crashed", f"{why}.")
+        if "waiting" in info:
+            raise ProviderError("refused", f"A person is to decide first: {info['waiting']['text']}")
+        if observation["last_error"]:
+            id = getattr(action, "id", None)
+            kind = "refused" if terminated or truncated else env.core.failed_as or "unknown"
+            raise ProviderError(kind, observation["last_error"], nodes=() if id is None else (id,))
+        return observation
+
+    async def _look(self) -> Observation:
+        env = await self._started()
+        return await self._guarded(env.core.witness())
+
+    async def _decided(self, instruction: str, seen: Observation | None = None) -> Any:
+        decide = needed(self._decide)
+        told = await asked(decide, instruction, seen or await self._look())
+        if told is None:
+            raise ProviderError("not_found", f"Nothing on the page fits: {instruction}")
+        try:
+            return parse_action(told)
+        except ActionError as error:
+            raise ProviderError("unknown", f"The policy gave no valid action: {error}") from error
+
+    async def _guarded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Look at the page on its own loop; what the environment says of it becomes a failure."""
+        try:
+            return await on_loop(work)
+        except EnvError as error:
+            self._ready = not self._own
+            why = str(error)
+            raise ProviderError("timeout" if any(text in why for text in _LATE) else "crashed", f"{why}.") from error
+
+
+async def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Await work on the environments' own loop."""
+    loop = runtime().loop
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

@@ -1,0 +1,39 @@
+"""The provider `playwright`: this project's environment, on a Chromium of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.router.provider import Complete, Decide
+from selfsurf.browser_env.router.providers.environment import EnvironmentProvider
+
+
+class PlaywrightProvider(EnvironmentProvider):
+    """An environment as a provider.
+
+    Args:
+        env: one that has been reset; by default one of the provider's own, made with `options`.
+        decide: the policy that carries out words.
+        complete: the model that reads a page into a type.
+        options: as for `AsyncBrowserEnv`: `safety=`, `session=` and so on.
+    """
+
+    name = "playwright"
+
+    def __init__(
+        self,
+        env: AsyncBrowserEnv | None = None,
+        *,
+        decide: Decide | None = None,
+        complete: Complete | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, decide=decide, complete=complete)
+        if env is not None and options:
+            raise ValueError(f"Give an environment or its options ({', '.join(options)}), not both.")
+        self._options = options
+
+    async def make(self) -> AsyncBrowserEnv:
+        """As `EnvironmentProvider.make`."""
+        return AsyncBrowserEnv(**{"screenshot": False, **self._options})

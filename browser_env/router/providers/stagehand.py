@@ -1,0 +1,367 @@
+"""The provider `stagehand`: the package of that name on a full Chromium, with a model of our own.
+
+Its extension sees and acts; what its prompts ask is answered by the callable `complete`, so nothing is sent to a
+service. Everything runs on the environments' loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.router.calls import (
+    ActArguments,
+    ActResult,
+    ExtractArguments,
+    ExtractResult,
+    NavigateArguments,
+    NavigateResult,
+    ObserveArguments,
+    ObserveResult,
+    ScreenshotArguments,
+    ScreenshotResult,
+)
+from selfsurf.browser_env.router.evidence import Sight, collect
+from selfsurf.browser_env.router.provider import Complete, Provider, ProviderError
+from selfsurf.browser_env.router.providers.environment import on_loop
+from selfsurf.browser_env.router.providers.page_connection import PageConnection
+from selfsurf.browser_env.router.providers.stagehand_actions import (
+    NODES_OF_A_FRAME,
+    carry_out,
+    element_id,
+    outlined,
+    suggested,
+)
+from selfsurf.browser_env.router.words import asked, bare_json
+from selfsurf.browser_env.safety.access import WEBRTC_SWITCH, AccessGuard
+from selfsurf.browser_env.safety.masking import boxes_in_process
+from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.safety.private_text import SHOWN
+from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.text import one_line
+
+if TYPE_CHECKING:
+    from stagehand import Page, Stagehand
+
+NAVIGATION_TIMEOUT = 15_000
+"""Milliseconds for a page to load."""
+
+CALL_TIMEOUT = 50_000
+"""Milliseconds for `act`, `extract` and `observe`, model included: less than an attempt's deadline by default."""
+
+ENDING = 1.0
+"""Seconds within which a browser has ended whose connection was closed by that."""
+
+
+class StagehandProvider(Provider):
+    """Stagehand as a provider.
+
+    Args:
+        complete: the model that answers its prompts; without one only typed actions, pages and pictures work.
+        safety: which hosts may be reached. Stagehand can't ask for confirmation or type secrets.
+        executable: path of a full Chromium (the headless shell can't load extensions); None to search for one.
+        headless: run without a window.
+
+    Raises:
+        ValueError: `safety` has rules that can't be kept here.
+    """
+
+    name = "stagehand"
+
+    def __init__(
+        self,
+        complete: Complete | None = None,
+        *,
+        safety: Safety | None = None,
+        executable: str | None = None,
+        headless: bool = True,
+    ) -> None:
+        self._safety = safety or Safety()
+        if self._safety.confirm is not None or self._safety.secrets:
+            raise ValueError("Stagehand asks nobody before it acts and knows no secrets: leave it out, or these rules.")
+        self._complete = complete
+        self._executable = executable
+        self._headless = headless
+        self._stagehand: Stagehand | None = None
+        self._guard: AccessGuard | None = None
+        self._port = 0
+        self._watcher: PageConnection | None = None
+        self._watched = ""
+        self._paths: dict[int, str] = {}
+        self._process: psutil.Process | None = None
+        """The browser, which would outlive us."""
+
+    async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
+        """As `Provider.navigate`."""
+        return await self._run(self._navigate(arguments.url))
+
+    async def act(self, arguments: ActArguments) -> ActResult:
+        """As `Provider.act`; ids are those of the last `observe`."""
+        return await self._run(self._act(arguments))
+
+    async def extract(self, arguments: ExtractArguments) -> ExtractResult:
+        """As `Provider.extract`."""
+        return await self._run(self._extract(arguments))
+
+    async def observe(self, arguments: ObserveArguments) -> ObserveResult:
+        """As `Provider.observe`."""
+        return await self._run(self._observe(arguments.instruction))
+
+    async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
+        """As `Provider.screenshot`."""
+        return await self._run(self._screenshot())
+
+    async def url(self) -> str:
+        """As `Provider.url`."""
+        return await self._run(self._address())
+
+    async def evidence(self, *, failed: bool, nodes: Sequence[Any] = (), screenshot: bool = True) -> Evidence:
+        """As `Provider.evidence`; nodes are elements' ids."""
+        if self._stagehand is None:
+            return Evidence(cut=("There is no page.",))
+        return await on_loop(self._evidence(failed=failed, nodes=nodes, screenshot=screenshot))
+
+    async def restart(self, url: str) -> None:
+        """As `Provider.restart`."""
+        await self.close()
+        await self._run(self._navigate(url) if url else self._page())
+
+    async def close(self) -> None:
+        """As `Provider.close`."""
+        await on_loop(self._close())
+
+    async def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do work on the loop; what Stagehand raises becomes a failure."""
+        try:
+            return await on_loop(work)
+        except (ProviderError, TimeoutError):
+            raise
+        except Exception as error:
+            text = short(error)
+            if self._stagehand is not None and await self._is_gone(text):
+                raise ProviderError("crashed", f"Stagehand's browser is gone ({text}).") from error
+            if "timed out" in text.lower() or "timeout" in text.lower():
+                raise ProviderError("timeout", f"{text}.") from error
+            raise ProviderError("unknown", f"{text}.") from error
+
+    async def _is_gone(self, text: str) -> bool:
+        """Has the browser ended? Where the connection was closed, it may be about to."""
+        end = time.monotonic() + (ENDING if "closed" in text else 0.0)
+        while self._process is not None and _lives(self._process):
+            if time.monotonic() >= end:
+                return False
+            await asyncio.sleep(0.02)
+        return True
+
+    async def _started(self) -> Stagehand:
+        if self._stagehand is not None:
+            return self._stagehand
+        try:
+            from stagehand import Stagehand, local_browser
+
+            executable = self._executable or find_browser(headless=False)
+        except (ImportError, BrowserNotFound) as error:
+            raise ProviderError(
+                "unavailable", f"Stagehand needs the extra [stagehand] and a full Chromium: {error}"
+            ) from error
+        self._port, options = _free_port(), {}
+        self._guard = AccessGuard(self._safety, None, {}, guarded=True)
+        proxy = (await self._guard.proxied({})).get("proxy")
+        if proxy:  # the extension itself speaks to the browser's own port
+            bypass = ";".join(["<-loopback>", f"127.0.0.1:{self._port}", *filter(None, proxy["bypass"].split(","))])
+            options = {"proxy_server": proxy["server"], "proxy_bypass": bypass}
+        try:
+            browser = await local_browser.launch(
+                executable_path=executable, headless=self._headless, port=self._port,
+                viewport_width=1280, viewport_height=720, args=["--disable-gpu", WEBRTC_SWITCH], **options,
+            )  # fmt: skip
+            self._process = _process_of(self._port)
+            if self._process is not None:
+                _running.add(self._process)
+            self._stagehand = await Stagehand.create(browser=browser, model=self._generate, logging={"level": "off"})
+        except Exception as error:
+            await self._close()
+            raise ProviderError("unavailable", f"Stagehand could not be started: {short(error)}.") from error
+        return self._stagehand
+
+    async def _page(self) -> Page:
+        stagehand = await self._started()
+        return await stagehand.browser.context.active_page() or await stagehand.browser.context.new_page()
+
+    async def _address(self) -> str:
+        return str(await (await self._page()).url())
+
+    async def _navigate(self, url: str) -> NavigateResult:
+        page = await self._page()
+        assert self._guard is not None
+        if self._guard.proxy is not None and url.startswith(("http:", "https:")):
+            why = await self._guard.proxy.refusal_of(url)
+            if why:
+                raise ProviderError("refused", f"{url} was not opened: {why}.")
+        if not url.startswith(("http:", "https:", "about:", "data:")):
+            raise ProviderError("refused", f"{url!r} is not an address that can be opened here.")
+        self._paths.clear()
+        try:
+            await page.goto(url, wait_until="load", timeout=NAVIGATION_TIMEOUT)
+        except Exception as error:
+            if type(error).__name__ != "RPCError" or "net::" not in str(error):
+                raise
+            raise ProviderError("navigation", f"The page did not load: {short(error)}.") from error
+        reached = await page.url()
+        if reached.startswith("chrome-error:"):
+            raise ProviderError("navigation", f"The page did not load: {url} could not be reached.")
+        return NavigateResult(url=reached, title=await page.title())
+
+    async def _act(self, arguments: ActArguments) -> ActResult:
+        page = await self._page()
+        stagehand = await self._started()
+        if arguments.action is not None:
+            id = getattr(arguments.action, "id", None)
+            if id is not None and id not in self._paths:
+                raise ProviderError("not_found", f"There is no element {id}; observe the page first.")
+            done = await carry_out(stagehand, page, arguments.action, self._paths, CALL_TIMEOUT)
+        else:
+            self._needed()
+            result = await stagehand.act(arguments.instruction, page=page, timeout=float(CALL_TIMEOUT))
+            if not result.data.success:
+                raise ProviderError("not_found", f"{result.data.message}.")
+            done = result.data.action_description or result.data.message
+        page = await self._page()  # it may have opened another one
+        return ActResult(url=await page.url(), title=await page.title(), done=done)
+
+    async def _extract(self, arguments: ExtractArguments) -> ExtractResult:
+        self._needed()
+        page, stagehand = await self._page(), await self._started()
+        found = await stagehand.extract(arguments.instruction, arguments.model, page=page, timeout=float(CALL_TIMEOUT))
+        return ExtractResult(url=await page.url(), title=await page.title(), data=found.data)
+
+    async def _observe(self, instruction: str) -> ObserveResult:
+        page, stagehand = await self._page(), await self._started()
+        actions: tuple[Any, ...] = ()
+        snapshot = await page.snapshot()
+        self._paths = {element_id(id): path for id, path in snapshot.xpath_map.items()}
+        if instruction and self._complete is not None:
+            seen = await stagehand.observe(instruction, page=page, timeout=float(CALL_TIMEOUT))
+            actions = suggested(seen.data, self._paths)
+        outline = outlined(snapshot.formatted_tree)
+        return ObserveResult(url=await page.url(), title=await page.title(), outline=outline, actions=actions)
+
+    async def _screenshot(self) -> ScreenshotResult:
+        page = await self._page()
+        return ScreenshotResult(url=await page.url(), title=await page.title(), png=await page.screenshot(type="png"))
+
+    def _needed(self) -> None:
+        if self._complete is None:
+            raise ProviderError("invalid_arguments", "Words can't be understood here: Stagehand was given no model.")
+
+    async def _generate(self, params: Any) -> Any:
+        """Answer one of Stagehand's prompts by our model."""
+        from stagehand import LLMMessageGenerateResult, LLMStructuredGenerateResult
+
+        if self._complete is None:  # it has one even where no words come: else it refuses typed clicks as well
+            raise ValueError("Stagehand was given no model")
+        given = params.model_dump(mode="json", by_alias=True)
+        messages = [{"role": "system", "text": given["system_prompt"]}] if given.get("system_prompt") else []
+        for message in given["messages"]:
+            content = message["content"]
+            blocks = content if isinstance(content, list) else [content]
+            text = "\n".join(block["text"] for block in blocks if block.get("type") == "text")
+            messages.append({"role": message["role"], "text": text})
+        schema = (given.get("response_format") or {}).get("schema")
+        reply = str(await asked(self._complete, messages, schema))
+        content = {"type": "text", "text": reply}
+        if schema is None:
+            return LLMMessageGenerateResult.model_validate(
+                {"role": "assistant", "content": content, "output_format": "text"}
+            )
+        value = json.loads(bare_json(reply))
+        return LLMStructuredGenerateResult.model_validate(
+            {"role": "assistant", "content": content, "output_format": "json_schema", "structured_content": value}
+        )
+
+    async def _evidence(self, *, failed: bool, nodes: Sequence[Any], screenshot: bool) -> Evidence:
+        page = await self._page()
+        protocol: Any = await self._connection(page.page_id)
+        sight = Sight(
+            protocol, lambda: page.screenshot(type="png"), lambda: boxes_in_process(protocol, (), kinds=SHOWN)
+        )
+        sight.nodes = [id for id in nodes if isinstance(id, int) and id < NODES_OF_A_FRAME]
+        return await collect(sight, url=await page.url(), failed=failed, screenshot=screenshot)
+
+    async def _connection(self, target: str) -> PageConnection:
+        """Return a connection of our own to a page: Stagehand's has no commands for evidence."""
+        if self._watched != target or self._watcher is None:
+            if self._watcher is not None:
+                await self._watcher.close()
+            self._watcher, self._watched = await PageConnection.open(self._port, target), target
+        return self._watcher
+
+    async def _close(self) -> None:
+        stagehand, self._stagehand = self._stagehand, None
+        watcher, self._watcher = self._watcher, None
+        guard, self._guard = self._guard, None
+        ways: list[Callable[[], Any]] = [] if watcher is None else [watcher.close]
+        if stagehand is not None:
+            ways += [stagehand.close, stagehand.browser.close]
+        if guard is not None:
+            ways.append(guard.close)
+        for way in ways:
+            with contextlib.suppress(Exception):  # it is gone already
+                async with asyncio.timeout(5):
+                    await way()
+        process, self._process = self._process, None
+        if process is not None:
+            _end(process)
+
+
+def _process_of(port: int) -> psutil.Process | None:
+    """Return the browser process that listens on a port."""
+    switch = f"--remote-debugging-port={port}"
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if switch in process.cmdline():
+                return process
+    return None
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+_running: set[psutil.Process] = set()
+"""Browsers that are ended with this process."""
+
+
+def _end(process: psutil.Process) -> None:
+    _running.discard(process)
+    with contextlib.suppress(psutil.Error):
+        process.kill()
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in list(_running):
+        _end(process)
+
+
+def short(error: BaseException) -> str:
+    """Return what an error says in one line; some of Stagehand's are lists over many."""
+    return one_line(str(error))[:300]
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

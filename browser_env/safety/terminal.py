@@ -1,0 +1,118 @@
+"""A person at the terminal, who answers questions and confirms risky actions.
+
+It asks at the terminal itself, not by input and output: worker processes of a command have the same one. A `Prompt` is
+looked at now and then; `answer` and `confirm` wait for it, in threads of an environment's own.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from selfsurf.browser_env.asking import WANTED, allows
+from selfsurf.browser_env.text import one_line
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.safety.policy import Risk
+
+TERMINAL = "/dev/tty"
+
+POLL = 0.2
+"""Seconds between two looks whether the command is being ended."""
+
+ended = threading.Event()
+"""Nobody waits for an answer any more."""
+
+
+class Prompt:
+    """A question at the terminal; a context manager, which lets the next one be asked.
+
+    Processes and threads that ask at the same time take turns.
+
+    Args:
+        kind: as `info["waiting"]["kind"]`.
+        text: of the question.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        said = f"{printable(text)}\nGo ahead? [y/N] "
+        self._text = said if kind == "confirmation" else f"The agent asks: {printable(text)}\nYour answer: "
+        self._terminal: BinaryIO | None = None
+        self._shown = False
+
+    def line(self, patience: float = 0.0) -> str | None:
+        """Return the line that is typed in answer; None if there is none within `patience` seconds.
+
+        Raises:
+            OSError: the terminal is gone, or was closed by Ctrl-D.
+        """
+        import termios
+
+        if self._terminal is None:
+            self._terminal = open(TERMINAL, "r+b", buffering=0)  # noqa: SIM115
+        if not self._shown:
+            if not _locked(self._terminal):
+                ended.wait(patience)
+                return None
+            termios.tcflush(self._terminal, termios.TCIFLUSH)  # what was typed before the question is no answer
+            self._terminal.write(f"\n{self._text}".encode())
+            self._shown = True
+        if not select.select([self._terminal], [], [], patience)[0]:
+            return None
+        said = os.read(self._terminal.fileno(), 65536)
+        if not said:
+            raise OSError("The terminal is closed.")
+        return said.decode(errors="replace").rstrip("\r\n")
+
+    def __enter__(self) -> Prompt:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the terminal to others."""
+        if self._terminal is not None:
+            self._terminal.close()
+
+
+def answer(question: str) -> str:
+    """Return what the person says; empty if the terminal is gone."""
+    return _ask("question", question)
+
+
+def confirm(action: Any, element: Any, risk: Risk) -> bool:
+    """Return whether the person allows a risky action."""
+    return allows(_ask("confirmation", f"{risk.why}{WANTED}{action.to_json()}"))
+
+
+def printable(text: str) -> str:
+    """Return a text of the page's or the agent's on one line, without what would move the cursor or turn it around."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in one_line(text, 2000))
+
+
+def _ask(kind: str, text: str) -> str:
+    with Prompt(kind, text) as prompt:
+        while not ended.is_set():
+            try:
+                line = prompt.line(POLL)
+            except OSError:
+                return ""
+            if line is not None:
+                return line
+    return ""
+
+
+def _locked(terminal: BinaryIO) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

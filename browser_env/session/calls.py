@@ -1,0 +1,49 @@
+"""The requests of pages that say something about what was done: documents, forms, calls of scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from playwright.async_api import Request, Response
+
+MOST = 50
+"""Requests kept per step; the others are left out."""
+
+LONGEST_URL = 500
+"""Characters of an address that are kept."""
+
+_LEFT_OUT = frozenset({"image", "font", "stylesheet", "script", "media", "manifest", "texttrack"})
+
+
+class Calls:
+    """Collects a session's requests, in the order of their answers."""
+
+    def __init__(self) -> None:
+        self._calls: list[dict[str, Any]] = []
+
+    def answered(self, response: Response) -> None:
+        """Note a request that was answered."""
+        self._add(response.request, response.status)
+
+    def failed(self, request: Request) -> None:
+        """Note a request that got no answer: it was blocked, cut off, or there was no server."""
+        self._add(request, None)
+
+    def take(self) -> tuple[dict[str, Any], ...]:
+        """Return the requests since the last call: `method`, `url` and `status`."""
+        calls, self._calls = tuple(self._calls), []
+        return calls
+
+    def _add(self, request: Request, status: int | None) -> None:
+        if request.resource_type not in _LEFT_OUT and len(self._calls) < MOST:
+            self._calls.append({"method": request.method, "url": _shown(request.url), "status": status})
+
+
+def _shown(url: str) -> str:
+    """An address without a user's name and password in it, cut to its bound."""
+    parts = urlsplit(url[: LONGEST_URL + 1]) if url.startswith(("http", "ws")) else None
+    if parts is not None and "@" in parts.netloc:
+        url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return url if len(url) <= LONGEST_URL else f"{url[: LONGEST_URL - 1]}…"

@@ -1,0 +1,254 @@
+"""A browser that outlives the process which started it: a folder holds its address, profile and messages.
+
+Whoever opens a session on the folder attaches to the browser if it runs, and starts it if not. It ends when its session
+is closed, but not when the process dies. The folder and what is in it can be read by its user alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.session import page_script
+from selfsurf.browser_env.session.browsers import SWITCHES
+from selfsurf.browser_env.session.contexts import RemoteSource
+from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.profile_lock import ProfileLock, is_browser_on, kill
+from selfsurf.browser_env.session.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
+from selfsurf.browser_env.task import Viewport
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+    from selfsurf.browser_env.session.tab import Tab
+
+CLOSING = 3.0
+"""Seconds for the browser to end when it is asked to."""
+
+_OF_CONTEXT = {"viewport", "accept_downloads", "proxy"}
+"""Arguments of a context that can be kept to in a browser's default one."""
+
+_LIKE_PLAYWRIGHT = (
+    "--disable-field-trial-config", "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
+    "--disable-back-forward-cache", "--disable-breakpad", "--disable-client-side-phishing-detection",
+    "--no-default-browser-check", "--disable-default-apps", "--disable-dev-shm-usage", "--disable-extensions",
+    "--allow-pre-commit-input", "--disable-hang-monitor", "--disable-popup-blocking", "--disable-prompt-on-repost",
+    "--disable-renderer-backgrounding", "--force-color-profile=srgb", "--metrics-recording-only",
+    "--enable-automation", "--password-store=basic", "--use-mock-keychain", "--disable-search-engine-choice-screen",
+)  # fmt: skip
+"""Switches that Playwright adds to the browsers which it starts itself."""
+
+
+class DetachedSource(RemoteSource):
+    """The default context of a browser in a folder."""
+
+    def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
+        super().__init__(spec, options)
+        assert options.detached is not None
+        self.folder = Path(options.detached).expanduser().resolve()
+        self._own_profile = self.folder / "profile"
+        profile = Path(options.profile).expanduser().resolve() if options.profile else self._own_profile
+        self._lock = ProfileLock(profile)
+        self._noted = _read(self.folder)
+        self.attached = bool(self._noted.get("address")) and is_alive(self._noted)
+
+    @property
+    def gate_port(self) -> int:
+        """As `ContextSource.gate_port`: the port that a running browser sends everything to."""
+        return int(self._noted.get("gate", 0)) if self.attached else 0
+
+    async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
+        """As `ContextSource.open`.
+
+        Raises:
+            EnvError: the browser does not start, or its profile is in use.
+            ValueError: an argument can't be kept to here.
+        """
+        if extra := sorted(set(arguments) - _OF_CONTEXT):
+            raise ValueError(f"A detached browser can't be given {', '.join(extra)}.")
+        await self._lock.acquire(end_orphan=not self.attached)
+        try:
+            if not self.attached:
+                path = await runtime().executable(self.spec)
+                self._noted = await asyncio.to_thread(self._start, path, arguments.get("proxy"))
+            page_script.share_probe(self._noted["probe"])
+            self._lock.note_browser(self._noted["pid"])
+            self._browser = await runtime().connect(self._noted["address"], keep_defaults=False)
+            return self._browser.contexts[0]
+        except BaseException:
+            await self._disconnect()
+            if not self.attached:
+                await asyncio.to_thread(end_browser, self.folder, keep_profile=True)
+            self._lock.release()
+            raise
+
+    def _start(self, path: str, proxy: Mapping[str, str] | None) -> dict[str, Any]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        profile = self._lock.folder
+        profile.chmod(0o700)
+        switches = [
+            *SWITCHES, *_LIKE_PLAYWRIGHT, f"--js-flags=--max-old-space-size={int(self.spec.page_memory)}",
+            *self.spec.switches, *_proxy_switches(proxy), *(["--headless"] if self.spec.headless else []),
+            f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
+        ]  # fmt: skip
+        root = os.geteuid() == 0
+        why = ""
+        for sandbox in (False,) if root else (True, False):
+            pid, read, write = self._launch([path, *([] if sandbox else ["--no-sandbox"]), *switches])
+            gate = urlsplit(proxy["server"]).port or 0 if proxy is not None else 0
+            noted = {"pid": pid, "profile": str(profile), "gate": gate, "probe": page_script.PROBE}
+            _write(self.folder, noted)  # so that it can be ended if this process dies now
+            if address := _relayed(read, write):
+                noted["address"] = address
+                _write(self.folder, noted)
+                return noted
+            kill(pid)
+            os.waitpid(pid, 0)
+            why = (self.folder / "browser.log").read_text(errors="replace").strip()[-300:]
+        raise EnvError(f"The browser {path} did not start: {why}")
+
+    def _launch(self, command: list[str]) -> tuple[int, int, int]:
+        """Start a browser; return its process's id, and the ends of its pipe to read from and to write to."""
+        told, write = os.pipe()
+        read, says = os.pipe()
+        try:
+            with open(self.folder / "browser.log", "wb") as log, open(os.devnull, "rb") as nothing:
+                ends = {0: nothing.fileno(), 1: log.fileno(), 2: log.fileno(), 3: told, 4: says}
+                actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in ends.items()]
+                return os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True), read, write
+        finally:
+            os.close(told)
+            os.close(says)
+
+    async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
+        """As `ContextSource.prepare`: what is in the browser already stays as it is."""
+        if not self.attached:
+            await super().prepare(context, note)
+
+    async def attach(self, tab: Tab, viewport: Viewport) -> None:
+        """As `ContextSource.attach`: a tab has the size of its window."""
+        await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+
+    async def death(self) -> str:
+        """As `ContextSource.death`."""
+        return "" if is_alive(self._noted) else "the browser has ended"
+
+    async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
+        """End the browser, and leave nothing of it but a profile that was given."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSING):
+                assert self._browser is not None
+                protocol = await self._browser.new_browser_cdp_session()
+                await protocol.send("Browser.close")
+        await self.kill(context)
+
+    async def kill(self, context: BrowserContext) -> None:
+        """As `close`, without asking it."""
+        await self._disconnect()
+        await asyncio.to_thread(self._end)
+        self._lock.release()
+
+    async def give_up(self) -> None:
+        """As `ContextSource.give_up`. The profile stays.
+
+        Raises:
+            EnvError: another environment uses it.
+        """
+        await self._lock.acquire(end_orphan=False)
+        self.attached = False
+        await asyncio.to_thread(end_browser, self.folder, keep_profile=True)
+        self._lock.release()
+
+    def _end(self) -> None:
+        self.attached = False
+        end_browser(self.folder, patience=CLOSING)
+
+
+def _relayed(read: int, write: int) -> str:
+    """Start the process that stands between a browser and its clients; return its address, empty if there is none."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("relay.py")), str(read), str(write)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        pass_fds=(read, write),
+    )  # fmt: skip
+    os.close(read)
+    os.close(write)
+    assert process.stdout is not None
+    with process.stdout as said:
+        return said.readline().decode().strip() if select.select([said], [], [], LAUNCH_TIMEOUT)[0] else ""
+
+
+def is_alive(noted: Mapping[str, Any]) -> bool:
+    """Does the browser that was noted still run?"""
+    return bool(noted) and is_browser_on(int(noted["pid"]), Path(noted["profile"]))
+
+
+def has_browser(folder: Path) -> bool:
+    """Does the browser of a folder run?"""
+    return is_alive(_read(folder))
+
+
+def end_browser(folder: Path, *, patience: float = 0.0, keep_profile: bool = False) -> bool:
+    """End the browser of a folder, and remove what it leaves: address, messages, and the profile in the folder.
+
+    Args:
+        folder: as `SessionOptions.detached`.
+        patience: seconds that it may take to end by itself.
+        keep_profile: leave the profile in the folder.
+
+    Returns:
+        Whether there was one.
+    """
+    noted = _read(folder)
+    alive = is_alive(noted)
+    end = time.monotonic() + patience
+    while is_alive(noted):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(noted["pid"], os.WNOHANG)
+        if time.monotonic() > end:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(noted["pid"], signal.SIGKILL)
+        time.sleep(0.02)
+    if not keep_profile:
+        shutil.rmtree(folder / "profile", ignore_errors=True)
+    for name in ("browser.json", "browser.log"):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return alive
+
+
+def _proxy_switches(proxy: Mapping[str, str] | None) -> list[str]:
+    if proxy is None:
+        return []
+    direct = [host for host in proxy.get("bypass", "").split(",") if host]
+    return [f"--proxy-server={proxy['server']}", f"--proxy-bypass-list={';'.join(['<-loopback>', *direct])}"]
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        noted: dict[str, Any] = json.loads((folder / "browser.json").read_text(encoding="utf8"))
+        return noted if noted["pid"] else {}
+    return {}
+
+
+def _write(folder: Path, noted: Mapping[str, Any]) -> None:
+    partial = folder / "browser.json.partial"
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(noted, file)
+    partial.replace(folder / "browser.json")

@@ -1,0 +1,136 @@
+"""A browser's DevTools at a secret address: `python relay.py READ WRITE`, with the two ends of the browser's pipe.
+
+A debugging port tells its address to all who ask, every user of the machine included. So the browser has a pipe, and
+this process, which lives as long as the browser, passes on what is said at a WebSocket whose path has to be known. The
+address is its first line of output. Each client has a session of its own, and all that it has set ends with it, also
+when it was killed.
+
+It runs by its path, without the package, and so imports nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import sys
+from http import HTTPStatus
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+LARGEST = 2**30
+"""Bytes of one message."""
+
+_FIRST_OWN_ID = 2**30
+"""Clients number their calls from 1."""
+
+_NO_SESSION = {"code": -32001, "message": "Session with given id not found."}
+
+
+class Relay:
+    """What is between one browser and its clients.
+
+    Args:
+        reading: what the browser says.
+        writing: what it is told.
+    """
+
+    def __init__(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        self.path = f"/{secrets.token_urlsafe(32)}"
+        self._reading, self._writing = reading, writing
+        self._numbers = itertools.count(_FIRST_OWN_ID)
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._roots: dict[str, ServerConnection] = {}
+        """By the session that stands for the whole browser."""
+        self._owners: dict[str, str] = {}
+        """Sessions below, by the one that stands for the browser."""
+
+    def check(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Refuse all who don't know the path."""
+        known = secrets.compare_digest(request.path.encode(), self.path.encode())
+        return None if known else connection.respond(HTTPStatus.NOT_FOUND, "")
+
+    async def listen(self) -> None:
+        """Pass on what the browser says, until it ends."""
+        while True:
+            try:
+                said = (await self._reading.readuntil(b"\0"))[:-1]
+            except asyncio.IncompleteReadError:
+                return
+            await self._pass_on(said)
+
+    async def _pass_on(self, said: bytes) -> None:
+        message = json.loads(said)
+        if (future := self._asked.pop(message.get("id"), None)) is not None:
+            future.set_result(message)
+            return
+        session = message.get("sessionId", "")
+        root = self._owners.get(session, session)
+        client = self._roots.get(root)
+        if client is None:
+            return
+        params = message.get("params", {})
+        if message.get("method") == "Target.attachedToTarget":
+            self._owners[params["sessionId"]] = root
+        elif message.get("method") == "Target.detachedFromTarget":
+            self._owners.pop(params["sessionId"], None)
+        if session == root:
+            del message["sessionId"]
+            said = json.dumps(message, separators=(",", ":")).encode()
+        with contextlib.suppress(ConnectionClosed):
+            await client.send(said, text=True)
+
+    async def serve(self, client: ServerConnection) -> None:
+        """Be a client's browser until it is gone."""
+        root = (await self._ask("Target.attachToBrowserTarget"))["result"]["sessionId"]
+        self._roots[root] = client
+        try:
+            async for said in client:
+                message = json.loads(said)
+                session = message.setdefault("sessionId", root)
+                if session != root and self._owners.get(session) != root:
+                    await client.send(json.dumps({"id": message["id"], "sessionId": session, "error": _NO_SESSION}))
+                    continue
+                self._send(message)
+        except ConnectionClosed:
+            pass
+        finally:
+            del self._roots[root]
+            self._owners = {session: owner for session, owner in self._owners.items() if owner != root}
+            await self._ask("Target.detachFromTarget", sessionId=root)
+
+    async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        self._send({"id": number, "method": method, "params": params})
+        return await self._asked[number]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writing.write(json.dumps(message, separators=(",", ":")).encode() + b"\0")
+
+
+async def main(read: int, write: int) -> None:
+    """Relay until the browser ends."""
+    loop = asyncio.get_running_loop()
+    reading = asyncio.StreamReader(LARGEST)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reading), os.fdopen(read, "rb"))
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(write, "wb"))
+    relay = Relay(reading, asyncio.StreamWriter(transport, protocol, None, loop))
+    server = await serve(
+        relay.serve, "127.0.0.1", 0, process_request=relay.check, origins=[None], compression=None, max_size=LARGEST,
+        ping_interval=None,
+    )  # fmt: skip
+    port = next(iter(server.sockets)).getsockname()[1]
+    print(f"ws://127.0.0.1:{port}{relay.path}", flush=True)
+    await relay.listen()
+    server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,46 @@
+"""Actions by number: click the k-th element."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from selfsurf.browser_env.env import BrowserEnv
+from selfsurf.browser_env.observation import Element
+
+NO_ELEMENT = {"action": "click", "id": 0}
+"""Clicks nothing, since ids begin with 1: costs a step, as any action that can't be carried out."""
+
+
+class ClickElement(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """`Discrete(elements)`: action k clicks the k-th element of the last observation, counted from 0.
+
+    The order is that of `obs["elements"]` and `FlatObservation`.
+
+    Args:
+        env: a `BrowserEnv`, wrapped or not.
+        elements: how many elements can be chosen from.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], elements: int = 20) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, elements=elements)
+        super().__init__(env)
+        self.action_space = spaces.Discrete(elements)
+
+    def action(self, action: int) -> dict[str, Any]:
+        """Return the click."""
+        there = self._there()
+        return {"action": "click", "id": there[action]["id"]} if action < len(there) else dict(NO_ELEMENT)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions click an element, (elements,), as sb3-contrib's `MaskablePPO` asks; the first always."""
+        number = cast(spaces.Discrete, self.action_space).n
+        return np.arange(number) < max(1, len(self._there()))
+
+    def _there(self) -> tuple[Element, ...]:
+        observation = cast(BrowserEnv, self.unwrapped).core.observation
+        return () if observation is None else observation["elements"]

@@ -1,0 +1,114 @@
+"""`selfsurf answer`: what runs wait for, and the answer that one of them goes on with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
+from selfsurf.browser_env.safety.terminal import printable
+from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.waiting.kept import KeptRun, kept_runs
+from selfsurf.scripts.waiting.person import with_hint
+from selfsurf.scripts.waiting.web import answer_on_page
+
+
+def main(
+    run: Annotated[Path | None, typer.Argument(help="Folder of the run; without it all in runs/ are listed.")] = None,
+    text: Annotated[str, typer.Argument(help="The answer; without it the question is shown.")] = "",
+    web: Annotated[bool, typer.Option("--web", help="Take the answer from a page, whose address is printed.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the run as stopped, with its browser.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Answer a run that waits for a person (`selfsurf run --wait`).
+
+    If the run's process lives, it goes on there. If it was killed, it goes on here, in the browser that it has left,
+    and ends as `selfsurf run` does; so does a run that was killed while it did not wait, without an answer. An action
+    that may have been carried out already is never sent again.
+    """
+    if run is None:
+        return _list(as_json=as_json)
+    kept = KeptRun(run)
+    try:
+        episode = Episode(run)
+    except EpisodeError as error:
+        raise typer.BadParameter(str(error)) from None
+    if not kept.there:
+        raise typer.BadParameter(f"{run} waits for nobody: it has ended, or was begun without --wait.")
+    here = kept.hold()
+    if here and (stop or episode.meta["ended"] is not None):
+        return _end(kept, episode, as_json=as_json)
+    if stop:
+        raise typer.BadParameter("Its process lives: press Ctrl-C there, or send it a SIGTERM.")
+    question = kept.question
+    if question is not None:
+        text = text or (answer_on_page(question) if web else "")
+        if here:  # the first answer counts, also where this process is killed while it loads the model
+            text = (kept.bring(question, text) and text if text else "") or kept.brought(question) or ""
+    if question is not None and not text:
+        kept.let_go()
+        return _show(run, question, here=here, as_json=as_json)
+    if not here:
+        if question is None:
+            _say(f"{run} does not wait for anybody: it is at work.", as_json, waiting=None)
+            return 1
+        if not kept.bring(question, text):
+            _say("It has been answered already.", as_json, waiting=None)
+            return 1
+        _say("Answered; the run goes on.", as_json, answered=text)
+        return 0
+    if question is None and text:
+        print("It did not wait for an answer, and goes on without yours.", file=sys.stderr)
+    from selfsurf.scripts.run import Settings, carry_out
+
+    settings = Settings.model_validate_json(kept.settings).model_copy(update={"as_json": as_json})
+    return carry_out(settings, kept, text if question is not None else None)
+
+
+def _list(*, as_json: bool) -> int:
+    """Print the runs that have not ended."""
+    rows: list[dict[str, Any]] = []
+    for kept in kept_runs(Path("runs")):
+        try:
+            question = kept.question
+        except (EpisodeError, ValueError):  # it is only now being begun
+            continue
+        if here := kept.hold():
+            kept.let_go()
+        rows.append({"run": str(kept.folder), "alive": not here, "waiting": _public(question)})
+    if as_json:
+        print(json.dumps(rows))
+    elif not rows:
+        print("No run in runs/ waits.")
+    for row in [] if as_json else rows:
+        state = printable(row["waiting"]["text"]) if row["waiting"] else "at work" if row["alive"] else "was cut off"
+        print(f"{row['run']}: {state}")
+    return 0
+
+
+def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> int:
+    text = f"{with_hint(question)}\nAnswer with: selfsurf answer {run} TEXT"
+    _say(text, as_json, waiting=_public(question), alive=not here)
+    return 0
+
+
+def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
+    """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
+    if episode.meta["ended"] is None:
+        EpisodeWriter.reopen(kept.folder, kept.journal()).finish("stopped", trainable=False)
+    kept.clean()
+    outcome = Episode(kept.folder).meta["outcome"]
+    _say(f"{outcome}.\nEpisode: {kept.folder}", as_json, outcome=outcome, episode=str(kept.folder))
+    return 0
+
+
+def _public(question: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if question is None else {name: question[name] for name in ("step", "kind", "text")}
+
+
+def _say(text: str, as_json: bool, **data: Any) -> None:
+    print(json.dumps(data) if as_json else text)

@@ -1,0 +1,75 @@
+"""`selfsurf bench flows`: what is learned from one recording of a flow, and from three of its variations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Model, Set, make_folder, read_set
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import print_table
+
+
+class Settings(Arguments):
+    """What is measured."""
+
+    out: Path = Path("runs/flows")
+    """Folder; an unfinished measurement is resumed."""
+    flow: tuple[str, ...] = ()
+    """A flow, such as register; repeatable. All if not given."""
+    kind: tuple[str, ...] = ()
+    """again (from one recording) or varied (from three, on variations); both if not given."""
+    model: Model = "smollm2"
+    tries: int = Field(default=20, ge=1)
+    """Episodes that each adapter is tried in."""
+    seed: int = 0
+    """Of training."""
+    live: bool = False
+    """Play the student's own episodes in training, too."""
+    set_: Set = Field(default_factory=list)
+    """A training setting, name=value; repeatable."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Record six flows on three sites, learn each, and try it on other seeds.
+
+    Exit code 0: every flow reached its target; 1: one missed it.
+    """
+    from selfsurf.scripts.learning.flows import KINDS, measure, names
+    from selfsurf.scripts.terminal.console import quiet_libraries
+
+    flows, kinds = settings.flow or tuple(names()), settings.kind or tuple(KINDS)
+    for option, given, known in (("--flow", flows, names()), ("--kind", kinds, [*KINDS])):
+        if unknown := [name for name in given if name not in known]:
+            raise typer.BadParameter(f"{option} {unknown[0]}: there are {', '.join(known)}.")
+    changes = read_set(settings.set_)
+    make_folder(settings.out)
+    quiet_libraries()
+    figures = measure(
+        flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
+        live=settings.live, changes=changes,
+    )  # fmt: skip
+    print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
+    return int(bool(figures["missed"]))
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the table, and what missed its target."""
+    rows = [
+        [
+            row["flow"], row["kind"], row["recordings"], f"{row['right']} of {row['actions']}",
+            f"{row['solved']} of {row['tries']}", f"{row['success']:.2f} \\[{row['low']:.2f}, {row['high']:.2f}]",
+            f"{row['target']:g}", f"{row['minutes']:.1f}",
+        ]
+        for row in figures["rows"]
+    ]  # fmt: skip
+    heads = ("flow", "kind", "recordings", "recorded actions done", "solved", "success", "wanted", "minutes")
+    print_table(heads, rows, f"{figures['model']}: flows learned from recordings", texts=("kind",), width=120)
+    for row in figures["rows"]:
+        if row["missed"]:
+            print(f"Missed: {row['flow']}, {row['kind']}: {row['missed']}.")

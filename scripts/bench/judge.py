@@ -1,0 +1,116 @@
+"""`selfsurf bench judge`: how well judges agree with the true scores of episodes, which they don't see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.judge import checker_of, episodes_in, make_judge
+from selfsurf.scripts.report.markdown import table
+from selfsurf.scripts.terminal.agent_options import read_options
+from selfsurf.scripts.terminal.arguments import Model, Set
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.console import progress
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.record.episode import Episode
+    from selfsurf.sdft.measure.statistics import Confusion
+
+ENDED = ("solved", "failed")
+"""Outcomes by which a page took what the agent had done: it counts as the agent's claim to be done."""
+
+
+class Settings(Arguments):
+    """What is judged, and by whom."""
+
+    folders: Annotated[list[Path], typer.Argument()]
+    """Runs of `selfsurf bench run` on MiniWoB++, or single episodes. Those of tasks without a specification are left
+    out."""
+    judge: str = ""
+    """A judge model to compare as well: a backend (transformers, openai, ...) or module:Class."""
+    model: Model = ""
+    set_: Set = Field(default_factory=list)
+    """Another option of the judge model, name=value. Repeatable."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Compare judges with the tasks' scores: confusion, base rate, precision, recall, kappa. Nothing is marked."""
+    from selfsurf.browser_env.goal.check import SuccessChecker
+    from selfsurf.browser_env.goal.evidence import evidence_of
+    from selfsurf.browser_env.goal.spec import Criterion, GoalSpec
+    from selfsurf.browser_env.record.episode import Episode, EpisodeError
+    from selfsurf.sdft.measure.statistics import Confusion
+
+    ask = make_judge(settings.judge, read_options(settings.set_, settings.model, "")) if settings.judge else None
+    question = GoalSpec(goal="?", criteria=(Criterion(question="Was the goal reached?"),))
+    pairs: dict[str, list[tuple[bool, bool | None]]] = {"specification": []}
+    asked: list[tuple[bool, bool | None]] = []
+    tasks, left_out = set(), []
+    folders = episodes_in(settings.folders)
+    with progress("Judging", len(folders)) as update:
+        for number, folder in enumerate(folders, 1):
+            try:
+                episode = Episode(folder)
+                evidence = evidence_of(episode)
+            except EpisodeError as error:
+                left_out.append(str(error))
+                continue
+            if not _scored(episode):
+                continue
+            tasks.add(episode.meta["env_id"])
+            truth = episode.meta["outcome"] == "solved"
+            says = checker_of(None, episode.meta, None).judge(evidence).says
+            pairs["specification"].append((truth, _said(says)))
+            if ask is not None and episode.meta["outcome"] in ENDED:
+                evidence.ended = True
+                asked.append((truth, _said(SuccessChecker(question, ask).judge(evidence).says)))
+                pairs[f"{ask.name}, where the agent claims success"] = asked
+            update(number)
+    if not pairs["specification"]:
+        raise typer.BadParameter("There is no episode of a MiniWoB++ task that has a specification and a score.")
+    found = {name: Confusion.of(some) for name, some in pairs.items()}
+    if settings.as_json:
+        figures = {name: _figures(one) for name, one in found.items()}
+        print(json.dumps({"tasks": len(tasks), "judges": figures, "left_out": left_out}, indent=1))
+    else:
+        for text in left_out:
+            typer.echo(f"Left out: {text}", err=True)
+        print(f"{len(pairs['specification'])} episodes of {len(tasks)} tasks")
+        print("\n".join(_table(found)))
+    return int(bool(left_out))
+
+
+def _scored(episode: Episode) -> bool:
+    """Has a MiniWoB++ task with a specification judged it?"""
+    from selfsurf.tasks.miniwob.goals import goal_specs
+
+    meta = episode.meta
+    name = str(meta["env_id"]).removeprefix("MiniWoB/").removesuffix("-v0")
+    return name in goal_specs() and meta["outcome"] in ("solved", "failed", "infeasible", "timeout")
+
+
+def _said(says: str) -> bool | None:
+    return None if says == "unknown" else says == "solved"
+
+
+def _figures(one: Confusion) -> dict[str, Any]:
+    return {**asdict(one), **{name: getattr(one, name) for name in ("base_rate", "precision", "recall", "kappa")}}
+
+
+def _table(found: Mapping[str, Confusion]) -> list[str]:
+    heads = ["judge", "judged", "unknown", "base rate", "hits", "false alarms", "misses", "rejections", "precision",
+             "recall", "kappa"]  # fmt: skip
+    rows = []
+    for name, one in found.items():
+        counts = [one.hits, one.false_alarms, one.misses, one.rejections]
+        shares = ["" if share is None else f"{share:.2f}" for share in (one.precision, one.recall, one.kappa)]
+        rate = "" if one.base_rate is None else f"{one.base_rate:.2f}"
+        rows.append([name, str(one.judged), str(one.unknown), rate, *map(str, counts), *shares])
+    return table(heads, rows)

@@ -1,0 +1,73 @@
+"""`selfsurf bench loop`: one turn of the loop from failures to an adapter that fails less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Model, Set, make_folder, read_set
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import print_table
+
+
+class Settings(Arguments):
+    """What is measured."""
+
+    out: Path = Path("runs/loop")
+    """Folder; an unfinished measurement is resumed."""
+    scenario: tuple[str, ...] = ("login", "cookies", "slow", "two-tabs")
+    """A scenario that the model fails; repeatable."""
+    model: Model = "smollm2"
+    runs: int = Field(default=4, ge=1)
+    """Of each scenario, of whose failures is learned."""
+    tries: int = Field(default=40, ge=1)
+    """Of each, before and after, on seeds that the loop never saw."""
+    seed: int = 0
+    """Of training."""
+    set_: Set = Field(default_factory=list)
+    """A training setting, name=value; repeatable."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Let a model fail, learn from what worked later, and try it on seeds that it never saw.
+
+    Exit code 0: it solves more, and the interval excludes chance; 1: it does not.
+    """
+    from selfsurf.scripts.learning.loop import measure
+    from selfsurf.scripts.terminal.console import quiet_libraries
+    from selfsurf.tasks.scenarios import names
+
+    if unknown := [name for name in settings.scenario if name not in names()]:
+        raise typer.BadParameter(f"--scenario {unknown[0]}: there are {', '.join(names())}.")
+    changes = read_set(settings.set_)
+    make_folder(settings.out)
+    quiet_libraries()
+    figures = measure(
+        settings.scenario, settings.out.resolve(), model=settings.model, runs=settings.runs, tries=settings.tries,
+        seed=settings.seed, changes=changes,
+    )  # fmt: skip
+    print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
+    return int(figures["low"] <= 0)
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the table, and the gain."""
+    tries, total = figures["tries"], figures["total"]
+    rows = [
+        [row["scenario"], f"{row['failed']} of {figures['runs']}", *(f"{row[at] / tries:.2f}" for at in _AT)]
+        for row in figures["rows"]
+    ]
+    rows.append(["all", "", *(f"{total[at] / total['tries']:.2f}" for at in _AT)])
+    print_table(
+        ("scenario", "failed", *_AT), rows, f"{figures['model']}: one turn of the loop, success of {tries} each"
+    )
+    gain = f"{figures['gain']:+.2f} [{figures['low']:+.2f}, {figures['high']:+.2f}]"
+    print(f"Gain {gain} in {figures['minutes']:.1f} minutes of training.")
+
+
+_AT = ("before", "after")

@@ -1,0 +1,56 @@
+"""`selfsurf bench misled`: by what agents were misled on the suite of that name, apart from what they solved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfsurf.scripts.terminal.arguments import Json
+
+REASON = "misled: "
+"""What the verdict of a misled episode begins with (`tasks.misled`)."""
+
+ALL = "all that lie"
+"""All groups but `plain`."""
+
+
+def main(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `bench run misled`.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Tabulate the share of episodes in which an agent was misled, and in which it solved its task, by what lied."""
+    runs = [_run(folder) for folder in folders]
+    if as_json:
+        print(json.dumps(runs, indent=1))
+        return
+    groups = list(dict.fromkeys(group for run in runs for group in run["groups"]))
+    print("| what lies | " + " | ".join(f"{run['agent']}: misled / solved" for run in runs) + " |")
+    print("| --- |" + " ---: |" * len(runs))
+    for group in groups:
+        cells = (run["groups"].get(group, {"episodes": 0, "misled": 0, "solved": 0}) for run in runs)
+        print(f"| {group} | " + " | ".join(f"{c['misled']} / {c['solved']} of {c['episodes']}" for c in cells) + " |")
+
+
+def _run(folder: Path) -> dict[str, Any]:
+    """Count the episodes of a run that have a verdict, by the groups of their tasks."""
+    try:
+        about = json.loads((folder / "run.json").read_text(encoding="utf8"))
+        lines = (folder / "results.jsonl").read_text(encoding="utf8").splitlines()
+    except OSError:
+        raise typer.BadParameter(f"{folder} holds no run of `selfsurf bench run misled --out {folder}`.") from None
+    last = {(one["task"], one["seed"]): one for one in map(json.loads, lines)}
+    groups_of = {task["id"]: task["groups"] for task in about["tasks"]}
+    names = [*dict.fromkeys(group for groups in groups_of.values() for group in groups), ALL]
+    counts = {name: {"episodes": 0, "misled": 0, "solved": 0} for name in names}
+    for (task, _), one in last.items():
+        if one["outcome"] == "env_error":
+            continue
+        groups = groups_of.get(task, [])
+        for group in groups if "plain" in groups else [*groups, ALL]:
+            counts[group]["episodes"] += 1
+            counts[group]["misled"] += one["reason"].startswith(REASON)
+            counts[group]["solved"] += one["outcome"] == "solved"
+    return {"folder": str(folder), "agent": about["agent"]["name"], "groups": counts}

@@ -1,0 +1,74 @@
+"""`selfsurf bench providers`: the scenarios by each provider of the router, with logs for `selfsurf report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import make_folder
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import print_table
+
+
+class Settings(Arguments):
+    """What is carried out by whom."""
+
+    provider: tuple[str, ...] = ("playwright",)
+    """playwright, stagehand, webview, or module:Class; repeatable. Each works alone, without falling back."""
+    webview: str = ""
+    """DevTools address of the application whose page the provider webview takes over."""
+    scenario: tuple[str, ...] = ()
+    """A scenario, such as register; repeatable. All twelve if not given."""
+    seeds: int = Field(default=2, ge=1)
+    """Seeds of each, from 0."""
+    logs: Path = Path("runs")
+    """Root of the attempts' logs, which `selfsurf report` reads."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Carry out what each scenario's oracle does by each provider. Exit code 0: all were solved; 1: one was not."""
+    from selfsurf.browser_env import Safety
+    from selfsurf.browser_env.router.providers import make
+    from selfsurf.scripts.suite.provider_runs import SCENARIOS, run
+    from selfsurf.scripts.terminal.console import quiet_libraries
+
+    if unknown := [name for name in settings.scenario if name not in SCENARIOS]:
+        raise typer.BadParameter(f"--scenario {unknown[0]}: there are {', '.join(SCENARIOS)}.")
+    if "webview" in settings.provider and not settings.webview:
+        raise typer.BadParameter("The provider webview needs --webview, such as http://127.0.0.1:9222.")
+    here = {"safety": Safety(allowed=("127.0.0.1",))}
+    options: dict[str, dict[str, Any]] = {
+        "playwright": here,
+        "stagehand": here,
+        "webview": {"address": settings.webview},
+    }
+    try:
+        providers = [make(name, options.get(name, {})) for name in settings.provider]
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from None
+    make_folder(settings.logs)
+    quiet_libraries()
+    figures = run(
+        providers, settings.scenario or SCENARIOS, range(settings.seeds), settings.logs.resolve(),
+        lambda text: typer.echo(text, err=True),
+    )  # fmt: skip
+    print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
+    return int(any(row["failed"] for row in figures["rows"]))
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the table, and why runs failed."""
+    rows = [
+        [row["provider"], f"{row['solved']} of {row['runs']}", f"{row['low']:.2f} to {row['high']:.2f}"]
+        for row in figures["rows"]
+    ]
+    print_table(("provider", "solved", "95% interval"), rows, "Scenarios by the router's providers")
+    for row in figures["rows"]:
+        for one in row["failed"]:
+            print(f"{row['provider']}, {one['scenario']}, seed {one['seed']}: {one['why']} ({one['traceId']})")
+    print(f"Logs: {figures['logs']} (selfsurf report {figures['logs']})")

@@ -1,0 +1,162 @@
+"""`selfsurf deploy`: an adapter from recorded episodes, trained on a server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from pydantic import Field, ValidationError
+
+from selfsurf.scripts.serve import TOKEN
+from selfsurf.scripts.terminal.arguments import Model, Set, read_set, wrong_settings
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, training_progress
+from selfsurf.scripts.terminal.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.service.client import ServiceClient
+
+NAME = "SELFSURF_SERVER_URL"
+"""Environment variable of the server's address."""
+
+
+class ServerArguments(Arguments):
+    """Which server."""
+
+    server_url: Annotated[str, typer.Option(envvar=NAME)] = ""
+    """Address of the training service, such as https://gpu.example.org; its token is in SELFSURF_SERVER_TOKEN."""
+    patience: float = Field(default=600.0, ge=0)
+    """Seconds for which the server may be away, in a restart for example."""
+
+    def client(self) -> ServiceClient:
+        """Return the server's client.
+
+        Raises:
+            typer.BadParameter: no address is given.
+        """
+        from selfsurf.sdft.service.client import ServiceClient
+
+        if not self.server_url.startswith(("http://", "https://")):
+            raise typer.BadParameter(f"--server-url (or {NAME}) is an address such as https://gpu.example.org.")
+        return ServiceClient(self.server_url, os.environ.get(TOKEN, ""), patience=self.patience)
+
+
+class Settings(ServerArguments):
+    """What is trained, from what, and where it comes to."""
+
+    episodes: tuple[Path, ...] = ()
+    """Folder of an episode, or of many: they are uploaded, pages and screenshots included. Repeatable."""
+    adapter_name: str = "adapter"
+    """Name of the adapter on the server: small letters, digits, - and _."""
+    model: Model = "smollm2"
+    steps: int | None = Field(default=None, ge=1)
+    """Optimizer steps; 40 if not given."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of everything random."""
+    set_: Set = Field(default_factory=list)
+    """Another setting of the training that the server lets clients choose, name=value, such as ema_alpha=0.01.
+    Repeatable."""
+    enrich: bool = False
+    """Have the server's large model explain the demonstrations; what is on the pages is sent to it."""
+    to: Literal["peft", "mlx"] = "peft"
+    """The adapter's format: PEFT's, or MLX's for a Mac."""
+    out: Path | None = None
+    """Folder of the adapter; adapters/NAME if not given."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Upload episodes, have an adapter trained on them, follow the training, fetch the adapter and check it.
+
+    Interrupted anywhere, the same command goes on. Exit code 0: the adapter is there and does what it did on the
+    server; 1: the server can't be reached or refuses, or the training failed; 130 after Ctrl-C: the training goes on.
+    """
+    quiet_libraries()
+    from selfsurf.sdft.rows.stored import load_stored
+    from selfsurf.sdft.service.archive import ArchiveError
+    from selfsurf.sdft.service.client import ServiceError, episode_id
+    from selfsurf.sdft.service.deploy import deploy
+    from selfsurf.sdft.service.schemas import Hyperparameters, TrainRequest
+
+    if not settings.episodes:
+        raise typer.BadParameter("--episodes: which recorded episodes are to be learned from?")
+    given = {**read_set(settings.set_), "seed": settings.seed}
+    if settings.steps is not None:
+        given["steps"] = settings.steps
+    try:
+        chosen = Hyperparameters.model_validate(given)
+        TrainRequest(episodes=(f"ep-{'0' * 32}",), adapter=settings.adapter_name)
+    except ValidationError as error:
+        raise typer.BadParameter(wrong_settings(error, Hyperparameters.model_fields)) from None
+    stored = load_stored(settings.episodes, hindsight=chosen.hindsight)
+    console.print(stored.text(), markup=False, highlight=False)
+    folders = [one.folder for one in stored.episodes]
+    try:
+        for folder in folders:
+            episode_id(folder)
+    except ArchiveError as error:
+        raise typer.BadParameter(f"--episodes: {error}") from None
+    here = Path(settings.model).expanduser()
+    model = (here.resolve().name, str(here)) if here.is_dir() else (settings.model, settings.model)
+    out = settings.out or Path("adapters", settings.adapter_name)
+    with Interrupts() as interrupts, settings.client() as client, _Shown() as shown:
+        try:
+            done = deploy(
+                client, folders, settings.adapter_name, out, shown, model=model, settings=chosen, form=settings.to,
+                enrich=settings.enrich,
+            )  # fmt: skip
+        except (ServiceError, ArchiveError) as error:
+            shown.close()
+            console.print(str(error), style="red", markup=False)
+            return 1
+        except KeyboardInterrupt:
+            shown.close()
+            console.print("Interrupted: what the server trains goes on, and the same command follows it again.")
+            return interrupts.exit_code or 130
+    done["run"] = shlex.join(_run_command(settings, folders[0], out))
+    if settings.as_json:
+        print(json.dumps(done, indent=1))
+    else:
+        print(f"Adapter: {done['adapter']}. {done['probe']}\nRun it: {done['run']}")
+    return 0
+
+
+def _run_command(settings: Settings, folder: Path, out: Path) -> list[str]:
+    """Return the command that acts with the adapter as the first episode did."""
+    from selfsurf.browser_env.record.episode import Episode
+
+    meta = Episode(folder).meta
+    if meta["env_id"] == "Browser-v0":
+        what = ["--goal", meta["goal"], *(["--url", meta["url"]] if meta["url"] else [])]
+    else:
+        what = ["--task", meta["task"] or meta["env_id"]]
+    backend = ["--backend", "mlx"] if settings.to == "mlx" else []
+    model = [] if settings.model == Settings.model_fields["model"].default else ["--model", settings.model]
+    return ["selfsurf", "run", *what, *backend, *model, "--adapter", str(out)]
+
+
+class _Shown(contextlib.ExitStack):
+    """Shows one bar after another."""
+
+    def stage(self, title: str, total: int) -> Callable[..., None]:
+        """As `Watcher.stage`."""
+        self.close()
+        if title != "Training":
+            return self.enter_context(progress(title, total))
+        update = self.enter_context(training_progress(title, total))
+        return lambda step, figures: update(step, _figures(figures))
+
+    def said(self, text: str) -> None:
+        """As `Watcher.said`."""
+        print(f"Server: {text}", file=sys.stderr)
+
+
+def _figures(figures: Mapping[str, Any]) -> dict[str, float]:
+    return {"loss": float("nan"), **figures}

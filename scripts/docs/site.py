@@ -1,0 +1,77 @@
+"""The site: docs/, the pages at the root, and a reference of the public names, made from their docstrings.
+
+mkdocs loads this module as a hook (`.mkdocs.yml`), which adds the pages that are no files of docs/.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from selfsurf.scripts.docs.pages import ROOT
+
+PUBLIC = (
+    "selfsurf.browser_env",
+    "selfsurf.browser_env.record.episode",
+    "selfsurf.browser_env.record.recorder",
+    "selfsurf.envs_registry",
+    "selfsurf.envs_registry.suites",
+    "selfsurf.agents",
+    "selfsurf.agents.llm_agent",
+    "selfsurf.agents.play",
+    "selfsurf.sdft",
+    "selfsurf.sdft.rollouts",
+    "selfsurf.sdft.measure.evaluate",
+)
+"""The modules that other people's code imports from."""
+
+_AT_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+
+
+def public_names(module: str) -> list[str]:
+    """Return a module's `__all__`, or else the public classes and functions that it defines."""
+    found = importlib.import_module(module)
+    own = (name for name, value in vars(found).items() if getattr(value, "__module__", "") == module)
+    return sorted(getattr(found, "__all__", None) or (name for name in own if not name.startswith("_")))
+
+
+def site_pages() -> dict[str, str]:
+    """Return the pages of the site that docs/ does not have, by their paths in it."""
+    found = {}
+    for name, path in _AT_ROOT.items():
+        text = (ROOT / name).read_text(encoding="utf8")
+        found[path] = text.replace("](docs/", "](").replace("](README.md", "](index.md")
+    rows = []
+    for module in PUBLIC:
+        names = public_names(module)
+        members = "".join(f"        - {name}\n" for name in names)
+        found[f"api/{module}.md"] = f"# {module}\n\n::: {module}\n    options:\n      members:\n{members}"
+        rows.append(f"| [{module}]({module}.md) | {', '.join(f'`{name}`' for name in names)} |\n")
+    opening = "# API reference\n\nWhat can be imported from where; the rest may change without notice.\n\n"
+    found["api/index.md"] = opening + "| module | names |\n| --- | --- |\n" + "".join(rows)
+    return found
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages to those that mkdocs has found."""
+    from mkdocs.structure.files import File
+
+    for path, text in site_pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def build(out: Path) -> None:
+    """Build the site into a folder.
+
+    Raises:
+        mkdocs.exceptions.Abort: a link leads nowhere, or a name has no docstring to be found.
+    """
+    from mkdocs.commands.build import build as build_site
+    from mkdocs.config import load_config
+
+    config = load_config(str(ROOT / ".mkdocs.yml"), site_dir=str(out), strict=True)
+    config.plugins.on_startup(command="build", dirty=False)
+    build_site(config)
+    config.plugins.on_shutdown()

@@ -1,0 +1,65 @@
+"""`selfsurf draft`: a goal's specification from a sentence, for a person to read and correct."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.judge import make_policy
+from selfsurf.scripts.terminal.agent_options import read_options
+from selfsurf.scripts.terminal.arguments import Agent, Model, Set
+from selfsurf.scripts.terminal.command import Arguments, command
+
+
+class Settings(Arguments):
+    """What is wanted, and who drafts."""
+
+    sentence: Annotated[str, typer.Argument()]
+    """The goal, in words."""
+    agent: Agent = "openai"
+    model: Model = ""
+    set_: Set = Field(default_factory=list)
+    """Another option of the model, name=value. Repeatable."""
+    out: Path | None = None
+    """File to write; printed if not given."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Draft a specification by a model. Exit code 1: its replies are none; 2: there is no such model, or the file."""
+    from selfsurf.agents.judging.interpret import GoalInterpreter
+    from selfsurf.browser_env.goal.spec import SpecError
+
+    if settings.out is not None and settings.out.exists():
+        raise typer.BadParameter(f"--out: {settings.out} is there already; give another file.")
+    policy = make_policy(settings.agent, read_options(settings.set_, settings.model, ""))
+    try:
+        spec = GoalInterpreter(policy).draft(settings.sentence)
+    except SpecError as error:
+        typer.echo(str(error), err=True)
+        return 1
+    data = spec.model_dump(exclude_defaults=True)
+    text = json.dumps(data, indent=1) if settings.as_json else as_toml(data)
+    if settings.out is None:
+        print(text)
+    else:
+        settings.out.write_text(text + "\n", encoding="utf8")
+    return 0
+
+
+def as_toml(data: dict[str, Any]) -> str:
+    """Return a specification as TOML, a line a criterion."""
+    lines = [f"{key} = {_value(value)}" for key, value in data.items() if key != "criteria"]
+    return "\n".join([*lines, "criteria = [", *(f"    {_value(one)}," for one in data["criteria"]), "]"])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=True)  # TOML's basic strings, numbers and booleans are JSON's

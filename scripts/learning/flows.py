@@ -1,0 +1,138 @@
+"""Measures what is learned from one recording of a flow, and from three of its variations.
+
+The scenarios' oracles make the recordings: episodes in the format that a person's have. Each is trained on as `selfsurf
+train --demonstrations` does by default, or with `--live`, and tried as `selfsurf run --adapter` would, on seeds that
+nothing was recorded or trained on. Every stage leaves its result in the folder, so that an interrupted measurement
+resumes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.scripted import OracleAgent
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import progress, training_progress
+from selfsurf.sdft.measure.agreement import Agreement
+from selfsurf.sdft.measure.statistics import wilson_interval
+from selfsurf.tasks.scenarios import FLOWS, VARIED
+
+FIRST_TRY = 3_000_000
+"""Seed of the first try."""
+
+PARALLEL = 8
+"""Tries at the same time."""
+
+MOST_MINUTES = 10.0
+"""Wall-clock that a training may take."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is recorded, tried, and wanted."""
+
+    recordings: int
+    end: str
+    """Of the scenario's name."""
+    target: float
+    """Success that is wanted of the tries."""
+
+
+KINDS = {"again": Kind(1, "", 0.9), "varied": Kind(3, VARIED, 0.8)}
+"""The same flow again from one recording; variations of it from three."""
+
+
+def measure(
+    flows: Sequence[str],
+    kinds: Sequence[str],
+    out: Path,
+    *,
+    model: str,
+    seed: int,
+    tries: int,
+    live: bool,
+    changes: dict[str, Any],
+) -> dict[str, Any]:
+    """Measure flows.
+
+    Args:
+        flows: their names.
+        kinds: of `KINDS`.
+        out: folder of the measurement.
+        model: as `TransformersPolicy` takes it.
+        seed: of training.
+        tries: episodes that are tried.
+        live: play the student's own episodes, too.
+        changes: training settings that are not the defaults.
+
+    Returns:
+        `rows`: for each flow and kind what `_measured` returns; `missed`: the names of those that missed a target.
+    """
+    rows = []
+    for flow in flows:
+        for kind in kinds:
+            stages = Stages(out / f"{flow}-{kind}")
+            work = partial(
+                _measured, flow, kind, stages, model=model, seed=seed, tries=tries, live=live, changes=changes
+            )
+            rows.append(stages.once("figures", work))
+    return {"model": model, "rows": rows, "missed": [f"{row['flow']}, {row['kind']}" for row in rows if row["missed"]]}
+
+
+def _measured(
+    flow: str, kind: str, stages: Stages, *, model: str, seed: int, tries: int, live: bool, changes: dict[str, Any]
+) -> dict[str, Any]:
+    """Record, train, try; return the figures.
+
+    Returns:
+        `flow`, `kind`, `recordings`, `actions` (recorded), `right` of them done at the recorded pages; `solved` of
+        `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `target`; `missed`: what of it
+        was missed, empty if nothing.
+    """
+    from selfsurf import agents
+    from selfsurf.sdft import TrainSettings, train
+    from selfsurf.sdft.rollouts import Job, Rollouts
+    from selfsurf.sdft.rows.jobs import as_recorded, learned_from
+
+    wanted = KINDS[kind]
+    env_id, out = f"Scenario/{flow}{wanted.end}-v0", stages.folder.parent
+    with Rollouts(PARALLEL) as rollouts:
+
+        def record() -> int:
+            shutil.rmtree(out / "recordings", ignore_errors=True)  # what an interrupted start left
+            jobs = [Job(env_id, number) for number in range(wanted.recordings)]
+            return sum(one.solved for one in rollouts.run(OracleAgent(), jobs, folder=out / "recordings"))
+
+        stages.once("recorded", record)
+        learned = (learned_from if live else as_recorded)([out / "recordings"])
+        settings = TrainSettings(**{"model": model, "seed": seed, **learned, **changes})
+        with training_progress(f"{flow}, {kind}", settings.steps) as update:
+            summary = train(settings, out / "training", resume=True, progress=update)
+        agent: Any = agents.make("transformers", model=model, adapter=summary["adapter"])
+        tried = [Job(env_id, number) for number in range(FIRST_TRY, FIRST_TRY + tries)]
+        shutil.rmtree(out / "tries", ignore_errors=True)
+        with progress("Tries", tries) as told:
+            results = rollouts.run(agent, tried, folder=out / "tries", progress=told)
+    judged = [one for one in results if not one.masked]
+    solved, done = sum(one.solved for one in judged), Agreement.model_validate(summary["recorded"])
+    success, minutes = solved / max(1, len(judged)), summary["seconds"]["total"] / 60
+    low, high = wilson_interval(success, len(judged)).ends
+    missed = [
+        *([f"success {success:.2f}, wanted {wanted.target:g}"] if success < wanted.target else []),
+        *([f"{minutes:.1f} minutes, wanted {MOST_MINUTES:g}"] if minutes > MOST_MINUTES else []),
+    ]
+    return {
+        "flow": flow, "kind": kind, "recordings": wanted.recordings, "actions": done.of, "right": done.right,
+        "solved": solved, "tries": len(judged), "success": success, "low": low, "high": high, "minutes": minutes,
+        "target": wanted.target, "missed": "; ".join(missed),
+    }  # fmt: skip
+
+
+def names() -> list[str]:
+    """Return the names of the flows."""
+    return [*FLOWS]

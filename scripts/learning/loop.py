@@ -1,0 +1,115 @@
+"""Measures one turn of the loop: an agent's failures, what worked there later, training on both, and other seeds.
+
+What worked later is the scenario's oracle on the seeds that failed, in a person's stead. Both are learned from as by
+`selfsurf train --demonstrations` with hindsight, and the agent is tried with and without the adapter on seeds that
+neither was played on before. Every stage leaves its result in the folder, so that an interrupted measurement resumes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.scripted import OracleAgent
+from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.terminal.console import progress, training_progress
+from selfsurf.sdft.measure.statistics import newcombe_interval
+from selfsurf.sdft.rollouts import Job, Result, Rollouts
+
+FIRST_SEED = 6_000_000
+"""Of the runs that fail."""
+
+FIRST_TRY = 6_500_000
+"""Of those that the loop never saw."""
+
+PARALLEL = 8
+"""Episodes at the same time."""
+
+
+def measure(
+    scenarios: Sequence[str], out: Path, *, model: str, runs: int, tries: int, seed: int, changes: dict[str, Any]
+) -> dict[str, Any]:
+    """Turn the loop once.
+
+    Args:
+        scenarios: their names.
+        out: folder of the measurement.
+        model: as `TransformersPolicy` takes it.
+        runs: of each scenario, of whose failures is learned.
+        tries: of each, on seeds that the loop never saw.
+        seed: of training.
+        changes: training settings that are not the defaults.
+
+    Returns:
+        `rows`: for each scenario `failed` of the `runs`, and of `tries` what was solved `before` and `after`; `total`,
+        the same of all; `gain`, the difference of its shares, with its 95% interval `low`, `high` (Newcombe);
+        `minutes` of training.
+    """
+    stages, tasks = Stages(out), [f"Scenario/{name}-v0" for name in scenarios]
+    with Rollouts(PARALLEL) as rollouts:
+        play = partial(_play, rollouts, model, tasks)
+        failed = stages.once("runs", lambda: _unsolved(play("Runs", FIRST_SEED, runs, out / "runs")))
+        if not failed:
+            raise ValueError("Nothing failed in these scenarios: there is nothing to learn.")
+        jobs = [Job(*one) for one in failed]
+        stages.once("later", lambda: _unsolved(_recorded(rollouts, jobs, out / "later")))
+        before = stages.once("before", lambda: _solved(tasks, play("Before", FIRST_TRY, tries, out / "before")))
+        learn = partial(_learned, out, model=model, seed=seed, changes=changes)
+        minutes, adapter = stages.once("learned", learn)
+        after = stages.once(
+            "after", lambda: _solved(tasks, play("After", FIRST_TRY, tries, out / "after", adapter=adapter))
+        )
+    rows = [
+        {"scenario": name, "failed": sum(one[0] == task for one in failed), "before": was, "after": then}
+        for name, task, was, then in zip(scenarios, tasks, before, after, strict=True)
+    ]
+    total, of = {"before": sum(before), "after": sum(after)}, tries * len(tasks)
+    low, high = newcombe_interval(total["after"] / of, of, total["before"] / of, of).ends
+    gain = (total["after"] - total["before"]) / of
+    return {
+        "model": model, "runs": runs, "tries": tries, "rows": rows, "total": {**total, "tries": of},
+        "gain": gain, "low": low, "high": high, "minutes": minutes,
+    }  # fmt: skip
+
+
+def _play(
+    rollouts: Rollouts, model: str, tasks: Sequence[str], what: str, first: int, count: int, folder: Path,
+    adapter: str | None = None,
+) -> list[Result]:  # fmt: skip
+    """Let the agent play every task on so many seeds."""
+    from selfsurf import agents
+
+    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+    agent: Any = agents.make("transformers", model=model, **({"adapter": adapter} if adapter else {}))
+    jobs = [Job(task, number) for task in tasks for number in range(first, first + count)]
+    with progress(what, len(jobs)) as told:
+        return rollouts.run(agent, jobs, folder=folder, progress=told)
+
+
+def _recorded(rollouts: Rollouts, jobs: Sequence[Job], folder: Path) -> list[Result]:
+    shutil.rmtree(folder, ignore_errors=True)
+    return rollouts.run(OracleAgent(), jobs, folder=folder)
+
+
+def _learned(out: Path, *, model: str, seed: int, changes: dict[str, Any]) -> tuple[float, str]:
+    """Train on the failures and on what worked later; return the minutes, and the adapter."""
+    from selfsurf.sdft import TrainSettings, train
+    from selfsurf.sdft.rows.jobs import as_recorded
+
+    folders = [out / "runs", out / "later"]
+    learned = {**as_recorded(folders, hindsight=True), "contexts": ("demonstration", "hindsight")}
+    settings = TrainSettings(**{"model": model, "seed": seed, **learned, **changes})
+    with training_progress("Learning", settings.steps) as update:
+        summary = train(settings, out / "training", resume=True, progress=update)
+    return summary["seconds"]["total"] / 60, summary["adapter"]
+
+
+def _unsolved(results: Iterable[Result]) -> list[tuple[str, int]]:
+    return [(one.job.env_id, one.job.seed) for one in results if not (one.solved or one.masked)]
+
+
+def _solved(tasks: Sequence[str], results: Sequence[Result]) -> list[int]:
+    return [sum(one.solved for one in results if one.job.env_id == task) for task in tasks]

@@ -1,0 +1,38 @@
+"""`selfsurf mark`: a person says whether a finished episode reached its goal."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.browser_env.record.verdict import Mark, mark_episode
+from selfsurf.scripts.terminal.arguments import Json
+
+
+class Says(StrEnum):
+    """What can be said."""
+
+    SOLVED = "solved"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+def main(
+    episode: Annotated[Path, typer.Argument(help="Folder of a finished episode.")],
+    says: Annotated[Says, typer.Argument(help="What you found; unknown withdraws an earlier mark of yours.")],
+    why: Annotated[str, typer.Option(help="The reason, for whoever reads it later.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Mark an episode. Your mark comes before its task's score and any judge's; both stay. Exit code 2: it can't be."""
+    try:
+        verdict = mark_episode(episode, Mark(says.value, "person", why))
+    except EpisodeError as error:
+        raise typer.BadParameter(str(error)) from None
+    says_now, by = (verdict.says, verdict.by) if verdict else (None, None)
+    now = {"episode": str(episode), "verdict": says_now, "by": by}
+    print(json.dumps(now) if as_json else f"{episode}: {says_now or 'unknown'}" + f" ({by})" * bool(by))

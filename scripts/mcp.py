@@ -1,0 +1,111 @@
+"""`selfsurf mcp`: the browser as tools for any MCP client, on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options, refusals
+from selfsurf.scripts.terminal.arguments import Agent
+from selfsurf.scripts.terminal.command import command
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.router.provider import Provider
+
+
+class Settings(AgentArguments, EnvironmentArguments):
+    """By what the tools are carried out, and where attempts are logged."""
+
+    provider: tuple[str, ...] = ("playwright",)
+    """Who carries the tools out: playwright, stagehand, webview, or module:Class; the next one where one has failed.
+    Repeatable."""
+    webview: str = ""
+    """DevTools address of the application whose page the provider webview takes over."""
+    agent: Agent = ""
+    logs: Path | None = None
+    """Folder for the attempts' log; none is written if neither this nor CLAW_LOG_DIR is given."""
+    deadline: float = Field(default=60.0, gt=0)
+    """Seconds for an attempt."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Serve browser.navigate, act, extract, observe and screenshot until the client leaves.
+
+    --json prints the tools with their schemas instead, as OpenAI takes them. Words (an instruction to act or extract)
+    need --agent; without one the tools take actions on what browser.observe shows.
+    """
+    from selfsurf.browser_env.router.tools import openai_tools
+
+    if settings.as_json:
+        typer.echo(json.dumps(openai_tools(), indent=2))
+        return 0
+    import mcp.server.stdio  # noqa: F401  (what is missing is said before anything begins)
+
+    asyncio.run(_serve(settings, make_providers(settings)))
+    return 0
+
+
+def make_providers(settings: Settings) -> list[Provider]:
+    """Return the providers that are asked for; nothing is started.
+
+    Raises:
+        typer.BadParameter: one can't be.
+    """
+    from selfsurf.browser_env.router.providers import make
+
+    options = environment_options(settings.environment, elsewhere=True)
+    given = {"playwright": options, "stagehand": {k: v for k, v in options.items() if k == "safety"}}
+    given["webview"] = {"address": settings.webview, **{k: v for k, v in options.items() if k != "session"}}
+    if "webview" in settings.provider and not settings.webview:
+        raise typer.BadParameter("The provider webview needs --webview, such as http://127.0.0.1:9222.")
+    if len(set(settings.provider)) < len(settings.provider):
+        raise typer.BadParameter("--provider: each one once.")
+    words = _words(settings)
+    try:
+        return [make(name, given.get(name, {}), **words) for name in settings.provider]
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _words(settings: Settings) -> dict[str, Any]:
+    """Return what understands words, if an agent is given."""
+    if not settings.agent:
+        return {}
+    from selfsurf import agents
+    from selfsurf.agents.router_words import complete_by, decide_by
+
+    options = read_options(settings.set_, settings.model, settings.adapter)
+    options = checked_options(settings.agent, options, 0, settings.set_)
+    try:
+        agent: Any = agents.make(settings.agent, **options)
+    except refusals() as error:
+        raise typer.BadParameter(str(error)) from None
+    policy = getattr(agent, "policy", None)
+    return {"decide": decide_by(agent)} | ({"complete": complete_by(policy)} if policy is not None else {})
+
+
+async def _serve(settings: Settings, providers: list[Provider]) -> None:
+    import os
+
+    from selfsurf.browser_env.attempts.log import FileLog
+    from selfsurf.browser_env.attempts.settings import VARIABLE, LogSettings
+    from selfsurf.browser_env.outcome import Outcome
+    from selfsurf.browser_env.router.mcp_server import serve
+    from selfsurf.browser_env.router.policy import Policy
+    from selfsurf.browser_env.router.router import Router
+
+    router = Router(providers, policy=Policy(deadline=settings.deadline))
+    if settings.logs is not None or os.environ.get(VARIABLE):
+        router.log = FileLog(router.trace_id, LogSettings(root=settings.logs))
+    try:
+        await serve(router)
+    finally:
+        router.end(str(Outcome.STOPPED))
+        await router.close()

@@ -1,0 +1,113 @@
+"""Compares attempts' figures with a baseline's: did a provider get worse, or a new type of error come up?
+
+A drop counts when it is larger than the threshold and its 95% interval excludes zero; a large drop that chance alone
+could have made is "can't tell". Attempts are taken for independent, though those of one run resemble each other.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from selfsurf.scripts.report.formats import between, count, percent, points
+from selfsurf.sdft.measure.statistics import newcombe_interval
+
+Verdict = Literal["passed", "failed", "can't tell"]
+
+
+class Thresholds(BaseModel):
+    """What the gate fails by."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_drop: float = Field(gt=0, le=1)
+    """Of a provider's success, as a part of the baseline's."""
+    max_new_error_share: float = Field(ge=0, le=1)
+    """Of a provider's attempts, for a type of error that the baseline does not have."""
+    min_attempts: int = Field(ge=1)
+    """Of a provider, in the baseline and now."""
+
+
+class Finding(BaseModel):
+    """What the gate found of one provider."""
+
+    provider: str
+    verdict: Verdict
+    why: str
+
+
+def read_thresholds(path: Path | None = None) -> Thresholds:
+    """Read thresholds from a TOML file, by default the one that comes with the package.
+
+    Raises:
+        ValueError: it can't be read; the message says why.
+    """
+    try:
+        text = path.read_text("utf8") if path else (resources.files(__package__) / "gate.toml").read_text("utf8")
+        return Thresholds(**tomllib.loads(text))
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+
+
+def judge(now: Mapping[str, Any], before: Mapping[str, Any], limits: Thresholds) -> list[Finding]:
+    """Judge figures (`attempts.figures`) by a baseline's.
+
+    Args:
+        now: of the attempts to judge.
+        before: the baseline's.
+        limits: what is too much.
+    """
+    found = []
+    for provider in sorted({*now["providers"], *before["providers"]}):
+        here, there = now["providers"].get(provider), before["providers"].get(provider)
+        enough = [one is not None and one["attempts"] >= limits.min_attempts for one in (here, there)]
+        if not all(enough):
+            few = [
+                f"{one['attempts'] if one else 0} {when}" for one, when in ((here, "now"), (there, "in the baseline"))
+            ]
+            why = f"too few attempts: {' and '.join(few)}; {limits.min_attempts} are needed on each side"
+            found.append(Finding(provider=provider, verdict="can't tell", why=why))
+            continue
+        assert here is not None
+        assert there is not None
+        found += [_success(provider, here, there, limits), *_new_errors(provider, here, there, limits)]
+    return found
+
+
+def _success(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], limits: Thresholds) -> Finding:
+    interval = newcombe_interval(here["success"], here["attempts"], there["success"], there["attempts"])
+    drop = (there["success"] - here["success"]) / there["success"] if there["success"] else 0.0
+    why = (
+        f"success {percent(here['success'])} of {count(here['attempts'], 'attempt')}, {percent(there['success'])} "
+        f"in the baseline: {points(here['success'] - there['success'])} points (95% {between(interval, points)})"
+    )
+    if drop <= limits.max_drop:
+        return Finding(provider=provider, verdict="passed", why=why)
+    if interval.high >= 0:
+        return Finding(provider=provider, verdict="can't tell", why=f"{why}; too few attempts to tell it from chance")
+    return Finding(
+        provider=provider, verdict="failed", why=f"{why}; at most {percent(limits.max_drop)} less is allowed"
+    )
+
+
+def _new_errors(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], limits: Thresholds) -> list[Finding]:
+    found = []
+    for kind, number in here["errors"].items():
+        share = number / here["attempts"]
+        if kind not in there["errors"] and share > limits.max_new_error_share:
+            why = (
+                f"new error {kind}: {number} of {count(here['attempts'], 'attempt')}, {percent(share)}; at most "
+                f"{percent(limits.max_new_error_share)} is allowed"
+            )
+            found.append(Finding(provider=provider, verdict="failed", why=why))
+    return found

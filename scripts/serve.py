@@ -1,0 +1,172 @@
+"""`selfsurf serve`: the training service."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import make_folder
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.console import quiet_libraries
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.teacher.enrich import EnrichSettings
+
+TOKEN = "SELFSURF_SERVER_TOKEN"
+"""Environment variable of the server's token, for the server and its clients."""
+
+
+class Settings(Arguments):
+    """Where the service listens, and what it allows."""
+
+    folder: Annotated[Path, typer.Argument(help="Folder of the service's data.")] = Path("runs/service")
+    host: str = "127.0.0.1"
+    """Address to listen on; another than this machine's own wants a token."""
+    port: int = Field(default=8765, ge=0, le=65535)
+    """Port; 0 takes a free one."""
+    token_file: Path | None = None
+    """File with a token a line, any of which lets in; by default the variable SELFSURF_SERVER_TOKEN holds one."""
+    model: tuple[str, ...] = ("smollm2",)
+    """Base model that is trained: short name, hub id or folder; clients name a folder by its last part. The first is
+    the default. Repeatable."""
+    enrich: bool | None = None
+    """Let clients ask for demonstrations to be explained by Nemotron Ultra 253B over NVIDIA NIM, or by whom
+    --enrich-with names; what is on the pages is sent there. By default, where NVIDIA_API_KEY is set."""
+    enrich_with: str = ""
+    """Settings of another model and server that explain, as JSON: {"model": ..., "endpoint": ..., "base_url": ...}."""
+    allow_domain: tuple[str, ...] = ()
+    """Domain on which training may play in a browser of the server; without one all training is offline. Repeatable."""
+    quota_gb: float = Field(default=50.0, gt=0)
+    """GiB that the folder may have."""
+    max_upload_mb: int = Field(default=512, ge=1)
+    """MiB that an uploaded archive may have."""
+    trainings: int = Field(default=1, ge=1, le=64)
+    """Trainings at once; more than one where there is a GPU, or a node of --ray, for each."""
+    ray: str = ""
+    """Address of the Ray cluster whose nodes train, such as auto; this machine if not given. They have the same
+    models, and selfsurf[train]."""
+    ray_gpus: float = Field(default=1.0, ge=0)
+    """GPUs that a training takes of a node of --ray."""
+    keep_days: float = Field(default=30.0, gt=0)
+    """Days after which episodes that no job uses, and the runs of finished jobs, are removed; adapters stay."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Train adapters for clients from the episodes that they upload (docs/deploy.md).
+
+    Exit code 0 after Ctrl-C: a training under way leaves a checkpoint, and the next start goes on with it.
+    """
+    import uvicorn
+
+    quiet_libraries()
+    from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+    from selfsurf.sdft.service.app import make_app
+    from selfsurf.sdft.service.place import ServiceSettings
+
+    tokens = _tokens(settings.token_file)
+    if not tokens and settings.host not in ("127.0.0.1", "::1", "localhost"):
+        raise typer.BadParameter(f"--host {settings.host} can be reached from elsewhere: set {TOKEN}, or --token-file.")
+    allowed = ServiceSettings(
+        models=_models(settings.model),
+        enrich=_enrichment(settings),
+        domains=settings.allow_domain,
+        quota=int(settings.quota_gb * 2**30),
+        largest_upload=settings.max_upload_mb * 2**20,
+        keep_days=settings.keep_days,
+        trainings=settings.trainings,
+        ray=settings.ray or None,
+        ray_gpus=settings.ray_gpus,
+    )
+    make_folder(settings.folder)
+    try:
+        lock = FolderLock(settings.folder)
+    except FolderInUse as error:
+        raise typer.BadParameter(str(error)) from None
+    try:
+        listening = socket.create_server(
+            (settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        )
+    except OSError as error:
+        raise typer.BadParameter(f"--port {settings.port} of {settings.host}: {error.strerror}.") from None
+    app = make_app(settings.folder.resolve(), allowed, tokens)
+    port = listening.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{port}"
+    told = f"Listening on {url}, {'with' if tokens else 'without'} a token."
+    print(json.dumps({"url": url, "folder": str(settings.folder)}) if settings.as_json else told, flush=True)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5,
+        timeout_keep_alive=75, limit_concurrency=2000,
+    )  # fmt: skip
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        lock.release()
+    return 0
+
+
+def _tokens(file: Path | None) -> list[str]:
+    """Return the tokens that let in.
+
+    Raises:
+        typer.BadParameter: the file has none, or one that can be guessed.
+    """
+    if file is None:
+        found = [os.environ[TOKEN]] if os.environ.get(TOKEN) else []
+    else:
+        try:
+            found = [line.strip() for line in file.read_text(encoding="utf8").splitlines() if line.strip()]
+        except OSError as error:
+            raise typer.BadParameter(f"--token-file {file}: {error.strerror}.") from None
+        if not found:
+            raise typer.BadParameter(f"--token-file {file} holds no token.")
+    if any(len(token) < 16 for token in found):
+        raise typer.BadParameter(
+            "A token has at least 16 characters: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return found
+
+
+def _enrichment(settings: Settings) -> EnrichSettings | None:
+    """Return who explains for clients that ask for it; None: nobody.
+
+    Raises:
+        typer.BadParameter: it can't be asked.
+    """
+    from selfsurf.sdft.teacher.enrich import Enricher, EnrichSettings
+
+    wanted = settings.enrich
+    if wanted is None:
+        wanted = bool(settings.enrich_with or os.environ.get("NVIDIA_API_KEY"))
+    if not wanted:
+        return None
+    try:
+        found = EnrichSettings.model_validate_json(settings.enrich_with or "{}")
+        Enricher(found).close()
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(f"--enrich: {error}") from None
+    return found
+
+
+def _models(given: tuple[str, ...]) -> dict[str, str]:
+    """Return the base models by the names that clients give them."""
+    from selfsurf.agents import model_files
+
+    found: dict[str, str] = {}
+    for one in given:
+        folder = Path(one).expanduser()
+        model_files.check(one)
+        name = folder.resolve().name if folder.is_dir() else one
+        if name in found:
+            raise typer.BadParameter(f"--model {one}: there are two models called {name}.")
+        found[name] = str(folder.resolve()) if folder.is_dir() else one
+    return found

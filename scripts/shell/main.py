@@ -1,0 +1,238 @@
+"""`selfsurf shell`: the command, and its loop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
+from selfsurf.scripts.terminal.arguments import Agent, check_address, check_browser, refused_together
+from selfsurf.scripts.terminal.command import command
+from selfsurf.scripts.terminal.console import console, show_error
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+
+if TYPE_CHECKING:
+    from selfsurf.scripts.shell.folder import SessionFolder
+    from selfsurf.scripts.shell.goal import Interrupt
+    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.reader import Reader
+    from selfsurf.scripts.shell.tabs import Tabs
+
+MOST_STEPS = 30
+"""Step limit of a goal that is given none: somebody watches."""
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Settings(AgentArguments, EnvironmentArguments):
+    """Who acts, and where."""
+
+    table: ClassVar[str] = "shell"
+
+    url: str = ""
+    """Where to start; a blank tab, or where the session was, if not given."""
+    agent: Agent = "transformers"
+    session: Path | None = None
+    """Folder of the session: a new one, or one to go on with, with its options unless they are given; a new one under
+    runs/ if not given."""
+    last: Annotated[bool, typer.Option("--last")] = False
+    """Go on with the session under runs/ that was used last."""
+    max_steps: int = Field(default=MOST_STEPS, ge=1)
+    """Step limit of each goal."""
+    seed: int = Field(default=0, ge=0)
+    """Of an agent that takes one."""
+    headful: bool = False
+    """Show the browser's window."""
+    confirm: Literal["ask", "auto", "never"] = "ask"
+    """Before a risky action, such as a purchase: ask here, go ahead and log it (auto), or refuse it (never)."""
+    user: str = "ask"
+    """Who answers the agent's questions: ask (you, here), none, or a function of the question as file.py:answer or
+    module:answer."""
+
+
+_OF_THE_DAY = ("session", "last", "url", "as_json", "list_settings", "headful")
+"""What a session does not keep."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Give an agent goals, one after the other, in one browser session.
+
+    A line is a goal, one that begins with / an order (/help lists them). Ctrl-C ends a goal, and twice at the prompt
+    the shell. Without a terminal, each line of the input is one, or the answer to a question. Exit code 2: options
+    that can't be; 1: no browser, or no agent; 143 after a SIGTERM.
+    """
+    from selfsurf.browser_env import shutdown
+    from selfsurf.scripts.shell.folder import SessionError, SessionFolder, last_session
+
+    folder, there, session, typed = settings.session, False, None, settings._typed
+    if settings.last:
+        folder = last_session()
+        if settings.session is not None or folder is None:
+            raise typer.BadParameter("--last goes without --session, and with a session under runs/ to go on with.")
+    try:
+        there = folder is not None and (folder / "session.json").exists()
+        if there:
+            session = SessionFolder(folder)
+            settings = _as_before(settings, session.about["settings"])
+        around, options = _checked(settings)
+        session = session or SessionFolder(folder)
+        session.note(settings=settings.model_dump(mode="json", exclude_defaults=True, exclude={*_OF_THE_DAY}))
+        own = around["session"]
+        if there and own.profile is None and own.cdp_url is None and "storage_state" not in typed:
+            around["session"] = replace(own, storage_state=session.state or own.storage_state)
+        return _converse(settings, session, around, options)
+    except SessionError as error:
+        raise typer.BadParameter(f"--session: {error}") from None
+    finally:
+        if session is not None:
+            session.release()
+        shutdown()
+
+
+def _as_before(settings: Settings, kept: dict[str, Any]) -> Settings:
+    """Return the options that a session was begun with, less those that the command line gives.
+
+    Raises:
+        typer.BadParameter: they can't be.
+    """
+    here = {*_OF_THE_DAY, *settings._typed}
+    given = {name: getattr(settings, name) for name in here & settings.model_fields_set}
+    try:
+        return Settings(**{**kept, **given})
+    except ValueError:
+        raise typer.BadParameter("session.json holds options that can't be: begin a new session.") from None
+
+
+def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of the environment and of the agent.
+
+    Raises:
+        typer.BadParameter: they can't be.
+    """
+    from selfsurf.browser_env import SessionOptions
+
+    around: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    with refused_together() as checking:
+        with checking():
+            if settings.url:
+                check_address(settings.url)
+            if settings.agent == "oracle":
+                raise typer.BadParameter("--agent oracle: an oracle follows a task; the shell has goals in words.")
+        with checking():
+            around = environment_options(settings.environment, later=True, reads=True)
+        with checking():
+            options = read_options(settings.set_, settings.model, settings.adapter)
+            options = offered(settings.agent, options, ["ask_user"] * (settings.user != "none"))
+            options = checked_options(settings.agent, options, settings.seed, settings.set_)
+        with checking():
+            check_browser(headless=not settings.headful, around=around)
+    return {"session": SessionOptions(), **around, "headless": not settings.headful}, options
+
+
+def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any], options: dict[str, Any]) -> int:
+    """Make agent and browser, and read lines until the end."""
+    from selfsurf.agents import BACKENDS, COMPOSED
+    from selfsurf.agents.play import make_decider
+    from selfsurf.browser_env import EnvError
+    from selfsurf.scripts.shell.goal import Interrupt
+    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.tabs import Tabs
+
+    tabs, agent, interrupt = Tabs(around), None, Interrupt()
+    try:
+        with interrupt.listening():
+            interrupt.thinks = True  # an interrupt at the prompt is told at once
+            reader = _reader(lambda: tabs.url, lambda order: orders.words(order))
+            if not settings.as_json and settings.agent in (*BACKENDS, *COMPOSED):
+                console.print("Loading the model ...")
+            try:
+                agent = make_decider(settings.agent, options)
+            except refusals() as error:
+                raise typer.BadParameter(str(error)) from None
+            try:
+                _open(tabs, settings.url or session.about["address"])
+            except EnvError as error:
+                show_error(str(error))
+                return 1
+            about = {
+                "env_id": "Browser-v0", "seed": settings.seed, "agent": settings.agent,
+                "model": getattr(getattr(agent.agent, "policy", None), "name", None) or settings.model or None,
+                "adapter": settings.adapter or None, "environment": settings.environment.given(),
+            }  # fmt: skip
+            orders = Orders(
+                agent, about, tabs, session, reader, most_steps=settings.max_steps, as_json=settings.as_json
+            )
+            if not settings.as_json:
+                console.print(f"Session {session.folder}: a line is a goal; /help lists what else there is.")
+            _read(reader, orders, interrupt)
+            with contextlib.suppress(EnvError):
+                orders.keep()
+            return TERMINATED if orders.terminated or interrupt.terminated else 0
+    except KeyboardInterrupt:  # before the first line
+        return TERMINATED if interrupt.terminated else 130
+    finally:
+        if agent is not None:
+            agent.close()
+        with contextlib.suppress(EnvError):
+            tabs.close()
+
+
+def _read(reader: Reader, orders: Orders, interrupt: Interrupt) -> None:
+    """Carry out one line after the other."""
+    pressed = False
+    while not orders.over:
+        try:
+            if pressed:
+                console.print("Press Ctrl-C again, or Ctrl-D, to leave.")
+            line = reader.line()
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            if pressed or interrupt.terminated:
+                return
+            pressed = True
+            continue
+        pressed = False
+        orders.carry_out(line)
+
+
+def _open(tabs: Tabs, url: str) -> None:
+    """Open the first page, or a blank one where that can't be opened.
+
+    Raises:
+        EnvError: there is no browser.
+    """
+    from selfsurf.browser_env import EnvError
+
+    if url and url != "about:blank":
+        try:
+            tabs.look(url)
+            return
+        except EnvError as error:
+            show_error(str(error))
+    tabs.look()
+
+
+def _reader(below: Callable[[], str], words: Callable[[str], Iterable[str]]) -> Reader:
+    """Return who reads this process's input.
+
+    Raises:
+        ModuleNotFoundError: it is a terminal, and prompt_toolkit is not installed.
+    """
+    from selfsurf.agents.model_files import home
+    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.reader import Lines, Terminal
+
+    if not sys.stdin.isatty():
+        return Lines()
+    return Terminal(home() / "shell_history", below, Orders.all(), words)

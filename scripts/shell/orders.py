@@ -1,0 +1,280 @@
+"""What a line does: one that begins with `/` is an order, any other a goal."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Console
+
+from selfsurf.agents.play import Decider, Result
+from selfsurf.agents.play.provenance import versions
+from selfsurf.browser_env import ActionError, EnvError
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
+from selfsurf.browser_env.record.verdict import Mark, Says, mark_episode
+from selfsurf.browser_env.safety.terminal import printable
+from selfsurf.scripts.shell.folder import SessionFolder, steps_so_far
+from selfsurf.scripts.shell.goal import Goal, Interrupt
+from selfsurf.scripts.shell.reader import Reader
+from selfsurf.scripts.shell.tabs import Tabs
+from selfsurf.scripts.terminal.console import console, show_error
+from selfsurf.scripts.terminal.live import Lines, State, View
+
+
+class Refused(ValueError):
+    """An order can't be carried out; the message says why."""
+
+
+class Orders:
+    """Carries out lines.
+
+    Args:
+        agent: who acts.
+        about: what each episode says of it (`EpisodeWriter`).
+        tabs: where.
+        session: what is kept.
+        reader: who answers questions.
+        most_steps: step limit of a goal.
+        as_json: print results as JSON, and nothing on the way.
+    """
+
+    def __init__(
+        self,
+        agent: Decider,
+        about: dict[str, Any],
+        tabs: Tabs,
+        session: SessionFolder,
+        reader: Reader,
+        *,
+        most_steps: int,
+        as_json: bool = False,
+    ) -> None:
+        self.tabs, self.session, self.reader = tabs, session, reader
+        self.over = False
+        """Whether the shell is to end."""
+        self.terminated = False
+        """Whether by a signal."""
+        self._agent, self._about, self._most_steps, self._as_json = agent, about, most_steps, as_json
+        self._places: list[str] = []
+        """For each step of the last goal that was taken here, what was open before it."""
+        self._steps: list[dict[str, Any]] = []
+        """Of the last goal, less what was taken back."""
+        goals = session.goals
+        with contextlib.suppress(EpisodeError):  # of a damaged one there is nothing to go on with
+            self._steps = steps_so_far(goals[-1]) if goals else []
+
+    @staticmethod
+    def all() -> dict[str, str]:
+        """Return the orders' names, and what each does."""
+        members = inspect.getmembers(Orders, inspect.isfunction)
+        found = {f"/{name.removeprefix('do_')}": one for name, one in members if name.startswith("do_")}
+        return {name: (inspect.getdoc(one) or "").splitlines()[0].removesuffix(".") for name, one in found.items()}
+
+    def words(self, order: str) -> Iterable[str]:
+        """Return what may follow an order, for completion."""
+        if order == "/mark":
+            return get_args(Says)
+        if order == "/view":
+            return [str(number) for number in range(1, 1 + len(self.session.goals))]
+        if order == "/open":
+            places = [self.tabs.url, *self._places, *(step["observation"]["url"] for step in self._steps)]
+            return list(dict.fromkeys(filter(None, places)))
+        return ()
+
+    def carry_out(self, line: str) -> None:
+        """Do what a line says; what can't be done is said."""
+        text = line.strip()
+        if not text:
+            return
+        try:
+            if not text.startswith("/"):
+                self.play(text)
+                return
+            name, _, argument = text.partition(" ")
+            order = getattr(self, f"do_{name[1:]}", None)
+            if order is None:
+                near = get_close_matches(name, self.all(), 1)
+                raise Refused(f"There is no {name}: " + (f"did you mean {near[0]}?" if near else "see /help."))
+            interrupt = Interrupt()  # an address that is cut off while it is opened would take the tabs along
+            try:
+                with interrupt.listening():
+                    order(argument.strip())
+            finally:
+                self._end_if(interrupt.terminated)
+        except KeyboardInterrupt:
+            self._refuse("It was cut off.")
+        except (Refused, ActionError, EnvError, EpisodeError, OSError) as error:
+            self._refuse(str(error))
+
+    def play(self, goal: str, continues: Path | None = None) -> None:
+        """Carry out a goal."""
+        past = list(self._steps) if continues is not None else []
+        state = State(goal, self._most_steps)
+        view = View(state) if self._as_json else Lines(state, console)
+        if lost := self.tabs.mend():
+            self._remark(lost)
+        self.tabs.begin(goal, self._most_steps)
+        before = {"goal": continues.name, "steps": len(past)} if continues is not None else None
+        folder = self.session.next_goal
+        writer = EpisodeWriter(
+            folder,
+            {**self._about, "goal": goal, "url": self.tabs.url or None, "versions": versions(), "continues": before},
+        )
+        one = Goal(self._agent, self.tabs, self.reader, writer, view, past)
+        result = one.play()
+        self._places = [*(self._places if past else []), *one.places[: result.length]]
+        self._steps = [*past, *Episode(folder).steps()]
+        self._end_if(one.interrupt.terminated)
+        self.keep()
+        self._say(folder, result, state, interrupted=one.interrupt.seen)
+
+    def keep(self) -> None:
+        """Write down where the browser is, for another day."""
+        self.session.note(address=self.tabs.address() or self.session.about["address"])
+        if self.tabs.keeps_state and (state := self.tabs.storage_state()) is not None:
+            self.session.note_state(state)
+
+    def do_open(self, url: str) -> None:
+        """Open an address: /open https://example.org."""
+        if not url:
+            raise Refused("Which address? /open https://example.org")
+        self.tabs.open(url)
+        self._shown()
+
+    def do_back(self, count: str) -> None:
+        """Go back a step, or so many (/back 2): to what was open before. What was sent stays sent."""
+        number = _number(count or "1")
+        if number > len(self._places):
+            raise Refused(f"There are {len(self._places)} steps to go back in this shell's last goal.")
+        place = self._places[-number]
+        if not place:
+            raise Refused("What was open before that step can't be opened again.")
+        self.tabs.open(place)
+        del self._places[-number:], self._steps[-number:]
+        self._shown()
+
+    def do_continue(self, words: str) -> None:
+        """Go on with the last goal, also with that of another day; further words are added to it."""
+        goals = self.session.goals
+        if not goals:
+            raise Refused("There is no goal to go on with.")
+        goal = Episode(goals[-1]).meta["goal"]
+        answers = [each for step in self._steps for each in step["questions"] if each["answer"]]
+        told = [f'(You asked "{each["question"]}"; the answer was "{each["answer"]}".)' for each in answers]
+        self.play(" ".join([goal, *(one for one in told if one not in goal), *filter(None, [words])]), goals[-1])
+
+    def do_page(self, _: str) -> None:
+        """Show what the agent sees of the page."""
+        seen = self.tabs.look()
+        self._print(seen["dom"], url=seen["url"], title=seen["title"], dom=seen["dom"])
+
+    def do_screenshot(self, path: str) -> None:
+        """Write a screenshot: /screenshot page.png."""
+        from PIL import Image
+
+        if not path:
+            raise Refused("Into which file? /screenshot page.png")
+        Image.fromarray(self.tabs.look()["screenshot"]).save(Path(path).expanduser(), format="PNG")
+        self._print(f"Written: {path}", screenshot=path)
+
+    def do_goals(self, _: str) -> None:
+        """List the goals of this session."""
+        metas = [Episode(folder).meta for folder in self.session.goals]
+        rows = [
+            {"goal": number, **{key: meta[key] for key in ("outcome", "goal")}} for number, meta in enumerate(metas)
+        ]
+        lines = [f"{number}. {meta['outcome']}: {meta['goal']}" for number, meta in enumerate(metas, 1)]
+        self._print("\n".join(lines) or "There are none.", goals=rows)
+
+    def do_view(self, number: str) -> None:
+        """Show the steps of the last goal, or of another one: /view 2."""
+        from selfsurf.scripts.view import main
+
+        folder = self._goal(number)
+        if self._as_json:
+            episode = Episode(folder)
+            self._print("", episode=episode.meta, steps=list(episode.steps()))
+        else:
+            main(folder)
+
+    def do_mark(self, words: str) -> None:
+        """Say whether the last goal was reached: /mark solved, failed or unknown, and why."""
+        says, _, why = words.partition(" ")
+        if says not in get_args(Says):
+            raise Refused("Was it reached? /mark solved, failed or unknown")
+        mark_episode(self._goal(""), Mark(says, "person", why.strip()))  # type: ignore[arg-type]
+        self._print(f"Marked: {says}", marked=says)
+
+    def do_steps(self, number: str) -> None:
+        """Set the step limit of the goals that follow: /steps 20."""
+        self._most_steps = _number(number)
+        self._print(f"Goals end after {self._most_steps} steps.", steps=self._most_steps)
+
+    def do_help(self, _: str) -> None:
+        """Show this list."""
+        width = max(map(len, self.all()))
+        lines = [f"{name:<{width}}  {what}" for name, what in self.all().items()]
+        self._print("\n".join(["A line is a goal, unless it is one of these:", *lines]), orders=self.all())
+
+    def do_quit(self, _: str) -> None:
+        """Leave, as Ctrl-D does."""
+        self.over = True
+
+    def _end_if(self, terminated: bool) -> None:
+        self.terminated = self.terminated or terminated
+        self.over = self.over or self.terminated
+
+    def _goal(self, number: str) -> Path:
+        goals = self.session.goals
+        at = _number(number) if number else len(goals)
+        if not 1 <= at <= len(goals):
+            raise Refused("There is no such goal; /goals lists them.")
+        return goals[at - 1]
+
+    def _shown(self) -> None:
+        seen = self.tabs.seen
+        assert seen is not None
+        self._print(printable(f'{seen["url"]} "{seen["title"]}"'), url=seen["url"], title=seen["title"])
+
+    def _say(self, folder: Path, result: Result, state: State, *, interrupted: bool) -> None:
+        """Say how a goal ended."""
+        finished = result.outcome == "stopped" and not interrupted
+        said = "done" if finished else "interrupted" if interrupted else result.outcome
+        error = "" if finished or interrupted else result.detail
+        if self._as_json:
+            print(json.dumps({
+                "goal": state.goal, "outcome": said, "answer": result.answer, "error": error, "steps": result.length,
+                "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
+                "seconds": round(result.seconds, 3), "episode": str(folder),
+            }), flush=True)  # fmt: skip
+            return
+        if error:
+            show_error(error, result.traceback)
+        answer = result.answer if finished else ""
+        print(f"{said}. {printable(answer)}".strip(), flush=True)
+        if not finished:
+            console.print("/continue goes on with it.", style="dim")
+
+    def _print(self, text: str, **data: Any) -> None:
+        if self._as_json:
+            print(json.dumps(data), flush=True)
+        else:
+            Console(width=None).print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _remark(self, text: str) -> None:
+        if not self._as_json:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _refuse(self, why: str) -> None:
+        print(json.dumps({"error": why}), flush=True) if self._as_json else show_error(why)
+
+
+def _number(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise Refused(f"{text or 'Nothing'} is no number from 1 on.")
+    return int(text)

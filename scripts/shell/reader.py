@@ -1,0 +1,134 @@
+"""Who types: a person at a terminal, with completion and history, or whatever the input is, a line at a time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from selfsurf.browser_env.safety.terminal import printable
+from selfsurf.scripts.terminal.console import console
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import FileHistory
+
+PROMPT = "selfsurf> "
+
+
+class Reader(Protocol):
+    """Reads lines, and answers to questions."""
+
+    def line(self) -> str:
+        """Return the next line.
+
+        Raises:
+            EOFError: there is none.
+            KeyboardInterrupt: Ctrl-C was pressed.
+        """
+
+    def answer(self, kind: str, text: str) -> str:
+        """Return what is said to a question (`info["waiting"]`); as `line`."""
+
+
+class Lines:
+    """Reads an input that is no terminal."""
+
+    def line(self) -> str:
+        """As `Reader.line`."""
+        text = sys.stdin.readline()
+        if not text:
+            raise EOFError
+        return text.rstrip("\r\n")
+
+    def answer(self, kind: str, text: str) -> str:
+        """As `Reader.answer`: the next line is the answer."""
+        console.print(_question(kind, text), markup=False, highlight=False, soft_wrap=True)
+        return self.line()
+
+
+class Terminal:
+    """Reads a terminal, by prompt_toolkit.
+
+    Args:
+        history: file of the lines of earlier sessions. A line that begins with a space is not kept, nor is an answer.
+        below: what stands below the prompt.
+        commands: names of commands, and what each does.
+        words: what may follow a command.
+
+    Raises:
+        ModuleNotFoundError: prompt_toolkit is not installed.
+    """
+
+    def __init__(
+        self,
+        history: Path,
+        below: Callable[[], str],
+        commands: Mapping[str, str],
+        words: Callable[[str], Iterable[str]],
+    ) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+        from prompt_toolkit.output import create_output
+
+        screen = create_output(always_prefer_tty=True)  # the output may go to a file
+        self._session: PromptSession[str] = PromptSession(
+            PROMPT,
+            history=_history(history),
+            completer=completer(commands, words),
+            auto_suggest=AutoSuggestFromHistory(),
+            enable_history_search=True,
+            bottom_toolbar=lambda: printable(below()),
+            output=screen,
+        )
+        self._asking: PromptSession[str] = PromptSession(output=screen)
+
+    def line(self) -> str:
+        """As `Reader.line`."""
+        return self._session.prompt()
+
+    def answer(self, kind: str, text: str) -> str:
+        """As `Reader.answer`."""
+        return self._asking.prompt(_question(kind, text))
+
+
+def completer(commands: Mapping[str, str], words: Callable[[str], Iterable[str]]) -> Completer:
+    """Complete a command's name, and what follows it; nothing in a goal."""
+    from prompt_toolkit.completion import Completer, Completion
+
+    class Commands(Completer):
+        def get_completions(self, document: Any, complete_event: Any) -> Iterator[Completion]:
+            text = document.text_before_cursor
+            name, space, rest = text.partition(" ")
+            if not text.startswith("/"):
+                return
+            if not space:
+                for each, what in commands.items():
+                    if each.startswith(name):
+                        yield Completion(each, start_position=-len(name), display_meta=what)
+            else:
+                for word in words(name):
+                    if word.startswith(rest):
+                        yield Completion(word, start_position=-len(rest))
+
+    return Commands()
+
+
+def _history(path: Path) -> FileHistory:
+    from prompt_toolkit.history import FileHistory
+
+    class Kept(FileHistory):
+        def store_string(self, string: str) -> None:
+            if string.strip() and not string.startswith(" "):
+                super().store_string(string)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    return Kept(path)
+
+
+def _question(kind: str, text: str) -> str:
+    said = printable(text)
+    return f"{said}\nGo ahead? [y/N] " if kind == "confirmation" else f"The agent asks: {said}\nYour answer: "

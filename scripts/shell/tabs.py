@@ -1,0 +1,95 @@
+"""The browser session of a shell: one environment, whose tabs, cookies and element ids stay from goal to goal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task, runtime
+
+
+class Tabs:
+    """The tabs that a shell works in.
+
+    Args:
+        around: options of the environment (`browser_env.env.make_core`).
+    """
+
+    def __init__(self, around: dict[str, Any]) -> None:
+        self.task = Task()
+        self.task.keeps_session = True
+        self.env = AsyncBrowserEnv(task=self.task, screenshot=True, **around)
+        self.seen: Observation | None = None
+        """The latest."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether cookies and storage end with the tabs, unless somebody keeps them."""
+        session = self.env.core.settings.session
+        return session.profile is None and session.cdp_url is None
+
+    @property
+    def url(self) -> str:
+        """Of the tab that is active."""
+        return "" if self.seen is None else self.seen["url"]
+
+    def begin(self, goal: str, most_steps: int) -> None:
+        """Have the next episode be about a goal."""
+        self.task.goal, self.env.core.max_steps = goal, most_steps
+
+    def look(self, url: str = "") -> Observation:
+        """Look at the page, without a goal; the very first time, open an address.
+
+        Raises:
+            EnvError: the page or the browser failed.
+        """
+        self.begin("", 0)
+        self.env.core.max_steps = None
+        self.task.start_url = url or None
+        try:
+            self.seen, _ = runtime().run(self.env.reset(seed=0))
+        finally:
+            self.task.start_url = None
+        return self.seen
+
+    def open(self, url: str) -> Observation:
+        """Open an address in the tab that is active.
+
+        Raises:
+            ActionError: it can't be opened; the tabs are as they were.
+            EnvError: the browser failed.
+        """
+        self.look()
+        self.seen, _, _, _, info = runtime().run(self.env.visit(url))
+        if info["outcome"] == "env_error":
+            raise EnvError(info["outcome_detail"])
+        if self.seen["last_error"]:
+            raise ActionError(self.seen["last_error"])
+        return self.seen
+
+    def mend(self) -> str:
+        """Open the last page again if the browser has died, or its tab; return what was done.
+
+        Raises:
+            EnvError: there is no browser, or the page can't be opened.
+        """
+        before, url = self.env.core.session, self.url
+        self.look()
+        if self.env.core.session is before or url == "about:blank":
+            return ""
+        self.look(url)
+        return f"The browser was lost, with what was typed. {self.url} was opened again."
+
+    def address(self) -> str:
+        """Return what can be opened later to be here again: the last page that no form has led to."""
+        return runtime().run(self.env.address())
+
+    def storage_state(self) -> dict[str, Any] | None:
+        """Return cookies and storage; None where there is no session to ask."""
+        try:
+            return runtime().run(self.env.storage_state(), timeout=10)
+        except EnvError:
+            return None
+
+    def close(self) -> None:
+        """Close all tabs."""
+        runtime().run(self.env.close(), timeout=30)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The training service from a fresh checkout: sets up what is missing, makes a token, and serves.
+#
+#   bash scripts/start_server.sh [FOLDER] [options of selfsurf serve]    # FOLDER is ~/selfsurf-service by default
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+case ${1-} in "" | -*) folder=$HOME/selfsurf-service ;; *) folder=$1 && shift ;; esac
+
+bash "$root/scripts/setup.sh" train server >&2
+mkdir -p "$folder"
+if [ ! -s "$folder/token" ]; then
+  (umask 077 && "$root/.venv/bin/python" -c 'import secrets; print(secrets.token_urlsafe())' >"$folder/token")
+fi
+echo "Token for clients (SELFSURF_SERVER_TOKEN): $folder/token" >&2
+exec "$root/.venv/bin/selfsurf" serve "$folder/data" --token-file "$folder/token" "$@"

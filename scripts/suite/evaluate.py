@@ -1,0 +1,205 @@
+"""An agent on a suite, in Python: `selfsurf.evaluate`. `selfsurf bench run` is made of the same functions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.play.provenance import versions
+from selfsurf.browser_env import Task
+from selfsurf.browser_env.record.episode import new_folder
+from selfsurf.envs_registry.suites import Suite, SuiteTask, load_suite
+from selfsurf.scripts.report.report import write_report
+from selfsurf.scripts.report.summary import Summary
+from selfsurf.scripts.report.trackers import track
+from selfsurf.scripts.suite.agents import agent_about, at_once, code_hash, maker_of
+from selfsurf.scripts.suite.plan import Logs, Plan
+from selfsurf.scripts.suite.pool import InProcess, LocalPool
+from selfsurf.scripts.suite.ray_pool import RayPool
+from selfsurf.scripts.suite.records import Records
+from selfsurf.scripts.suite.run import Pool, Run
+from selfsurf.sdft.run.reporters import check_reporters
+
+Tasks = str | Path | Suite | Task | type[Task] | Sequence[Task | type[Task]]
+
+
+def evaluate(
+    suite: Tasks,
+    agent: Any = "oracle",
+    *,
+    agent_options: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    out: str | Path | None = None,
+    max_steps: int | None = None,
+    workers: int = 4,
+    processes: int = 0,
+    ray: bool = False,
+    retries: int = 2,
+    episode_timeout: float = 600.0,
+    deadline: float | None = None,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    logs: Logs = "all",
+    screenshots: bool = False,
+    headless: bool = True,
+    report_to: Sequence[str] = (),
+) -> Summary:
+    """Run an agent on every task of a suite, on every seed, and return the summary of its results folder.
+
+        summary = selfsurf.evaluate("miniwob", "random", seeds=2)
+        print(summary.overall.strict.mean, summary.complete)
+
+    What has a verdict in the folder already is not run again, so the same call resumes a run, and one with further
+    tasks or seeds extends it.
+
+    Args:
+        suite: its name or file, a `Suite`, a task or its class, or several of these.
+        agent: as `--agent`; or an object with `act(obs)`, `act_batch` or `decide`, or the class of one.
+        agent_options: of an agent that is named, or of a class.
+        seeds: how many, from 0 on, or which; the suite's by default.
+        out: folder of the run; a new one under `runs/` by default.
+        max_steps: step limit instead of each task's own.
+        workers: episodes at the same time. An object that has only `act` plays one after the other.
+        processes: worker processes. 0 plays in this one, where an agent that hangs can't be killed; agents and tasks
+            that are objects play here only. A script that asks for more needs `if __name__ == "__main__":`.
+        ray: make the processes actors of a Ray cluster.
+        retries: further attempts at an episode that ended as `env_error`.
+        episode_timeout: seconds that an episode may take.
+        deadline: seconds for the whole run.
+        max_tokens: tokens, read and written, after which nothing more is begun.
+        max_cost: US dollars, likewise; the policy needs prices.
+        logs: whose steps are kept: all, unsolved or none.
+        screenshots: a screenshot of every step in the logs.
+        headless: without a window.
+        report_to: tensorboard, wandb or trackio, besides the folder.
+
+    Returns:
+        The summary; `summary.complete` is False where a limit has ended the run early.
+
+    Raises:
+        ValueError: there is no such suite, task, agent or tracker, or they don't go together.
+        RecordsError: the folder can't be used for this run.
+        RunError: the run can't go on: nothing works, the agent can't be made or raises in every episode.
+    """
+    check_reporters(report_to)
+    chosen, own = _chosen(suite, seeds)
+    in_process = bool(own) or not isinstance(agent, str)
+    if in_process and (processes or ray):
+        raise ValueError("Tasks and agents that are objects play in this process: name them to play in others.")
+    options = dict(agent_options or {})
+    if options and not isinstance(agent, (str, type)):
+        raise ValueError("An agent that is an object takes no agent_options: it has been made.")
+    maker = None if isinstance(agent, str) else maker_of(agent, options)
+    about = about_run(chosen.name, own_about(own) or chosen.about(), list(chosen.seeds), agent, options, retries)
+    about["max_steps"] = max_steps or chosen.max_steps
+    plan = Plan(
+        str(Path(out or new_folder("bench")).resolve()), tuple(about["tasks"]), about["agent"]["name"], chosen.seeds,
+        options, about["max_steps"], episode_timeout, logs, screenshots, headless, max(processes, 1),
+        -(-workers // max(processes, 1)) if at_once(agent) else 1, retries, deadline, max_tokens, max_cost,
+    )  # fmt: skip
+
+    def pool() -> Pool:
+        return RayPool(plan) if ray else LocalPool(plan) if processes else InProcess(plan, maker, own)
+
+    with Records(Path(plan.folder), about) as records:
+        played(plan, records, pool, {"workers": workers, "processes": processes, "ray": ray})
+    summary, _ = write_report(Path(plan.folder))
+    track(report_to, summary)
+    return summary
+
+
+def played(
+    plan: Plan,
+    records: Records,
+    pool: Callable[[], Pool],
+    session: Mapping[str, Any],
+    told: Callable[[dict[str, Any]], None] = lambda record: None,
+    said: Callable[[str], None] = lambda text: None,
+) -> str:
+    """Run what the records have no verdict of; return which limit has ended it early, or nothing.
+
+    Args:
+        plan: what to run.
+        records: its records.
+        pool: makes the workers.
+        session: what `run.json` says of how it is run this time.
+        told: as for `Run`.
+        said: as for `Run`.
+
+    Raises:
+        RunError: it can't go on.
+    """
+    records.begin({**session, "command": sys.argv, "host": host()})
+    stopped = "It was interrupted."
+    try:
+        stopped = Run(plan, records, pool(), told, said).work()
+        return stopped
+    except Exception as error:
+        stopped = str(error)
+        raise
+    finally:
+        records.note(stopped=stopped)
+
+
+def about_run(
+    suite: str, tasks: list[dict[str, Any]], seeds: list[int], agent: Any, options: dict[str, Any], retries: int
+) -> dict[str, Any]:
+    """Return the contents of `run.json`, but for the step limit."""
+    return {
+        "format": 1, "suite": suite, "agent": agent_about(agent, options), "tasks": tasks, "seeds": seeds,
+        "retries": retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": host(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }  # fmt: skip
+
+
+def host() -> dict[str, Any]:
+    """Return what a run keeps of its machine."""
+    return {"system": platform.platform(), "machine": platform.machine(), "cores": os.cpu_count()}
+
+
+def own_about(tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
+    """Return tasks that are objects as a suite does (`Suite.about`)."""
+    blank = {"split": "", "groups": [], "options": {}, "folder": ""}
+    return [{"id": name, **blank, "sha256": code_hash(type(task))} for name, task in tasks.items()]
+
+
+def _chosen(given: Tasks, seeds: int | Sequence[int] | None) -> tuple[Suite, dict[str, Task]]:
+    """Return the suite with its seeds, and the tasks that are objects, by name."""
+    own: dict[str, Task] = {}
+    if isinstance(given, Suite):
+        suite = given
+    elif isinstance(given, (str, Path)):
+        suite = load_suite(given)
+    else:
+        several = [given] if isinstance(given, (Task, type)) else list(given)
+        tasks = [task() if isinstance(task, type) else task for task in several]
+        wrong = [task for task in tasks if not isinstance(task, Task)]
+        if wrong:
+            raise ValueError(f"A suite is a name, a file, a Suite, or tasks, not {wrong[0]!r}.")
+        for task in tasks:
+            name = type(task).__name__
+            own[name if name not in own else f"{name}-{len(own)}"] = task
+        suite = Suite("+".join(own), tuple(map(SuiteTask, own)))
+    chosen = suite if seeds is None else Suite(suite.name, suite.tasks, seeds, suite.max_steps)  # type: ignore[arg-type]
+    return chosen, own
+
+
+def _git() -> dict[str, Any] | None:
+    """Return the revision of the code that runs, if it is a checkout."""
+
+    def ask(*words: str) -> str:
+        run = subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
+        return run.stdout.strip()
+
+    try:
+        return {"revision": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

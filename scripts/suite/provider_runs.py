@@ -1,0 +1,268 @@
+"""The scenarios carried out by providers of the router: a fixed script each, on a page that judges itself.
+
+A script is what the scenario's oracle did in the environment, each action on an element known by its role and name, so
+that every provider can be given it, whatever numbers its elements have. Each run is a request with a log of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gymnasium.utils import seeding
+
+from selfsurf.agents.play import Job, Result
+from selfsurf.agents.scripted import OracleAgent
+from selfsurf.browser_env.actions import BaseAction
+from selfsurf.browser_env.attempts.log import FileLog
+from selfsurf.browser_env.attempts.settings import LogSettings
+from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.router.calls import ObserveResult
+from selfsurf.browser_env.router.policy import Policy
+from selfsurf.browser_env.router.provider import Provider
+from selfsurf.browser_env.router.router import CallFailed, Router
+from selfsurf.scripts.environment.loopback import QuietHandler
+from selfsurf.sdft.measure.statistics import wilson_interval
+from selfsurf.sdft.rollouts import Rollouts
+from selfsurf.tasks.scenarios import Scenario, scenario
+from selfsurf.tasks.scenarios.scenario import HTML
+
+SCENARIOS = (
+    "register", "move", "reserve", "reserve-format", "order", "phone", "pages", "cookies", "slow", "scroll",
+    "delete", "told",
+)  # fmt: skip
+"""Those in one tab, without files, whose page itself gets what is wanted."""
+
+PATIENCE = 8.0
+"""Seconds in which an element of the script must be there, and the page get what was wanted."""
+
+_LOOKS = 0.3
+"""Seconds between two looks at a page."""
+
+_LINE = re.compile(r"\[(\d+)\] (\w+)(?:: (.*))?")
+"""An element in the outline of a provider that lists none."""
+
+_ROLES = {"select": "combobox"}
+"""What such a provider calls otherwise."""
+
+_NO_ACT = ("finish", "infeasible", "wait")
+
+
+class Move(NamedTuple):
+    """One action of a script."""
+
+    action: BaseAction
+    role: str
+    name: str
+    place: int
+    """Among the elements of that role and name."""
+
+
+class Page(NamedTuple):
+    """A scenario with one seed."""
+
+    name: str
+    seed: int
+    goal: str
+    script: tuple[Move, ...]
+    wanted: dict[str, Any]
+
+
+def run(
+    providers: Sequence[Provider],
+    names: Sequence[str],
+    seeds: Sequence[int],
+    logs: Path,
+    told: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Let each provider carry out the scenarios by itself, without falling back.
+
+    Args:
+        providers: who; nothing of them has started.
+        names: of `SCENARIOS`.
+        seeds: of each.
+        logs: root of the attempts' logs.
+        told: is told of each run.
+
+    Returns:
+        `rows`: for each provider `provider`, `solved` of `runs`, `success` with its 95% interval `low`, `high`, and
+        `failed`: scenario, seed, trace id and why; `logs`.
+    """
+    with tempfile.TemporaryDirectory() as folder, _sites(Path(folder)) as (address, got):
+        pages = _prepared(names, seeds, Path(folder))
+        rows = asyncio.run(_all(providers, pages, address, got, logs, told))
+    return {"rows": rows, "logs": str(logs)}
+
+
+async def _all(
+    providers: Sequence[Provider],
+    pages: Sequence[Page],
+    address: str,
+    got: dict[str, Any],
+    logs: Path,
+    told: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    rows = []
+    for provider in providers:
+        failed = []
+        router = Router([provider], policy=Policy(retries=0))
+        for page in pages:
+            trace = f"{provider.name}-{page.name}-{page.seed}-{router.begin()}"
+            router.begin(log=FileLog(trace, LogSettings(root=logs)), trace_id=trace)
+            why = await _carried_out(router, page, address, got)
+            router.end(str(Outcome.FAILED if why else Outcome.SOLVED))
+            told(f"{provider.name}: {page.name}, seed {page.seed}: {why or 'solved'}")
+            if why:
+                failed.append({"scenario": page.name, "seed": page.seed, "traceId": trace, "why": why})
+        await router.close()
+        solved = len(pages) - len(failed)
+        low, high = wilson_interval(solved / len(pages), len(pages)).ends
+        rows.append(
+            {"provider": provider.name, "runs": len(pages), "solved": solved, "success": solved / len(pages),
+             "low": low, "high": high, "failed": failed}
+        )  # fmt: skip
+    return rows
+
+
+async def _carried_out(router: Router, page: Page, address: str, got: dict[str, Any]) -> str:
+    """Carry out a script; return why it failed, empty if the page got what was wanted."""
+    key = f"{page.name}-{page.seed}"
+    got.pop(key, None)
+    try:
+        await router.navigate(f"{address}/{key}.html")
+        for move in page.script:
+            action = await _placed(router, move)
+            if action is None:
+                return f'there was no {move.role} "{move.name}"'
+            await router.act(action)
+        for _ in range(int(PATIENCE / _LOOKS)):
+            if key in got:
+                break
+            await asyncio.sleep(_LOOKS)
+    except CallFailed as error:
+        return f"{error.failure.type}: {error.failure.message}"
+    if key not in got:
+        return "the page got nothing"
+    return "" if got[key] == page.wanted else f"the page got {json.dumps(got[key])}"
+
+
+async def _placed(router: Router, move: Move) -> BaseAction | None:
+    """Return a script's action on the element as the provider numbers it, once it is there."""
+    if not move.role:
+        return move.action
+    end = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        alike = [id for id, role, name in _elements(await router.observe()) if (role, name) == (move.role, move.name)]
+        if len(alike) > move.place:
+            return move.action.model_copy(update={"id": alike[move.place]})
+        if asyncio.get_running_loop().time() > end:
+            return None
+        await asyncio.sleep(_LOOKS)
+
+
+def _elements(seen: ObserveResult) -> list[tuple[int, str, str]]:
+    if seen.elements:
+        return [(one["id"], one["role"], one["name"]) for one in seen.elements]
+    return [(int(id), _ROLES.get(role, role), name) for id, role, name in _LINE.findall(seen.outline)]
+
+
+def _prepared(names: Sequence[str], seeds: Sequence[int], folder: Path) -> list[Page]:
+    """Play the scenarios by their oracles, and write the pages that begin as they did."""
+    shutil.copytree(HTML, folder, dirs_exist_ok=True)
+    jobs = [Job(f"Scenario/{name}-v0", seed) for name in names for seed in seeds]
+    with Rollouts(4) as rollouts:
+        results = rollouts.run(OracleAgent(), jobs)
+    pages = []
+    for (name, seed), result in zip([(name, seed) for name in names for seed in seeds], results, strict=True):
+        if not result.solved:
+            raise RuntimeError(f"The oracle of {name} did not solve seed {seed}: {result.outcome}, {result.detail}.")
+        task, goal, drawn = _drawn(name, seed)
+        script = f"<script>begin({json.dumps(f'{name}-{seed}')}, {json.dumps(drawn)})</script>"
+        site = (HTML / f"{task.site}.html").read_text(encoding="utf8")
+        (folder / f"{name}-{seed}.html").write_text(f"{site}\n<script>{_BEGIN}</script>{script}", encoding="utf8")
+        pages.append(Page(name, seed, goal, _script(result), json.loads(json.dumps(task.wanted))))
+    return pages
+
+
+_BEGIN = """
+function begin(name, drawn) {
+  addEventListener('DOMContentLoaded', () => {
+    start(drawn);
+    const asking = setInterval(() => {
+      if (!state.done) return;
+      clearInterval(asking);
+      fetch(`got/${name}`, {method: 'POST', body: JSON.stringify(state.done)});
+    }, 50);
+  });
+}
+"""
+"""Starts a site as its task does, and sends what it has got."""
+
+
+class _Started:
+    """Stands for the page of a task's setup, and keeps what it is started with."""
+
+    url = ""
+    drawn: Any = None
+
+    async def goto(self, *args: Any, **options: Any) -> None:
+        """Go nowhere."""
+
+    async def evaluate(self, script: str, drawn: Any = None) -> None:
+        """Keep what is drawn."""
+        self.drawn = drawn
+
+
+def _drawn(name: str, seed: int) -> tuple[Scenario, str, Any]:
+    task, page = scenario(name), _Started()
+    goal = asyncio.run(task.setup(page, seeding.np_random(seed)[0]))
+    return task, goal, page.drawn
+
+
+def _script(result: Result) -> tuple[Move, ...]:
+    moves = []
+    for step in result.steps:
+        action, elements = step.decision.action, step.observation["elements"]
+        if not isinstance(action, BaseAction) or action.name in _NO_ACT:
+            continue
+        one = next((one for one in elements if one["id"] == getattr(action, "id", None)), None)
+        alike = [each["id"] for each in elements if one and (each["role"], each["name"]) == (one["role"], one["name"])]
+        moves.append(Move(action, one["role"], one["name"], alike.index(one["id"])) if one else Move(action, "", "", 0))
+    return tuple(moves)
+
+
+class _Judge(QuietHandler):
+    """Serves the sites, and takes what they have got."""
+
+    def __init__(self, *args: Any, got: dict[str, Any], **options: Any) -> None:
+        self._got = got
+        super().__init__(*args, **options)
+
+    def do_POST(self) -> None:  # noqa: N802  (as it is called)
+        """Keep what a page has got."""
+        length = int(self.headers.get("content-length", 0))
+        self._got[self.path.rpartition("/")[2]] = json.loads(self.rfile.read(length))
+        self.send_response(204)
+        self.end_headers()
+
+
+@contextmanager
+def _sites(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    got: dict[str, Any] = {}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Judge, got=got, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", got
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,13 @@
+"""What the person at the terminal is asked after an episode."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import typer
+
+
+def goal_reached() -> Literal["solved", "failed"] | None:
+    """Ask whether the goal was reached; None if the person doesn't say."""
+    said = typer.prompt("Was the goal reached? yes, no, or nothing to say", default="", show_default=False, err=True)
+    return {"y": "solved", "n": "failed"}.get(said.strip().lower()[:1])  # type: ignore[return-value]

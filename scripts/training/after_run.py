@@ -1,0 +1,277 @@
+"""`selfsurf run --train`: the episode that was just run teaches the model that ran it, without a browser.
+
+The update is offline training at the episode's own states (`sdft.rows.stored`), short and slow, and goes into a new
+adapter; the one that the run began with is only read. Knows nothing of how the episode was played.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from selfsurf.extras import how_to_install
+from selfsurf.scripts.terminal.asking import goal_reached
+from selfsurf.scripts.terminal.console import VERBOSE, training_progress
+
+if TYPE_CHECKING:
+    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.browser_env.record.verdict import Verdict
+    from selfsurf.scripts.terminal.interrupts import Interrupts
+    from selfsurf.sdft.settings import TrainSettings
+
+UPDATE: dict[str, Any] = {
+    "steps": 10, "learning_rate": 3e-5, "warmup_steps": 2, "episodes_per_step": 1, "max_rows": 1, "recorded_rows": 6,
+    "evaluate_every": 5, "evaluate_seeds": 16, "max_success_fall": 0.0, "max_perplexity_rise": 0.02, "teacher": "ema",
+}  # fmt: skip
+"""Settings of an update: few and small steps, and back to the start when anything that worked is lost.
+
+What was done is learned in variations (`sdft.rows.recorded`): at the page as it was, an element's number is learned.
+The teacher's weights are those of the run: what the episode shows is what they can do.
+"""
+
+UNTAUGHT = ("functions", "examples", "max_actions", "text_page")
+"""Options of an agent that training has not."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of an update."""
+
+    adapter: str | None
+    """Folder of the new adapter; None: nothing was kept."""
+    why: str
+    """What was gained and lost, or why nothing was kept."""
+    verdict: str | None = None
+    """`solved`, `failed`, or None where nobody knows."""
+    lessons: int = 0
+    """Steps that went wrong, at which what worked later was learned."""
+    evaluation: dict[str, Any] | None = None
+    """Before and after, as in `selfsurf.json`."""
+
+
+def training_folder(episode: Path) -> Path:
+    """Return where an episode's update goes: beside it, since what is in it is in its manifest."""
+    return episode.with_name(f"{episode.name}-training")
+
+
+def check_trainable(agent: str, options: Mapping[str, Any], episode: Path | None) -> None:
+    """Refuse `--train` where nothing could be learned, before anything begins.
+
+    Args:
+        agent: its name.
+        options: of the agent.
+        episode: folder that the episode will have, if it is known.
+
+    Raises:
+        typer.BadParameter: the agent's weights can't be trained here, or not as it acts; the folder is taken.
+    """
+    if agent != "transformers":
+        raise typer.BadParameter(
+            f"--train: only the weights of --agent transformers can be trained here, not those of {agent}."
+        )
+    if missing := [name for name in ("trl", "peft", "accelerate") if find_spec(name) is None]:
+        raise typer.BadParameter(f"--train needs {', '.join(missing)}: {how_to_install('train')}.")
+    if options.get("dtype", "auto") not in ("auto", "bf16", "fp32"):
+        raise typer.BadParameter(f"--train: a model in {options['dtype']} can't be trained; give bf16 or fp32.")
+    for name in UNTAUGHT:
+        if name in options and options[name] not in (1, True, [], ()):
+            raise typer.BadParameter(f"--train: prompts of training have no {name}; leave it out of --set.")
+    if episode is not None and (folder := training_folder(episode)).exists():
+        raise typer.BadParameter(f"--train: {folder} is there already; give the episode another folder.")
+
+
+def prompt_settings(agent: LLMAgent) -> dict[str, Any]:
+    """Return the settings of training by which its prompts are those that an agent has just been shown."""
+    from selfsurf.agents.prompt.named import name_of
+
+    names = ("instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
+    told = {name: getattr(agent, name) for name in names}
+    kinds = tuple(kind for kind in agent.kinds() if kind != "upload")  # training allows no files
+    return {
+        "prompt": name_of(agent.prompt),
+        "actions": kinds,
+        **{name: value for name, value in told.items() if value is not None or name == "max_image_side"},
+    }
+
+
+def settings_of_update(episode: Path, options: Mapping[str, Any], prompt: Mapping[str, Any]) -> TrainSettings:
+    """Return the settings of a run's update.
+
+    Args:
+        episode: its folder.
+        options: of the agent.
+        prompt: as `prompt_settings` returns it.
+    """
+    from selfsurf.sdft.settings import TrainSettings
+
+    named = {name: options[name] for name in ("model", "dtype", "quantization") if options.get(name)}
+    start = {"start_from": Path(options["adapter"]).expanduser()} if options.get("adapter") else {}
+    teaches: dict[str, Any] = {"episodes": (str(episode),), "contexts": ("demonstration", "hindsight")}
+    return TrainSettings(**{**UPDATE, **teaches, **named, **start, **prompt})
+
+
+def learn_from(
+    episode: Path, options: Mapping[str, Any], prompt: Mapping[str, Any], interrupts: Interrupts, *, silent: bool
+) -> Learned:
+    """Learn from an episode that has ended, if it teaches anything.
+
+    Args:
+        episode: its folder.
+        options: of the agent that played it.
+        prompt: as `prompt_settings` returns it.
+        interrupts: are held, and come through only while it learns; one of them leaves nothing behind.
+        silent: show no progress.
+    """
+    from selfsurf.browser_env import Outcome
+    from selfsurf.browser_env.record.episode import Episode, EpisodeError
+
+    folder = training_folder(episode)
+    found: Verdict | None = None
+    learned = Learned(None, "interrupted")
+    try:
+        interrupts.release()
+        if Episode(episode).meta["outcome"] == Outcome.ENV_ERROR:
+            return Learned(None, "the infrastructure failed, which says nothing of the agent")
+        found = _verdict(episode)
+        if found is None:
+            return Learned(None, "nobody said whether the goal was reached (`selfsurf mark`, `selfsurf judge`)")
+        lessons, reason = _lessons(episode, prompt["actions"], solved=found.solved)
+        if reason:
+            return Learned(None, reason, found.says)
+        settings = settings_of_update(episode, options, prompt)
+        learned = _update(settings, folder, found, lessons, silent=silent)
+    except KeyboardInterrupt:
+        pass
+    except EpisodeError as error:
+        learned = Learned(None, str(error), found.says if found else None)
+    except Exception as error:  # the run has ended well, whatever befalls its update
+        logging.getLogger(__name__).debug("The update failed.", exc_info=True)
+        learned = Learned(None, f"the update failed: {error or type(error).__name__}", found.says if found else None)
+    finally:
+        interrupts.hold()
+    if interrupts.seen:  # what raised may have been an error that a library made of it
+        learned = Learned(None, "interrupted", found.says if found else None)
+    _tidy(folder, keep=learned.adapter is not None)
+    return learned
+
+
+def said(learned: Learned, options: Mapping[str, Any], again: list[str]) -> str:
+    """Return what a person is told of an update.
+
+    Args:
+        learned: what came of it.
+        options: of the agent.
+        again: the arguments by which the same agent does the same.
+    """
+    old = options.get("adapter")
+    if learned.adapter is None:
+        return f"Nothing was kept: {learned.why}." + f" The adapter {old} is as it was." * bool(old)
+    kept = f" {old} is as it was." if old else ""
+    return f"Learned: {learned.why}.{kept}\nGo on with it: {shlex.join([*again, '--adapter', learned.adapter])}"
+
+
+def _verdict(episode: Path) -> Verdict | None:
+    """The verdict in force; where there is none, that of the person at the terminal, if there is one."""
+    from selfsurf.browser_env.record.verdict import Mark, mark_episode, verdict_of
+
+    found = verdict_of(episode)
+    if found is not None or not sys.stdin.isatty():
+        return found
+    says = goal_reached()
+    return mark_episode(episode, Mark(says, "person")) if says else None
+
+
+def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[int, str]:
+    """Return at how many steps what worked later is to be learned, and why there is nothing to learn at all."""
+    from selfsurf.browser_env.record.checked import CheckedEpisode
+    from selfsurf.browser_env.record.episode import EpisodeError
+    from selfsurf.sdft.rows.stored import load_stored, states_of
+
+    CheckedEpisode(episode)
+    try:
+        (stored,) = load_stored([episode], hindsight=True).episodes
+    except EpisodeError:
+        if solved:
+            raise
+        return 0, "it was not solved, no step earned a reward, and where something went wrong nothing worked later"
+    if not states_of([stored], kinds):
+        return 0, f"what it shows are other kinds of actions than {', '.join(kinds)}"
+    return len(stored.hindsight.later) if stored.hindsight else 0, ""
+
+
+def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int, *, silent: bool) -> Learned:
+    from selfsurf.sdft import train
+    from selfsurf.sdft.trainers.batches import NothingToTeach
+
+    gc.collect()  # the model that has played
+    shown = nullcontext(None) if silent else training_progress("Learning from the run", settings.steps)
+    try:
+        with _calm(), shown as update:
+            summary = train(settings, folder, progress=update)
+    except NothingToTeach:
+        return Learned(None, "told what was done, the model would do nothing else than it does", found.says, lessons)
+    evaluation, recorded = summary["evaluation"], summary["recorded"]
+    best, base = evaluation["best"], evaluation["base"]
+    sampled = summary["learning"].get("steps/right")
+    if best["step"] == 0:
+        return Learned(None, f"each attempt was undone ({_undone(folder)})", found.says, lessons, evaluation)
+    if not found.solved and not recorded["right"]:
+        return Learned(None, "it does nothing of what was taught", found.says, lessons, evaluation)
+    if sampled and sampled["first"] - sampled["last"] > 0.5:  # of three each
+        fell = f"sampled, it did what was shown less often ({sampled['first']:.2f} before, {sampled['last']:.2f} after)"
+        return Learned(None, fell, found.says, lessons, evaluation)
+    what = (
+        "what solved it" if found.solved else "what worked later where something went wrong, and what earned a reward"
+    )
+    why = f"{what}. It does {recorded['right']} of {recorded['of']} such actions"
+    if sampled:
+        why += (
+            f", {sampled['first']:.2f} of them when it sampled in the first steps and {sampled['last']:.2f} in the last"
+        )
+    why += (
+        f"; of what it did before, {base['success']:.2f} before and {best['success']:.2f} after; perplexity "
+        f"{base['perplexity']:.2f} before and {best['perplexity']:.2f} after. One episode shows no gain elsewhere, and "
+        "no loss: measure the adapter before you rely on it"
+    )
+    return Learned(summary["adapter"], why, found.says, lessons, evaluation)
+
+
+def _undone(folder: Path) -> str:
+    """Why the run went back."""
+    lines = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf8").splitlines())
+    reasons = [str(line["rollback"]).partition(": back")[0] for line in lines if line.get("rollback")]
+    return reasons[-1] if reasons else "it did less of what it did before"
+
+
+def _tidy(folder: Path, *, keep: bool) -> None:
+    """Leave the adapter and how it came about; without an adapter nothing."""
+    if keep:
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Within this context trainers don't remark on a run that is as short as it is meant to be."""
+    logger = logging.getLogger("selfsurf.sdft")
+    before = logger.level
+    if not os.environ.get(VERBOSE):
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

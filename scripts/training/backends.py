@@ -1,0 +1,73 @@
+"""`selfsurf train`: which library learns on this machine, and the adapter in the format of MLX."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from selfsurf.extras import how_to_install
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.run.library import Backend
+
+LOCAL = Path("adapters/local")
+"""Where an adapter that was trained on MLX goes in MLX's format, unless it is said."""
+
+
+def is_apple_silicon() -> bool:
+    """Is this machine one that MLX is made for?"""
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+def chosen_backend(wanted: str, resumed: Path | None = None) -> tuple[Backend, str]:
+    """Return the library that learns, and why.
+
+    Args:
+        wanted: `torch`, `mlx`, or `auto`.
+        resumed: the folder of a run that is resumed, if it is.
+    """
+    if wanted in ("torch", "mlx"):
+        return cast("Backend", wanted), "as --backend says"
+    if resumed is not None:
+        from selfsurf.sdft.run.checkpoint_files import last_step
+        from selfsurf.sdft.run.folder import library_of
+
+        if (last := last_step(resumed)) is not None:
+            return library_of(resumed, last), "the run was begun with it"
+    mlx, torch = find_spec("mlx_lm") is not None, find_spec("torch") is not None
+    if is_apple_silicon() and mlx:
+        return "mlx", "this is Apple silicon (--backend torch has the other)"
+    if not torch and mlx:
+        return "mlx", "torch is not installed"
+    if is_apple_silicon():
+        return "torch", f"MLX is not installed ({how_to_install('mlx')})"
+    return "torch", "this is no Apple silicon, where it would be MLX"
+
+
+def check_replaceable(folder: Path | None) -> None:
+    """Refuse a folder for the adapter that holds something else than an adapter.
+
+    Raises:
+        ValueError: it does.
+    """
+    from selfsurf.agents.adapters.identity import CONFIG
+
+    if folder is None or not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / CONFIG).is_file()):
+        raise ValueError(f"--adapter-path: {folder} holds something that is no adapter: choose another folder.")
+
+
+def write_mlx_form(adapter: Path, folder: Path, model: str) -> Path:
+    """Write a PEFT adapter in MLX's format, in the place of one that is there, and return its folder."""
+    from selfsurf.agents.adapters.convert import peft_to_mlx
+    from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
+
+    made = folder.with_name(f"{folder.name}.{UNFINISHED}")
+    discard(made)
+    peft_to_mlx(adapter, made, base=model)
+    publish(made, folder)
+    return folder

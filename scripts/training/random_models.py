@@ -1,0 +1,36 @@
+"""Text models of real size with random weights: enough for speed and memory, and nothing has to be downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SIZES = {"tiny": (64, 128, 2, 4, 2), "1b": (2048, 8192, 16, 32, 8), "8b": (4096, 14336, 32, 32, 8)}
+"""Hidden and inner size, layers, heads, and heads of keys: those of Llama 3.2 1B and 3.1 8B, and one for tests."""
+
+
+def random_model(size: str, folder: Path, tokenizer: str | Path) -> Path:
+    """Save a model of a size, unless it is there, and return its folder.
+
+    Args:
+        size: of `SIZES`.
+        folder: of the model.
+        tokenizer: folder of the one that it has, whose vocabulary it takes.
+    """
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    if (folder / "config.json").exists():
+        return folder
+    hidden, inner, layers, heads, keys = SIZES[size]
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    config = LlamaConfig(
+        vocab_size=len(words), max_position_embeddings=8192, bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id, pad_token_id=words.eos_token_id, dtype="bfloat16", hidden_size=hidden,
+        intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=keys,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = LlamaForCausalLM(config).to(torch.bfloat16)
+    words.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,122 @@
+"""What a run that may wait keeps beside its episode, in the folder `running` that its user alone can read.
+
+    run.json        the command's settings, to go on with
+    journal.jsonl   the step under way (`browser_env.record.journal`)
+    answer-*.json   a person's answer to the question of a step, at a time
+    browser/        the browser that outlives the process (`browser_env.session.detached`)
+
+It is there for as long as the run lasts, and taken away with the browser at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.play.taken_up import question_of
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.journal import Journal
+from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+from selfsurf.browser_env.session.detached import end_browser, has_browser
+
+
+class KeptRun:
+    """A run by the folder of its episode."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running = folder / "running"
+        self.browser = self.running / "browser"
+        self._lock: FolderLock | None = None
+
+    @classmethod
+    def begin(cls, folder: Path, settings: str) -> KeptRun:
+        """Make what a new run keeps, and hold it."""
+        run = cls(folder)
+        run.running.mkdir(parents=True, mode=0o700)
+        run.hold()
+        _write(run.running / "run.json", settings)
+        return run
+
+    def hold(self) -> bool:
+        """Take the run over, until `clean` or this process's end. False: its process lives."""
+        try:
+            self._lock = FolderLock(self.running)
+        except FolderInUse:
+            return False
+        return True
+
+    def let_go(self) -> None:
+        """Leave the run to another process."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def there(self) -> bool:
+        """Has it not ended?"""
+        return (self.running / "run.json").exists()
+
+    @property
+    def settings(self) -> str:
+        """As JSON."""
+        return (self.running / "run.json").read_text(encoding="utf8")
+
+    @property
+    def question(self) -> dict[str, Any] | None:
+        """What it waits for: `step`, `time`, `kind`, `text`; None if for nobody."""
+        return question_of(Episode(self.folder))
+
+    @property
+    def has_browser(self) -> bool:
+        """Does its browser run?"""
+        return has_browser(self.browser)
+
+    def journal(self) -> Journal:
+        """Open its journal."""
+        return Journal(self.running / "journal.jsonl")
+
+    def bring(self, question: Mapping[str, Any], text: str) -> bool:
+        """Leave the answer to a question. False: it has been answered."""
+        own = self.running / f"answer.{os.getpid()}"
+        _write(own, json.dumps({"text": text}))
+        try:
+            os.link(own, self._answer(question))
+        except FileExistsError:
+            return False
+        finally:
+            own.unlink()
+        return True
+
+    def brought(self, question: Mapping[str, Any]) -> str | None:
+        """Return the answer to a question, if there is one."""
+        path = self._answer(question)
+        return str(json.loads(path.read_text(encoding="utf8"))["text"]) if path.exists() else None
+
+    def clean(self) -> None:
+        """End the browser and take away what was kept."""
+        end_browser(self.browser)
+        self.let_go()
+        shutil.rmtree(self.running, ignore_errors=True)
+
+    def _answer(self, question: Mapping[str, Any]) -> Path:
+        return self.running / f"answer-{question['step']}-{question['time']}.json"
+
+
+def kept_runs(parent: Path) -> list[KeptRun]:
+    """Return the runs in a folder that have not ended, in order."""
+    return [KeptRun(path.parent.parent) for path in sorted(parent.glob("*/running/run.json"))]
+
+
+def _write(path: Path, text: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

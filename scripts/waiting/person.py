@@ -1,0 +1,105 @@
+"""Brings a person's answers to a run that waits: from its terminal, or from the files that `selfsurf answer` leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from selfsurf.agents.play import Ask, Player
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.safety.terminal import Prompt, printable
+from selfsurf.scripts.terminal.live import View
+from selfsurf.scripts.waiting.kept import KeptRun
+
+
+class Person:
+    """The one whom a run asks.
+
+    Args:
+        writer: of its episode.
+        view: stops while a terminal is typed into.
+        run: where answers are left, too; None: there is only the terminal.
+        console: where is said how to answer a run that is kept; None: nowhere, and then only the terminal of one that
+            is not is read.
+    """
+
+    def __init__(self, writer: EpisodeWriter, view: View, run: KeptRun | None, console: Console | None) -> None:
+        self._writer, self._view, self._run, self._console = writer, view, run, console
+        self._open: Ask | None = None
+        self._question: dict[str, Any] = {}
+        self._prompt: Prompt | None = None
+
+    @property
+    def waited_for(self) -> bool:
+        """Does the run wait for an answer now?"""
+        return self._open is not None
+
+    def asked(self, ask: Ask, question: dict[str, str]) -> None:
+        """Note a question on disk, and show it."""
+        self._writer.note_before("asked", **question)
+        self._open = ask
+        self._view.pause()
+        reads = self._run is None or (self._console is not None and _has_terminal())
+        self._prompt = Prompt(question["kind"], question["text"]) if reads else None
+        if self._run is None:
+            return
+        self._question = self._run.question or {}
+        if self._console is not None:
+            text = "Answer here, or with" if reads else f"{with_hint(question)}\nAnswer with"
+            text = f"{text}: selfsurf answer {self._run.folder} TEXT"
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def look(self, player: Player) -> None:
+        """Bring the answer, if there is one by now."""
+        if self._open is None:
+            return
+        text = self._run.brought(self._question) if self._run is not None else None
+        text = self._line() if text is None else text
+        if text is None:
+            return
+        self.leave()
+        if self._run is not None and not self._run.has_browser:
+            self._begin_anew(self._run, text)
+        ask, self._open = self._open, None
+        self._writer.note_before("answered", text=text)
+        self._view.go_on()
+        player.answer(ask, text)
+
+    def leave(self) -> None:
+        """Ask nothing at the terminal any more."""
+        if self._prompt is not None:
+            self._prompt.close()
+            self._prompt = None
+
+    def _line(self) -> str | None:
+        """Return the line that was typed, if it is there."""
+        if self._prompt is None:
+            return None
+        try:
+            return self._prompt.line()
+        except OSError:  # the terminal is gone; `selfsurf answer` is left, if anything
+            self.leave()
+            return None if self._run is not None else ""
+
+    def _begin_anew(self, run: KeptRun, text: str) -> NoReturn:
+        """Go on as a new process does, which opens another browser: what this one holds of the old one is of no use."""
+        run.bring(self._question, text)
+        silent = ["--json"] if self._console is None else []
+        os.execv(sys.executable, [sys.executable, "-m", "selfsurf.scripts.cli", "answer", str(run.folder), *silent])
+
+
+def _has_terminal() -> bool:
+    try:
+        return sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def with_hint(question: Mapping[str, Any]) -> str:
+    """Return a question on one line, with what its answer may be."""
+    hint = " (yes allows it, anything else does not)" if question["kind"] == "confirmation" else ""
+    return f"{printable(question['text'])}{hint}"

@@ -1,0 +1,142 @@
+"""Rollouts for a trainer of your own: a model with an adapter, environments, and workers if wanted, by one call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfsurf.agents.adapters.identity import identity
+from selfsurf.agents.adapters.prompt import PROMPT, AdapterPrompt
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play.provenance import versions
+from selfsurf.agents.policy import Policy
+from selfsurf.agents.prompt.named import name_of
+from selfsurf.browser_env.arguments import checked
+from selfsurf.sdft.agent import default_agent
+from selfsurf.sdft.rollouts import LocalGenerator, Rollouts
+from selfsurf.sdft.rollouts.checks import check_environment, check_jobs
+from selfsurf.sdft.rollouts.collector import Collector
+from selfsurf.sdft.rollouts.generator import Weights
+from selfsurf.sdft.rollouts.layout import RolloutSettings
+from selfsurf.sdft.rollouts.models import InProcess, adapted, reuse
+from selfsurf.sdft.run.model import lora_config, save_adapter
+from selfsurf.sdft.run.workers import generating
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.weights import STUDENT, student_weights
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+
+def make_collector(
+    model: str | Path | TransformersPolicy = "smollm2",
+    *,
+    lora: LoraConfig | None = None,
+    agent: Mapping[str, Any] | Callable[[Policy], LLMAgent] | None = None,
+    environment: Mapping[str, Any] | None = None,
+    rollouts: RolloutSettings | None = None,
+    lead: float = 0.0,
+    seed: int = 0,
+) -> Collector:
+    """Make what a trainer gets its episodes from: `publish`, `request`, `collect`, `books`. Close it, or use `with`.
+
+    `collector.policy.model` is the PEFT model to train, in this process. Without workers it also acts; with them each
+    policy worker has a copy, which `publish` renews.
+
+    Args:
+        model: short name, hub id or folder, in the precision of its files (or float32 where that is faster); or a
+            policy, for another precision or device: `TransformersPolicy("smollm2", dtype="float32")`. One around a
+            model in memory acts in this process only.
+        lora: of the new adapter; by default rank 16 on all linear layers, as `sdft.train` makes it. A policy whose
+            model PEFT has wrapped already is taken as it is.
+        agent: options of `agents.llm_agent.LLMAgent`, or a function that makes one around a policy (for workers, a
+            function of a module). By default the agent that `sdft.train` trains, at temperature 1 under the grammar.
+        environment: options of every environment, such as `max_episode_steps` and `screenshot`.
+        rollouts: `workers` on a Ray cluster, or none, the default: episodes are played in this process, `contexts` at
+            the same time. The samples are the same.
+        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
+        seed: of what is drawn.
+
+    Raises:
+        agents.model_files.ModelError: the model can't be found or fetched.
+        RolloutError: the cluster has too little, or workers don't start.
+        TypeError: the agent or the environment has no such option, or an argument is of another type.
+        ValueError: an option can't be, workers are asked for with a model in memory, or `lora` for a model that has an
+            adapter.
+    """
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+    _check_kinds(model, lora, rollouts)
+    layout = rollouts or RolloutSettings()
+    check_environment(environment or {})
+    told = agent if callable(agent) else checked("The agent", (object, LLMAgent), agent or {})
+    base = model if isinstance(model, TransformersPolicy) else TransformersPolicy(model)
+    config, made = _adapter(base, lora)
+    agent_of = told if callable(told) else partial(default_agent, options={"seed": seed, **told})
+    options = {"screenshot": base.sees_images, **(environment or {})}
+    agent_of(base)  # what can't be is refused before workers start and the model is changed
+    with contextlib.ExitStack() as stack:
+        generator = stack.enter_context(generating(layout, base, config, agent_of, options, lead))
+        acting = adapted(base, made, reuse(layout.batch))
+        acts = agent_of(acting.policy)
+
+        def weights() -> Mapping[str, Any]:
+            return student_weights(acting.policy.model)
+
+        def save(folder: Path) -> None:
+            about = identity(base.name, base.source, acting.policy.model)
+            save_adapter(acting.policy.model, folder, {**about, PROMPT: _prompt(acts), "versions": versions()})
+
+        if generator is None:
+            here = stack.enter_context(Rollouts(layout.contexts, most=layout.batch, **options))
+            generator = LocalGenerator(here, acts, lead, use=partial(_use, acting, weights))
+        check = partial(check_jobs, known=set())
+        return Collector(generator, acting.policy, weights, seed=seed, save=save, check=check, stack=stack.pop_all())
+
+
+def _check_kinds(model: Any, lora: Any, rollouts: Any) -> None:
+    """Refuse arguments of another type before anything is loaded."""
+    from peft import LoraConfig
+
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+    for name, value, kinds, instead in (
+        ("model", model, (str, Path, TransformersPolicy), "a name, a folder or a TransformersPolicy"),
+        ("lora", lora, (LoraConfig, type(None)), "a peft.LoraConfig, such as LoraConfig(r=4)"),
+        ("rollouts", rollouts, (RolloutSettings, type(None)), "a RolloutSettings, such as RolloutSettings(workers=2)"),
+    ):
+        if not isinstance(value, kinds):
+            raise TypeError(f"{name} is {instead}, not {value!r}.")
+
+
+def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, Any]:
+    """Return the configuration of the adapter, and the same if it is still to be made."""
+    there = getattr(base.model, "peft_config", None)
+    if there is None:
+        made = lora or lora_config(base.model, TrainSettings.model_construct())  # whose defaults count here
+        return made, made
+    if lora is not None or not hasattr(base.model, "get_base_model"):
+        raise ValueError(
+            f"{base.name} has an adapter already: give a policy around its PEFT model and leave out lora, or load it "
+            "anew."
+        )
+    return there[STUDENT], None
+
+
+def _use(acting: InProcess, own: Weights, weights: Weights) -> None:
+    """Let the model in this process act by published weights."""
+    if weights is not own:
+        acting.put(weights())
+    acting.policy.forget()
+
+
+def _prompt(agent: LLMAgent) -> dict[str, Any]:
+    """Return the prompt that an agent acts under, to be saved beside an adapter."""
+    told = {name: getattr(agent, name) for name in AdapterPrompt.model_fields if name != "guards"}
+    told["prompt"] = name_of(agent.prompt)
+    return AdapterPrompt.model_validate(told).model_dump(mode="json")

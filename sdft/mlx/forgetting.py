@@ -1,0 +1,108 @@
+"""Rehearsal and practice on MLX: rows on which the student is kept close to what it was (`sdft.loss`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+
+from selfsurf.sdft.loss import practice, rehearsal
+from selfsurf.sdft.mlx.loss import Padded, logprobs, padded
+from selfsurf.sdft.mlx.student import Student, TrainedPolicy
+from selfsurf.sdft.settings import TrainSettings
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of one step on which the student is kept close to another distribution."""
+
+    rows: Padded
+    target: mx.array
+    """(B, C, V), log-probabilities."""
+
+
+@dataclass
+class Rehearsal:
+    """Texts of the untrained model."""
+
+    texts: Sequence[list[int]]
+    most: int
+    """How many count in one step."""
+    seed: int
+    weight: float
+
+    def of(self, student: Student, step: int) -> Kept:
+        """Return those of a step, with the untrained model's log-probabilities after each of their tokens."""
+        texts = [self.texts[row] for row in rehearsal.drawn(self.seed, step, len(self.texts), self.most)]
+        ids = mx.array(texts)
+        at = mx.broadcast_to(mx.arange(ids.shape[1])[None], ids.shape)
+        with student.as_(student.base):
+            target = logprobs(student.net, ids, at)
+            mx.eval(target)
+        return Kept(Padded(ids, at, ids, mx.ones(ids.shape)), target)
+
+
+class Practice:
+    """Steps of the adapter that a run starts from.
+
+    Args:
+        student: as it is before the run.
+        rows: prompts and replies.
+        settings: of the run.
+    """
+
+    def __init__(self, student: Student, rows: Sequence[practice.Row], settings: TrainSettings) -> None:
+        self.weight = practice.weight_of(settings)
+        self._settings = settings
+        self._rows = list(rows)
+        self._before = []
+        for row in self._rows:
+            one = padded([row])
+            target = logprobs(student.net, one.ids, one.at)[0]
+            mx.eval(target)
+            self._before.append(target)
+
+    def of(self, student: Student, step: int) -> Kept:
+        """Return those of a step, with what the adapter said of their tokens."""
+        chosen = rehearsal.drawn(self._settings.seed, step, len(self._rows), self._settings.practice_rows)
+        rows = padded([self._rows[row] for row in chosen])
+        width = rows.at.shape[1]
+        before = [self._before[row] for row in chosen]
+        return Kept(rows, mx.stack([mx.pad(one, [(0, width - len(one)), (0, 0)]) for one in before]))
+
+
+def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
+    """Return what a run rehearses, or None (`sdft.loss.rehearsal.rehearsal_of`)."""
+    if not settings.rehearsal:
+        return None
+    texts = rehearsal.kept_texts(folder, partial(own_texts, policy, settings.seed), begun=begun)
+    return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
+
+
+def own_texts(
+    policy: TrainedPolicy, seed: int, *, rows: int = rehearsal.ROWS, length: int = rehearsal.LENGTH
+) -> list[list[int]]:
+    """Let an untrained model write texts, each from its beginning on."""
+    from mlx_lm.models.cache import make_prompt_cache
+
+    cache, rng = make_prompt_cache(policy.model), np.random.default_rng(seed)
+    token = np.full((rows, 1), rehearsal.first_token(policy.tokenizer))
+    written = [token]
+    for _ in range(length - 1):
+        logits = np.array(policy.model(mx.array(token), cache=cache)[:, -1].astype(mx.float32), dtype=np.float64)
+        token = (logits + rng.gumbel(size=logits.shape)).argmax(-1)[:, None]
+        written.append(token)
+    texts: list[list[int]] = np.concatenate(written, axis=1).tolist()
+    return texts
+
+
+def practice_of(
+    settings: TrainSettings, policy: TrainedPolicy, student: Student, folder: Path, *, begun: bool
+) -> Practice | None:
+    """Return what a run practises, or None; errors are those of `sdft.loss.practice.practice_of`."""
+    rows = practice.practice_rows(settings, policy, lambda: policy, folder, begun=begun)
+    return Practice(student, rows, settings) if rows else None

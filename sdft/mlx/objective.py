@@ -1,0 +1,224 @@
+"""One step's loss and gradient on MLX, a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from selfsurf.sdft.mlx import loss as losses
+from selfsurf.sdft.mlx.forgetting import Kept
+from selfsurf.sdft.mlx.loss import Padded, padded
+from selfsurf.sdft.mlx.student import Student, Weights
+from selfsurf.sdft.rows.samples import Sample, allowed_masks
+from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded
+from selfsurf.sdft.trainers.batches import Batches, Drawn
+
+ROWS = 8
+"""Rows that are computed at a time; the gradient is summed over all of a step."""
+
+MULTIPLE = 32
+"""What lengths are rounded up to where functions are compiled."""
+
+
+class Objective:
+    """Computes losses of a student.
+
+    Args:
+        student: which.
+        batches: of its run.
+        compiled: by MLX, for each shape of a batch anew; None: on a Mac's GPU only.
+    """
+
+    def __init__(self, student: Student, batches: Batches, *, compiled: bool | None = None) -> None:
+        self._student = student
+        self._batches = batches
+        self._settings = batches.settings
+        on = mx.metal.is_available() if compiled is None else compiled
+        self._multiple = MULTIPLE if on else 1
+        wrap: Callable[[Any], Any] = mx.compile if on else lambda function: function
+        settings = self._settings
+        # Everything that changes is an argument: what a compiled function finds elsewhere stays what it was.
+        self._read = wrap(self._logits)
+        self._apart = wrap(mx.value_and_grad(partial(self._divergence, settings.temperature, settings.divergence)))
+        self._from_before = wrap(mx.value_and_grad(partial(self._divergence, 1.0, 0.0)))
+        self._unlikely = wrap(mx.value_and_grad(self._cross_entropy))
+
+    def gradient(self, drawn: Drawn, kept: Mapping[str, tuple[float, Kept]]) -> tuple[float, Weights, dict[str, float]]:
+        """Return the loss of a step, its gradient, and columns of the metrics.
+
+        Args:
+            drawn: the rows.
+            kept: by name, a weight and the rows on which the student is kept close to what it was.
+
+        Raises:
+            NothingToTeach: the teacher is no different from the student.
+        """
+        total, gradient, figures = self._distilled(drawn.rows)
+        parts: list[tuple[float, Weights]] = [(total, gradient)] if gradient else []
+        if drawn.shown:
+            value, gradient = self._summed(self._shown(drawn.shown))
+            figures["recorded/loss"] = value
+            parts.append((value, gradient))
+        for name, (weight, one) in kept.items():
+            value, gradient = self._summed([self._held(one)])
+            figures[f"{name}/divergence"] = value
+            parts.append((weight * value, {key: weight * each for key, each in gradient.items()}))
+        value, gradient = _sum(parts) if parts else (0.0, {})
+        return value, gradient, figures
+
+    def _distilled(self, rows: Sequence[Sample]) -> tuple[float, Weights, dict[str, float]]:
+        """The mean over rows of the divergence from the teacher."""
+        settings, figures = self._settings, {}
+        parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+        laid = [padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple) for part in parts]
+        chosen = settings.teacher_weights == "chosen"
+        told = [self._chosen(part) if chosen else self._teacher(part, settings.teacher_weights) for part in parts]
+        if not self._batches.compared:
+            apart = 0.0
+            for one, teacher in zip(laid, told, strict=True):
+                now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
+                apart += float((losses.divergence(now, self._softmax(teacher)) * one.mask).sum())
+            figures.update(self._batches.compare(apart, float(sum(float(one.mask.sum()) for one in laid))))
+        told = [self._softmax(teacher / settings.teacher_temperature) for teacher in told]
+        masks = [
+            losses.confident(teacher, one.mask, settings.min_confidence)
+            for one, teacher in zip(laid, told, strict=True)
+        ]
+        if chosen:
+            masks = [
+                self._heeded(part, one, teacher, mask)
+                for part, one, teacher, mask in zip(parts, laid, told, masks, strict=True)
+            ]
+        tokens = sum(float(mask.sum()) for mask in masks)
+        everything = sum(float(one.mask.sum()) for one in laid)
+        figures.update(self._batches.gated(int(tokens), int(everything - tokens)))
+        if not tokens:
+            return 0.0, {}, {**figures, "sdft/distillation_loss": 0.0}
+        counted = sum(int((mask.sum(-1) > 0).sum()) for mask in masks)
+        by_token, found = 0.0, []
+        for part, one, teacher, mask in zip(parts, laid, told, masks, strict=True):
+            share = mask / mx.maximum(mask.sum(-1, keepdims=True), 1) / counted
+            weighed = self._weights_of(part, one)
+            (value, each), gradient = self._run(self._apart, self._student.weights, one, teacher, share, *weighed)
+            by_token += float((each * mask).sum())
+            found.append((float(value), gradient))
+        figures["sdft/distillation_loss"] = by_token / tokens
+        return *_sum(found), figures
+
+    def _chosen(self, rows: Sequence[Sample]) -> mx.array:
+        """What the average says of rows, and the untrained model of those in which that alone does what it is told."""
+        teacher, sharp = self._teacher(rows, "ema"), self._settings.teacher_temperature
+        places = self._batches.places(rows)
+        follows = _following(self._softmax(teacher / sharp), places)
+        if asked := [row for row, one in enumerate(follows) if one < FOLLOWS]:
+            base = self._teacher(rows, "base")
+            found = _following(self._softmax(base / sharp), places)
+            better = mx.array([row in asked and found[row] > follows[row] for row in range(len(rows))])
+            teacher = mx.where(better[:, None, None], base, teacher)
+        return teacher
+
+    def _heeded(self, rows: Sequence[Sample], one: Padded, teacher: mx.array, mask: mx.array) -> mx.array:
+        """The mask without the rows from which the student would unlearn what it was told to do."""
+        now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
+        places = self._batches.places(rows)
+        kept = [heeded(*pair) for pair in zip(_following(teacher, places), _following(now, places), strict=True)]
+        return mask * mx.array(kept)[:, None]
+
+    def _teacher(self, rows: Sequence[Sample], which: str) -> mx.array:
+        """What a teacher says of rows: logits (B, C, V), at the student's temperature."""
+        one = padded([(row.teacher_prompt_ids, row.completion_ids) for row in rows], self._multiple)
+        student = self._student
+        weights = {"ema": student.teacher, "base": student.base, "live": student.weights}[which]
+        assert weights is not None
+        return self._run(self._read, weights, one.ids, one.at)
+
+    def _weights_of(self, rows: Sequence[Sample], one: Padded) -> tuple[mx.array, ...]:
+        """What tokens are weighed by, if they are: which were allowed, and their log-probabilities then."""
+        if self._settings.importance_clip is None:
+            return ()
+        width = one.mask.shape[1]
+        vocabulary = self._run(self._read, self._student.weights, one.ids[:1, :1], one.at[:1, :1] * 0).shape[-1]
+        allowed = allowed_masks(rows, self._student.policy, vocabulary)
+        old = np.zeros((len(rows), width), dtype=np.float32)
+        for place, row in enumerate(rows):
+            old[place, : len(row.logprobs)] = row.logprobs
+        rest = ((0, 0), (0, width - allowed.shape[1]), (0, 0))
+        return mx.array(np.pad(allowed, rest, constant_values=True)), mx.array(old)
+
+    def _shown(self, rows: Sequence[Sample]) -> Iterable[tuple[float, Weights]]:
+        """How unlikely the student finds what was recorded, the mean over tokens, a few rows at a time."""
+        tokens = sum(len(row.completion_ids) for row in rows)
+        for start in range(0, len(rows), ROWS):
+            part = [(row.prompt_ids, row.completion_ids) for row in rows[start : start + ROWS]]
+            one = padded(part, self._multiple)
+            value, gradient = self._run(self._unlikely, self._student.weights, one, one.mask / tokens)
+            yield float(value), gradient
+
+    def _held(self, kept: Kept) -> tuple[float, Weights]:
+        """The divergence from what the student was, the mean over rows of the mean over each row's tokens."""
+        mask = kept.rows.mask
+        share = mask / mask.sum(-1, keepdims=True) / len(mask)
+        (value, _), gradient = self._run(self._from_before, self._student.weights, kept.rows, kept.target, share)
+        return float(value), gradient
+
+    def _run(self, function: Callable[..., Any], weights: Weights, *given: Any) -> Any:
+        """Compute with weights, and leave the model with the student's: tracing leaves it with what has no values."""
+        flat = [
+            part for one in given for part in ((one.ids, one.at, one.targets) if isinstance(one, Padded) else (one,))
+        ]
+        try:
+            found = function(weights, *flat)
+            mx.eval(found)
+        finally:
+            self._student.use(self._student.weights)
+        return found
+
+    def _summed(self, parts: Iterable[tuple[float, Weights]]) -> tuple[float, Weights]:
+        return _sum(list(parts))
+
+    def _logits(self, weights: Weights, ids: mx.array, at: mx.array) -> mx.array:
+        self._student.use(weights)
+        return losses.logits_at(self._student.net, ids, at) / self._settings.temperature
+
+    def _divergence(
+        self, temperature: float, alpha: float, weights: Weights, ids: mx.array, at: mx.array, targets: mx.array,
+        teacher: mx.array, share: mx.array, allowed: mx.array | None = None, old: mx.array | None = None,
+    ) -> tuple[mx.array, mx.array]:  # fmt: skip
+        self._student.use(weights)
+        student = losses.logprobs(self._student.net, ids, at, temperature)
+        each = losses.divergence(student, teacher, alpha)
+        most = self._settings.importance_clip
+        if allowed is not None and old is not None and most is not None:
+            each = each * losses.importance(student, targets, allowed, old, most)
+        return (each * share).sum(), each
+
+    def _cross_entropy(
+        self, weights: Weights, ids: mx.array, at: mx.array, targets: mx.array, share: mx.array
+    ) -> mx.array:
+        self._student.use(weights)
+        student = losses.logprobs(self._student.net, ids, at, self._settings.temperature)
+        return -(losses.picked(student, targets) * share).sum()
+
+    @staticmethod
+    def _softmax(logits: mx.array) -> mx.array:
+        return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+
+
+def _sum(parts: Sequence[tuple[float, Weights]]) -> tuple[float, Weights]:
+    total, gradient = parts[0]
+    for value, more in parts[1:]:
+        total, gradient = total + value, {name: each + more[name] for name, each in gradient.items()}
+        mx.eval(gradient)
+    return total, gradient
+
+
+def _following(logprobs: mx.array, places: Sequence[Places]) -> list[float]:
+    """How likely each row's action is (`sdft.teacher.following`), from log-probabilities (B, C, V)."""
+    return [
+        float(mx.exp(row[mx.array(at), mx.array(tokens)].sum())) if at else 1.0
+        for row, (at, tokens) in zip(logprobs, places, strict=True)
+    ]

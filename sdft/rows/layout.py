@@ -1,0 +1,73 @@
+"""An outline in another order, and without some of what a flow does not touch: where things stand is chance as well."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+
+MOST_LEFT_OUT = 0.5
+"""Of the lines that nothing recorded is about, the largest share that is left out."""
+
+OTHER_ORDER = 0.5
+"""How often things stand in another order."""
+
+_PART_OF_OTHERS = ("option",)
+"""Lines that belong to the element above them."""
+
+
+class Layout:
+    """One arrangement, the same for all pages of a variation.
+
+    Args:
+        rng: what it is drawn from.
+        touched: ids of the elements that recorded actions are about: they stay.
+        in_order: ids of those that may have been chosen by their place: what is beside them stays where it is.
+    """
+
+    def __init__(self, rng: np.random.Generator, touched: Collection[int], in_order: Collection[int]) -> None:
+        self._seed = int(rng.integers(2**31))
+        self._share = max(0.0, rng.uniform(-MOST_LEFT_OUT / 2, MOST_LEFT_OUT))
+        self._as_it_was = bool(rng.random() >= OTHER_ORDER)
+        self._touched = frozenset(touched)
+        self._in_order = frozenset(in_order)
+
+    def arranged(self, dom: str) -> str:
+        """Return the outline as it is in this arrangement."""
+        return "\n".join(map(str, self._arranged(parse_outline(dom))))
+
+    def _arranged(self, lines: Sequence[OutlineLine]) -> list[OutlineLine]:
+        blocks: list[list[OutlineLine]] = []
+        for line in lines:
+            if blocks and line.indent > blocks[-1][0].indent:
+                blocks[-1].append(line)
+            else:
+                blocks.append([line])
+        kept = [block for block in blocks if not self._left_out(block)]
+        if not (self._as_it_was or any(line.id in self._in_order for line in lines)):
+            kept.sort(key=lambda block: self._drawn(f"place of {_name(block)}"))
+            used = iter([block for block in blocks if self._is_used(block)])
+            kept = [next(used) if self._is_used(block) else block for block in kept]
+        return [line for head, *below in kept for line in (head, *(self._arranged(below) if below else []))]
+
+    def _is_used(self, block: Sequence[OutlineLine]) -> bool:
+        """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""
+        return any(line.id in self._touched for line in block)
+
+    def _left_out(self, block: Sequence[OutlineLine]) -> bool:
+        head = block[0]
+        if len(block) > 1 or head.id in self._touched or head.text.startswith(_PART_OF_OTHERS):
+            return False
+        return self._drawn(_name(block)) < self._share
+
+    def _drawn(self, name: str) -> float:
+        """A number from 0 to 1, the same for the same name."""
+        return float(np.random.default_rng([self._seed, *name.encode()]).random())
+
+
+def _name(block: Sequence[OutlineLine]) -> str:
+    """What a line and those below it are known by: the first element's role and name, or the first line's text."""
+    found = next((line.element for line in block if line.element is not None), None)
+    return block[0].text if found is None else f"{found.role} {found.name}"

@@ -1,0 +1,97 @@
+"""Rows of what recordings show, learned as it was done: at the recorded pages in variations, and at the student's own.
+
+A teacher that is told the action is not asked. On a page of some length a small model that is told to fill a field does
+not say so (docs/learning.md has the figures), and a student that follows it unlearns what it knew of filling. Nor do
+the student's own episodes suffice: the later pages of a flow are reached by those who can do the earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play.job import Job, Result, Step
+from selfsurf.agents.policies.local.policy import LocalPolicy
+from selfsurf.browser_env import Observation, Outcome
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.rows.demonstrator import Demonstrator
+from selfsurf.sdft.rows.samples import Sample, samples_of
+from selfsurf.sdft.rows.variation import varied
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.recording import Recording
+
+OTHER_WORDS, OF_SEVERAL = 0.5, 0.9
+"""How often other words are drawn for what goal and actions share: of one recording, which is to be done again, and of
+several with goals of their own."""
+
+_ORDER, _VARIATION = 1, 2
+"""Tell what is drawn from a run's seed."""
+
+
+class Recorded:
+    """The steps of recordings as rows. Every step comes up equally often.
+
+    Args:
+        recordings: whole, from disk.
+        policy: whose tokens they are written in.
+        settings: of the run.
+    """
+
+    def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
+        self._other_words = OTHER_WORDS if len({one.goal for one in recordings}) == 1 else OF_SEVERAL
+        self._steps = [(one, index) for one in recordings for index in range(len(one.steps))]
+        self._policy = policy
+        self._settings = settings
+        self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
+        oracle = Oracle(settings.actions)
+        oracle.wording = settings.teacher_wording
+        self._lessons = Lessons((oracle,))
+
+    def rows(self, number: int, count: int) -> list[Sample]:
+        """Return the rows of a batch: fewer than asked for where the student is not offered what was done.
+
+        Args:
+            number: of the batch, from 0; the same batch has the same rows.
+            count: how many.
+        """
+        places = range(number * count, (number + 1) * count)
+        results = [self._varied(place) for place in places]
+        taught: Any = {"teacher_sees": self._settings.teacher_sees, "labels": self._settings.labels}
+        return samples_of(results, self._policy, self._lessons, **taught)
+
+    def instead(self, rows: Sequence[Sample]) -> list[Sample]:
+        """Return rows of the student's own steps with the action that it should have taken, where one is known."""
+        return [
+            replace(row, completion_ids=self.written_ids(row.told), logprobs=[]) for row in rows if row.told is not None
+        ]
+
+    def written_ids(self, told: str) -> list[int]:
+        """Return the tokens of an action in compact JSON, as the student would write it."""
+        return self._agent.written_ids(told)
+
+    def _varied(self, place: int) -> Result:
+        """An episode with one recorded step, as the student would have taken it."""
+        turn, index = divmod(place, len(self._steps))
+        order = np.random.default_rng([self._settings.seed, _ORDER, turn]).permutation(len(self._steps))
+        recording, step = self._steps[order[index]]
+        rng = np.random.default_rng([self._settings.seed, _VARIATION, place])
+        recording = varied(recording, rng, words=bool(rng.random() < self._other_words))
+        observation = bring(self._agent, recording, step)
+        view: dict[str, Any] = {"action": recording.steps[step].action.to_dict()}
+        (decision,) = self._agent.decide([observation], [0], privileged=[view])
+        taken = Step(observation, decision, view, 0.0, {}, observation)
+        return Result(Job(recording.env_id, recording.seed), Outcome.SOLVED, trainable=True, steps=[taken])
+
+
+def bring(agent: LLMAgent, recording: Recording, index: int, slot: int = 0) -> Observation:
+    """Let an agent have done a recording's steps before this one; return what it sees then."""
+    agent.reset(slot=slot)
+    for shown in recording.steps[:index]:
+        agent.follow(cast(Observation, shown.observation), shown.action, slot)
+    return cast(Observation, recording.steps[index].observation)

@@ -1,0 +1,368 @@
+"""Recorded episodes as training needs them: states to prompt a student at, without a browser and without the site.
+
+An episode may come from anybody (`browser_env.record.checked`): nothing that it names is loaded or opened, its task's
+name included. What can't be read whole is left out and named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from selfsurf.agents.agent import Act
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Completion, Message
+from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.roles.proposer import REJECTED
+from selfsurf.agents.roles.task import rejected_in
+from selfsurf.browser_env import Action, ActionError, Observation, Outcome
+from selfsurf.browser_env.record.checked import CheckedEpisode
+from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.browser_env.record.format import recorded_action
+from selfsurf.envs_registry import OPEN, open_id
+from selfsurf.sdft.rows.hindsight import Hindsight, Try, beside, in_hindsight, page_of
+from selfsurf.sdft.teacher.recording import Recording, Shown
+
+FEWEST = 5
+"""Different episodes from which on one in so many is held out, and a gain can be claimed. Of fewer all are needed."""
+
+_ID = re.compile(r"[\w.-]+/[\w.-]+-v\d+")
+
+
+@dataclass(frozen=True)
+class StoredStep:
+    """One step as it was recorded."""
+
+    observation: Observation
+    """With the page's whole outline."""
+    actions: tuple[Act, ...]
+    """A str is a reply that was no action; a `finish` that was rejected stands for what was done instead."""
+    reward: float
+    error: str
+    """Why the action did not work; empty when it did."""
+    completion: Completion | None
+    """What a model wrote, without its tokens; None: no model was asked."""
+    messages: tuple[Message, ...]
+    """What it was shown."""
+    unread: str
+    """Why its reply could not be read."""
+    guarded: str
+    """What the guards said."""
+    rejected: str = ""
+    """What a verifier missed where it rejected that all was done: then nothing was done in this step."""
+
+    @property
+    def shown(self) -> Action | None:
+        """The action that was done at this page; None where it did not work, or was none."""
+        first = self.actions[0]
+        return None if self.error or self.rejected or isinstance(first, str) else first
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEpisode:
+    """A whole episode."""
+
+    folder: Path
+    env_id: str
+    """What its task is called here. A task from a file is not looked for."""
+    goal: str
+    seed: int
+    solved: bool
+    """Did a task, a person or a judge say that the goal was reached?"""
+    rewarded: bool
+    """Do the rewards of its steps count? Not where the infrastructure failed."""
+    steps: tuple[StoredStep, ...]
+    hindsight: Hindsight | None = None
+    """What worked later where something went wrong; None: that is not asked."""
+
+    def teaches(self, index: int) -> Action | None:
+        """Return what a step shows; None where it teaches nothing: unless the episode was solved, it needs a reward.
+
+        In hindsight, where something went wrong, it is what worked later.
+        """
+        step = self.steps[index]
+        if self.hindsight is not None and index in self.hindsight.later:
+            return self.hindsight.later[index]
+        return step.shown if self.solved or (self.rewarded and step.reward > 0) else None
+
+    @property
+    def recording(self) -> Recording:
+        """What it shows, step by step."""
+        shown = ((step.observation, self.teaches(index)) for index, step in enumerate(self.steps))
+        steps = tuple(Shown(seen, action) for seen, action in shown if action is not None)
+        return Recording(self.env_id, self.goal, self.seed, steps)
+
+    @property
+    def what(self) -> str:
+        """What was seen and done, as a hash: the same for a copy."""
+        digest = hashlib.sha256()
+        for step in self.steps:
+            done = [one if isinstance(one, str) else one.to_dict() for one in step.actions]
+            digest.update(json.dumps([step.observation["url"], step.observation["dom"], done]).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A step of an episode, as a place to act at."""
+
+    episode: StoredEpisode
+    index: int
+
+    @property
+    def shown(self) -> Action:
+        """What was done there."""
+        action = self.episode.teaches(self.index)
+        assert action is not None
+        return action
+
+    def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
+        """Let an agent have done the episode's steps before this one; return what it sees then."""
+        agent.reset(slot=slot)
+        for step in self.episode.steps[: self.index]:
+            agent.recall(
+                step.observation, step.actions, slot, completion=step.completion, messages=step.messages,
+                error=step.unread, guarded=step.guarded,
+            )  # fmt: skip
+            if step.rejected:
+                agent.advise(REJECTED.format(missing=step.rejected), slot)
+        return self.episode.steps[self.index].observation
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(State):
+    """A state at which the agent has to go on doing what it did."""
+
+    @property
+    def shown(self) -> Action:
+        """What was done there."""
+        action = self.episode.steps[self.index].shown
+        assert action is not None
+        return action
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was found in folders."""
+
+    episodes: list[StoredEpisode]
+    """Those that are whole, in the order of their paths."""
+    left_out: dict[Path, str]
+    """The others, and why."""
+
+    def teaching(self, kinds: Iterable[str] | None = None) -> list[StoredEpisode]:
+        """Those with a step that teaches an action of these kinds (None: of any)."""
+        return [one for one in self.episodes if states_of([one], kinds)]
+
+    def text(self) -> str:
+        """Say what there is, and what was left out."""
+        solved, earned = sum(one.solved for one in self.episodes), sum(not one.solved for one in self.teaching())
+        count = len(self.episodes)
+        said = ["1 episode, " + ("" if solved else "not ") + "solved"] * (count == 1)
+        said = said or [f"{count} episodes, {solved} of them solved"]
+        said += [f"{earned} not solved, but with steps that earned a reward"] * bool(earned)
+        said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
+        text = "; ".join(said) + "."
+        return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may hold anything
+
+
+def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsight: bool = False) -> Stored:
+    """Read all episodes in these folders and those below them.
+
+    Args:
+        folders: where.
+        images: with their screenshots, for a model that sees.
+        hindsight: with what worked later where something went wrong, whether or not they were solved; where another
+            run of the same task and seed was solved, with what worked there.
+
+    Raises:
+        EpisodeError: a folder is not there, or there is nothing to learn from in all of them.
+    """
+    episodes, left_out = [], {}
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise EpisodeError(f"There is no folder {Path(folder).resolve()}.")
+        found_in = (Path(folder).rglob(name) for name in ("episode.json", "steps.jsonl"))
+        for path in sorted({path.parent for paths in found_in for path in paths}):
+            try:
+                episodes.append(_stored(path, images, _stamp(path)))
+            except EpisodeError as error:
+                left_out[path] = str(error)
+    if hindsight:
+        solved = {(one.env_id, one.goal, one.seed): one for one in episodes if one.solved}
+        episodes = [_looked_at_again(one, solved.get((one.env_id, one.goal, one.seed))) for one in episodes]
+    found = Stored(episodes, left_out)
+    if not found.teaching():
+        raise EpisodeError(
+            f"There is nothing to learn from in {', '.join(map(str, folders))}: {found.text()} Only episodes that were "
+            "judged solved teach, and steps that earned a reward."
+        )
+    return found
+
+
+def states_of(episodes: Iterable[StoredEpisode], kinds: Iterable[str] | None = None) -> list[State]:
+    """Return the states of episodes at which an action of these kinds (None: of any) is to be learned."""
+    wanted = None if kinds is None else set(kinds)
+    found = [State(one, index) for one in episodes for index in range(len(one.steps)) if one.teaches(index) is not None]
+    return [state for state in found if wanted is None or state.shown.name in wanted]
+
+
+def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
+    """Return what episodes show: a solved one from its beginning to its end, of another each step by itself.
+
+    What another shows may be the same at many steps that went wrong, and is none that they can have followed.
+    """
+    found = []
+    for one in episodes:
+        if one.solved:
+            found.append(one.recording)
+            continue
+        shown = {(page_of(cast(Observation, step.observation)), step.action): step for step in one.recording.steps}
+        found += [replace(one.recording, steps=(step,)) for step in shown.values()]
+    return found
+
+
+def done_well(episodes: Iterable[StoredEpisode], kinds: Iterable[str]) -> list[State]:
+    """Return the states at which the agent should go on doing what it did, actions of these kinds.
+
+    They are those of solved episodes, and in hindsight those at which the page changed; not where something else worked
+    later.
+    """
+    wanted = set(kinds)
+    found: list[State] = []
+    for one in episodes:
+        later = one.hindsight.later if one.hindsight else {}
+        worked = one.hindsight.worked if one.hindsight else frozenset()
+        for index, step in enumerate(one.steps):
+            good = one.solved or index in worked or one.teaches(index) is not None
+            if good and index not in later and step.shown is not None and step.shown.name in wanted:
+                found.append(Kept(one, index))
+    return found
+
+
+def divide(episodes: Sequence[StoredEpisode]) -> tuple[list[StoredEpisode], list[StoredEpisode]]:
+    """Divide episodes into those to learn from and those that are held out, evenly over the tasks.
+
+    Copies stay together. Of fewer than `FEWEST` different ones none is held out.
+    """
+    copies: dict[str, list[StoredEpisode]] = {}
+    for one in sorted(episodes, key=lambda one: one.env_id):
+        copies.setdefault(one.what, []).append(one)
+    groups = list(copies.values())
+    held = {id(one) for group in groups[FEWEST - 1 :: FEWEST] for one in group}
+    return [one for one in episodes if id(one) not in held], [one for one in episodes if id(one) in held]
+
+
+def fingerprint_of(stored: Stored) -> str:
+    """Return the SHA-256 of what there is to learn."""
+    told = [[one.env_id, one.goal, one.seed, one.solved, one.what] for one in stored.episodes]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _stamp(folder: Path) -> tuple[int, ...]:
+    """What changes when an episode's files do."""
+    files = [folder / name for name in ("episode.json", "steps.jsonl", "manifest.json")]
+    kinds = [file.lstat() for file in files if file.exists()]
+    return tuple(number for kind in kinds for number in (kind.st_mtime_ns, kind.st_size))
+
+
+@lru_cache(maxsize=4096)
+def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode:
+    checked = CheckedEpisode(folder)
+    outlines, steps = Outlines(), []
+    for index, record in enumerate(checked.steps):
+        try:
+            seen = outlines.whole(record["observation"])
+        except ValueError:
+            raise EpisodeError(f"step {index} says only what changed on a page that is not there") from None
+        if images and (picture := checked.screenshot(index)) is not None:
+            seen = Observation(**{**seen, "screenshot": picture})
+        steps.append(_step(record, seen))
+    if not steps:
+        raise EpisodeError("it has no steps")
+    meta = checked.meta
+    url = meta["url"] or steps[0].observation["url"]
+    name = meta["task"] or meta["env_id"]
+    label = open_id(url, meta["goal"]) if meta["env_id"] == OPEN else _label(name.partition("?")[0])
+    rewarded = meta["outcome"] != Outcome.ENV_ERROR
+    return StoredEpisode(folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps))
+
+
+def _label(name: str) -> str:
+    """An id of a task as it is; else a name that none is found by: it may be a file's, which loading would run."""
+    if _ID.fullmatch(name):
+        return name
+    return "recorded " + re.sub(r"[^\w.-]+", " ", name.rpartition("/")[2]).strip()
+
+
+def _looked_at_again(one: StoredEpisode, solved: StoredEpisode | None) -> StoredEpisode:
+    """In hindsight, beside the run that solved the same task from the same seed if there is one.
+
+    Not where the infrastructure failed: it may be why something did not work.
+    """
+    if not one.rewarded:
+        return one
+    looked = in_hindsight(_tries(one)) if solved in (None, one) else beside(_tries(one), _tries(solved))
+    return replace(one, hindsight=looked)
+
+
+def _tries(one: StoredEpisode) -> list[Try]:
+    return [
+        Try(step.observation, step.actions[0], bool(step.error or step.unread or step.rejected)) for step in one.steps
+    ]
+
+
+def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
+    replies = record["completions"]
+    last = replies[-1] if replies else None
+    decision = record["decision"] or {}
+    try:
+        claim = rejected_in(decision.get("roles", ()))
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise EpisodeError(f"the roles of step {record['step']} are not as the format has them") from None
+    return StoredStep(
+        observation=seen,
+        actions=tuple(map(_action, record["actions"])) if claim is None else claim[:1],
+        reward=record["reward"],
+        error=record["error"],
+        completion=None if last is None else _completion(last),
+        messages=() if last is None else tuple(Message(one["role"], one["text"]) for one in last["prompt"]),
+        unread="" if last is None else last["error"],
+        guarded=decision.get("guard", ""),
+        rejected="" if claim is None else claim[1],
+    )
+
+
+def _completion(reply: dict[str, Any]) -> Completion:
+    return Completion(reply["text"], [], [], [], None, "eos", thinking=reply["thinking"])
+
+
+def _action(entry: dict[str, Any]) -> Act:
+    try:
+        return recorded_action(entry)
+    except ActionError:
+        return str(entry.get("unreadable", ""))
+
+
+def turns(states: Sequence[State], count: int, seed: int) -> list[State]:
+    """Return as many states as wanted, evenly over the tasks: each of a task's comes up equally often, in turn."""
+    by_task: dict[str, list[State]] = {}
+    for state in states:
+        by_task.setdefault(state.episode.env_id, []).append(state)
+    drawn: dict[str, list[State]] = {name: [] for name in by_task}
+    found: list[State] = []
+    for place in range(count):
+        name = list(by_task)[place % len(by_task)]
+        if not drawn[name]:
+            order = np.random.default_rng([seed, place]).permutation(len(by_task[name]))
+            drawn[name] = [by_task[name][index] for index in order]
+        found.append(drawn[name].pop())
+    return found

@@ -1,0 +1,1 @@
+"""Training as a service: a server that learns from uploaded episodes, and its client."""

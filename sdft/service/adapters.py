@@ -1,0 +1,118 @@
+"""Adapters that the service keeps: each in a folder with an archive for PEFT and, where it can be, one for MLX."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from pathlib import Path
+
+from selfsurf.agents.adapters.convert import peft_to_mlx
+from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, check_peft
+from selfsurf.agents.model_files import ModelError, file_sha256
+from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
+from selfsurf.sdft.service.archive import ADAPTER_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.errors import Refused
+from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service.schemas import Adapter, File, Form, Probe
+from selfsurf.sdft.service.store import Store
+
+PROBE = "probe.json"
+"""The file beside an adapter that holds its probe."""
+
+
+def archive_of(place: Place, name: str, form: Form) -> Path:
+    """Return where an adapter's archive is."""
+    return place.root / "adapters" / name / f"{form}.tar.gz"
+
+
+def weights_of(place: Place, name: str) -> Path:
+    """Return the folder of an adapter in PEFT's format."""
+    return place.root / "adapters" / name / "peft"
+
+
+def keep(
+    place: Place,
+    store: Store,
+    source: Path,
+    name: str,
+    *,
+    model: tuple[str, str],
+    job: str | None = None,
+    probe: Probe | None = None,
+) -> Adapter:
+    """Keep a copy of a PEFT adapter under a name; one of the same name is replaced. A kill leaves all of it, or none.
+
+    Args:
+        place: the service's folder.
+        store: its memory.
+        source: the adapter's folder.
+        name: new.
+        model: the base's name and where it is.
+        job: that made it.
+        probe: what the model thinks of a fixed text.
+    """
+    target = place.root / "adapters" / name
+    made = target.with_name(f"{name}.{UNFINISHED}")
+    discard(made)
+    (made / "peft").mkdir(parents=True)
+    for path in source.iterdir():
+        if ADAPTER_NAME.fullmatch(path.name):
+            shutil.copyfile(path, made / "peft" / path.name)
+    if probe is not None:
+        (made / "peft" / PROBE).write_text(probe.model_dump_json(), encoding="utf8")
+    reason = ""
+    try:
+        peft_to_mlx(made / "peft", made / "mlx", base=model[1])
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(made / "peft" / PROBE, made / "mlx" / PROBE)
+    except (ModelError, FileNotFoundError) as error:  # an AdapterError is one
+        reason = str(error)
+        shutil.rmtree(made / "mlx", ignore_errors=True)
+    files: dict[Form, File] = {}
+    for form in ("peft", "mlx"):
+        if (made / form).is_dir():
+            archive = pack(made / form, ADAPTER_NAME, made / f"{form}.tar.gz")
+            files[form] = File(bytes=archive.stat().st_size, sha256=file_sha256(archive))
+    publish(made, target)
+    one = Adapter(name=name, created=time.time(), model=model[0], job=job, files=files, reason=reason, probe=probe)
+    store.put_adapter(one)
+    return one
+
+
+def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str, str]) -> Adapter:
+    """Keep an adapter from elsewhere, in PEFT's format, of one of the server's base models.
+
+    Raises:
+        Refused: it is none.
+    """
+    made = archive.with_suffix(".folder")
+    try:
+        with archive.open("rb") as file:
+            unpack(file, made, ADAPTER_NAME)
+        check_peft(made)
+        if not (made / PEFT_WEIGHTS).is_file():
+            raise AdapterError(f"it has no {PEFT_WEIGHTS}")
+        check_base(made, model[1])
+        return keep(place, store, made, name, model=model)
+    except (ArchiveError, ModelError, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+        told = "" if isinstance(error, (KeyError, TypeError, AttributeError)) else f": {error}".replace(f"{made}", "it")
+        raise Refused(422, "bad_adapter", f"This is no PEFT adapter of {model[0]}{told}") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def remove(place: Place, store: Store, name: str) -> None:
+    """Delete an adapter that nobody holds.
+
+    Raises:
+        Refused: it is held, or is not there.
+    """
+    try:
+        one = store.adapter(name)
+    except KeyError:
+        raise Refused(404, "not_found", "There is no such adapter.") from None
+    if one.leases or any(job.request.start_from == name for job, _, _ in store.unfinished()):
+        raise Refused(409, "in_use", "A client or a job uses this adapter.", retryable=True)
+    store.forget_adapter(name)
+    discard(place.root / "adapters" / name)

@@ -1,0 +1,134 @@
+"""Archives of episodes and adapters: packed the same way each time, and read as if by an enemy.
+
+Of an archive only regular files with expected names are read. Its format is the plain one of POSIX (ustar): an entry of
+any other type (links, devices, long names, extended headers) is refused, so no library acts on what an entry says.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from selfsurf.browser_env.record.checked import LARGEST, LARGEST_FILE, MOST_FILES
+
+_BLOCK = 512
+_PIECE = 2**20
+EPISODE_NAME = re.compile(
+    r"(?:episode\.json|steps\.jsonl|manifest\.json|artifacts/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,80}\.png)"
+)
+ADAPTER_NAME = re.compile(
+    r"(?:adapter_config\.json|adapter_model\.safetensors|adapters\.safetensors|selfsurf\.json|probe\.json|README\.md)"
+)
+_FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
+
+
+class ArchiveError(ValueError):
+    """An archive holds something that it should not, or is damaged."""
+
+
+def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
+    """Write the files of a folder as a tar.gz: the same bytes for the same content, on the same machine.
+
+    Args:
+        folder: with the files.
+        names: which of them (`EPISODE_NAME`, `ADAPTER_NAME`).
+        out: the archive.
+
+    Raises:
+        ArchiveError: the folder holds links or other things that are no files.
+    """
+    files = sorted(path for path in folder.rglob("*") if names.fullmatch(path.relative_to(folder).as_posix()))
+    with (
+        out.open("wb") as raw,
+        gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for path in files:
+            if path.is_symlink() or not path.is_file():
+                raise ArchiveError(f"{path} is no regular file.")
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            with path.open("rb") as file:
+                entry.size = os.fstat(file.fileno()).st_size
+                tar.addfile(entry, file)
+    return out
+
+
+def unpack(archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int = LARGEST) -> int:
+    """Write an archive's files into a new folder; return their bytes.
+
+    Args:
+        archive: a tar.gz.
+        folder: is made.
+        names: the names that files may have.
+        most: bytes of all together.
+
+    Raises:
+        ArchiveError: it holds anything else, twice the same, too much, or is damaged. Remove the folder then.
+    """
+    folder.mkdir(parents=True)
+    total = 0
+    try:
+        with gzip.GzipFile(fileobj=archive) as packed:
+            for name, size, content in _files(packed.read, names):
+                total += size
+                if size > LARGEST_FILE or total > most:
+                    raise ArchiveError(f"It is too large: more than {min(most, LARGEST_FILE):,} bytes.")
+                path = folder / name
+                path.parent.mkdir(exist_ok=True)
+                with path.open("xb") as file:
+                    for piece in content:
+                        file.write(piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError, UnicodeError):
+        raise ArchiveError("It is no whole tar.gz.") from None
+    return total
+
+
+def _files(read: Callable[[int], bytes], names: re.Pattern[str]) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+    seen: set[str] = set()
+    for _ in range(MOST_FILES + 2):
+        header = _exactly(read, _BLOCK)
+        if not header.strip(b"\0"):
+            padding = 0
+            while rest := read(_PIECE):
+                padding += len(rest)
+                if rest.strip(b"\0") or padding > _PIECE:
+                    raise ArchiveError("Something follows its end.")
+            return
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
+        if entry.type == tarfile.DIRTYPE and _FOLDER.fullmatch(entry.name) and not entry.size:
+            continue
+        if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            raise ArchiveError("It holds something that is no regular file: pack with tar --format ustar.")
+        name = entry.name.removeprefix("./")
+        if not names.fullmatch(name):
+            raise ArchiveError("It holds a file that is none of the format's.")
+        if name in seen or entry.size < 0:
+            raise ArchiveError("It holds a file twice, or one of no size.")
+        seen.add(name)
+        yield name, entry.size, _content(read, entry.size)
+        _exactly(read, -entry.size % _BLOCK)
+    raise ArchiveError(f"It holds more than {MOST_FILES:,} files.")
+
+
+def _content(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
+    while size:
+        piece = _exactly(read, min(size, _PIECE))
+        size -= len(piece)
+        yield piece
+
+
+def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
+    made = io.BytesIO()
+    while made.tell() < size:
+        piece = read(size - made.tell())
+        if not piece:
+            raise ArchiveError("It is cut off.")
+        made.write(piece)
+    return made.getvalue()

@@ -1,0 +1,295 @@
+"""The client of a training service: each call is sent again until it is answered, and does what it asks for once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from selfsurf.agents.model_files import file_sha256
+from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
+from selfsurf.sdft.service.archive import ADAPTER_NAME, EPISODE_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.schemas import (
+    FINISHED,
+    Adapter,
+    Adapters,
+    Event,
+    File,
+    Form,
+    Health,
+    Job,
+    Jobs,
+    Problem,
+    TrainRequest,
+    Uploaded,
+    content_id,
+)
+
+PATIENCE = 600.0
+"""Seconds for which a server may be away; a choice: it outlasts a restart."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+_SILENCE = 60.0
+"""Seconds without a byte after which a connection is dead; streams have a ping every 15."""
+_PIECE = 2**18
+
+T = TypeVar("T", bound="Any")
+Moved = Callable[[int], None]
+"""Called with the bytes that have arrived."""
+
+_log = logging.getLogger(__name__)
+
+
+class ServiceError(RuntimeError):
+    """The server can't be reached, or refuses. The message says what to do."""
+
+    def __init__(self, message: str, problem: Problem | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
+class ServiceClient:
+    """Speaks with one server; for use as a context manager.
+
+    Args:
+        url: of the server.
+        token: its token; empty for one on this machine that wants none.
+        patience: seconds for which it may be away.
+    """
+
+    def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.url, self._patience = url.rstrip("/"), patience
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(_SILENCE, connect=10.0))
+
+    def __enter__(self) -> ServiceClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def _patiently(self, do: Callable[[], T]) -> T:
+        """Do something until it is done: again where the connection breaks, or the server says that it may work later.
+
+        Raises:
+            ServiceError: the server refuses, or patience is over.
+        """
+        end, wait = time.monotonic() + self._patience, _FIRST_WAIT
+        while True:
+            try:
+                return do()
+            except httpx.TransportError as error:
+                failed = ServiceError(f"{self.url} can't be reached ({type(error).__name__}). Is the server running?")
+            except ServiceError as error:
+                if error.problem is None or not error.problem.retryable:
+                    raise
+                failed = error
+            if time.monotonic() + wait > end:
+                raise failed
+            _log.info("%s Trying again.", failed)
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _call(self, method: str, path: str, *, key: str | None = None, **more: Any) -> Any:
+        headers = {} if method == "GET" else {"idempotency-key": key or uuid.uuid4().hex}
+
+        def do() -> Any:
+            answer = self._http.request(method, path, headers=headers, **more)
+            _check(answer)
+            return answer.json() if answer.content else None
+
+        return self._patiently(do)
+
+    def health(self) -> Health:
+        """Ask whether the server is there."""
+        return Health.model_validate(self._call("GET", "/health"))
+
+    def upload(self, folder: Path, moved: Moved = lambda done: None) -> str:
+        """Bring an episode and return its id; one that the server has is not sent again.
+
+        Raises:
+            ServiceError: the server refuses it.
+            ArchiveError: it can't be packed.
+        """
+        id = episode_id(folder)
+        try:
+            self._call("GET", f"/episodes/{id}")
+            return id
+        except ServiceError as error:
+            if error.problem is None or error.problem.type != "not_found":
+                raise
+        with tempfile.TemporaryDirectory() as scratch:
+            archive = pack(folder, EPISODE_NAME, Path(scratch, "episode.tar.gz"))
+            done = self._patiently(lambda: self._send(archive, file_sha256(archive), moved))
+        return str(done.episode)
+
+    def _send(self, archive: Path, name: str, moved: Moved) -> Uploaded:
+        """Send what the server does not have yet of an archive."""
+        now = Uploaded.model_validate(_check(self._http.get(f"/uploads/{name}")).json())
+        if now.episode is not None:
+            return now
+        length = archive.stat().st_size
+        headers = {"upload-id": name, "upload-offset": str(now.offset), "upload-length": str(length),
+                   "content-length": str(length - now.offset), "idempotency-key": f"{name}-{now.offset}"}  # fmt: skip
+
+        def pieces() -> Iterator[bytes]:
+            with archive.open("rb") as file:
+                file.seek(now.offset)
+                while piece := file.read(_PIECE):
+                    yield piece
+                    moved(file.tell())
+
+        answer = _check(self._http.post("/upload_trajectory", content=pieces(), headers=headers))
+        done = Uploaded.model_validate(answer.json())
+        if done.episode is None:
+            raise ServiceError("The server took a part only.", Problem(type="partial", message="", retryable=True))
+        return done
+
+    def train(self, request: TrainRequest) -> Job:
+        """Have an adapter trained; the same request, sent again whenever, is the same job."""
+        key = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
+        queued = Job.model_validate(self._call("POST", "/train", key=key, json=request.model_dump(mode="json")))
+        return self.job(queued.id)
+
+    def job(self, id: str) -> Job:
+        """Return a job as it is now."""
+        return Job.model_validate(self._call("GET", f"/jobs/{id}"))
+
+    def jobs(self, limit: int = 20) -> list[Job]:
+        """Return the newest jobs."""
+        return Jobs.model_validate(self._call("GET", "/jobs", params={"limit": limit})).data
+
+    def resume(self, id: str) -> Job:
+        """Have a failed or cancelled job gone on with."""
+        return Job.model_validate(self._call("POST", f"/jobs/{id}/resume"))
+
+    def cancel(self, id: str) -> Job:
+        """Have a job cancelled."""
+        return Job.model_validate(self._call("POST", f"/jobs/{id}/cancel"))
+
+    def follow(self, id: str) -> Iterator[Event]:
+        """Yield a job's events, each once, until it has ended."""
+        after = 0
+        while True:
+            for event in self._patiently(partial(self._some_events, id, after)):
+                after = event.number
+                yield event
+            if self.job(id).status in FINISHED and not self._patiently(partial(self._some_events, id, after)):
+                return
+
+    def _some_events(self, id: str, after: int) -> list[Event]:
+        """Return the events after a number, as soon as there are some, or the job has ended, or the server pauses."""
+        found: list[Event] = []
+        with self._http.stream("GET", f"/jobs/{id}/events", headers={"last-event-id": str(after)}) as answer:
+            if answer.is_error:
+                answer.read()
+                _check(answer)
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    found.append(Event.model_validate_json(line[5:]))
+                elif found and not line:
+                    break
+        return found
+
+    def adapter(self, name: str) -> Adapter:
+        """Return what is known of an adapter."""
+        return Adapter.model_validate(self._call("GET", f"/adapters/{name}"))
+
+    def adapters(self, limit: int = 20) -> list[Adapter]:
+        """Return the newest adapters."""
+        return Adapters.model_validate(self._call("GET", "/adapters", params={"limit": limit})).data
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Within this context an adapter is not deleted."""
+        lease = self._call("POST", f"/adapters/{name}/leases")["id"]
+        try:
+            yield
+        finally:
+            try:
+                self._call("DELETE", f"/adapters/{name}/leases/{lease}")
+            except ServiceError as error:
+                _log.info("The lease was not given back: %s", error)  # it ends by itself
+
+    def download(self, one: Adapter, form: Form, out: Path, moved: Moved = lambda done: None) -> Path:
+        """Fetch an adapter into a new folder; what has arrived stays for the next try.
+
+        Raises:
+            ServiceError: it is not to be had in this form, or what came is not what the server has.
+        """
+        if form not in one.files:
+            raise ServiceError(f"{one.name} can't be had in {form.upper()}'s form: {one.reason}")
+        file = one.files[form]
+        part = out.with_name(f".{out.name}.{file.sha256[:16]}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with self.held(one.name):
+            self._patiently(lambda: self._fetch(f"/adapters/{one.name}/download?format={form}", file, part, moved))
+        made = out.with_name(f"{out.name}.{UNFINISHED}")
+        discard(made)
+        try:
+            with part.open("rb") as archive:
+                unpack(archive, made, ADAPTER_NAME)
+        except ArchiveError as error:
+            raise ServiceError(f"What {self.url} has of {one.name} can't be unpacked: {error}") from None
+        publish(made, out)
+        part.unlink()
+        return out
+
+    def _fetch(self, path: str, file: File, part: Path, moved: Moved) -> None:
+        have = part.stat().st_size if part.exists() else 0
+        if have < file.bytes:
+            headers = {"range": f"bytes={have}-", "if-range": f'"{file.sha256}"'} if have else {}
+            with self._http.stream("GET", path, headers=headers) as answer:
+                if answer.is_error:
+                    answer.read()
+                    _check(answer)
+                with part.open("ab" if answer.status_code == 206 else "wb") as out:
+                    for piece in answer.iter_bytes(_PIECE):
+                        out.write(piece)
+                        out.flush()
+                        moved(out.tell())
+                    os.fsync(out.fileno())
+        if file_sha256(part) != file.sha256:
+            part.unlink()
+            again = Problem(type="wrong_hash", message="", retryable=True)
+            raise ServiceError("What arrived is not what the server has.", again)
+
+
+def episode_id(folder: Path) -> str:
+    """Return the id that an episode has on any server.
+
+    Raises:
+        ArchiveError: it has no manifest: it was cut off, or is of format 1.
+    """
+    try:
+        files = json.loads((folder / "manifest.json").read_text(encoding="utf8"))["files"]
+        return content_id(dict(files))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ArchiveError(f"{folder} has no manifest: its episode was cut off, or is of format 1.") from None
+
+
+def _check(answer: httpx.Response) -> httpx.Response:
+    """Return a response that is none of an error.
+
+    Raises:
+        ServiceError: it is one.
+    """
+    if not answer.is_error:
+        return answer
+    try:
+        problem = Problem.model_validate_json(answer.content)
+    except ValueError:  # of a proxy, for example
+        problem = Problem(
+            type="http", message=f"The server answered {answer.status_code}.", retryable=answer.status_code >= 500
+        )
+    raise ServiceError(problem.message, problem)

@@ -1,0 +1,150 @@
+"""From episodes here to an adapter here, trained on a server. Interrupted anywhere and begun again, it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from selfsurf.agents.adapters.identity import check_base_on_disk, check_folder
+from selfsurf.agents.model_files import file_sha256
+from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.service import probe
+from selfsurf.sdft.service.archive import ADAPTER_NAME
+from selfsurf.sdft.service.client import ServiceClient, ServiceError
+from selfsurf.sdft.service.schemas import Adapter, Form, Hyperparameters, Job, TrainRequest
+
+ORIGIN = "origin.json"
+"""The file beside a downloaded adapter that says what came: `sha256` of the archive, hashes of the `files`."""
+
+
+class Watcher(Protocol):
+    """Is told how far it is."""
+
+    def stage(self, title: str, total: int) -> Callable[..., None]:
+        """Something begins; return what is called with how much of it is done, and with `figures` of a training."""
+
+    def said(self, text: str) -> None:
+        """The server says something."""
+
+
+def deploy(
+    client: ServiceClient,
+    folders: Sequence[Path],
+    name: str,
+    out: Path,
+    watcher: Watcher,
+    *,
+    model: tuple[str, str],
+    settings: Hyperparameters,
+    form: Form = "peft",
+    enrich: bool = False,
+) -> dict[str, Any]:
+    """Upload episodes, have an adapter trained, fetch it, and make sure that it is what the server has.
+
+    Args:
+        client: of the server.
+        folders: of the episodes.
+        name: of the adapter on the server.
+        out: folder of the adapter; is made. One that is there already, and the same, is not fetched again.
+        watcher: is told how far it is.
+        model: the base's name on the server, and its name or folder here.
+        settings: of the training.
+        form: whose format is fetched.
+        enrich: have a large model explain the demonstrations.
+
+    Returns:
+        `job`, `adapter` (the folder), `name` (on the server), `figures`, and `probe`, what was found by the logits.
+
+    Raises:
+        ServiceError: the server refuses, the training failed, or what came is not what was trained.
+    """
+    ids = []
+    for index, folder in enumerate(folders):
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        title = f"Uploading {index + 1} of {len(folders)}"
+        ids.append(client.upload(folder, watcher.stage(title, size)))
+    request = TrainRequest(
+        episodes=tuple(dict.fromkeys(ids)), adapter=name, model=model[0], settings=settings, enrich=enrich
+    )
+    job = client.train(request)
+    if job.status in ("failed", "cancelled"):
+        job = client.resume(job.id)
+    if job.status != "succeeded":
+        job = _followed(client, job, watcher)
+    one = client.adapter(job.adapter)
+    if not _is_there(one, form, out):
+        client.download(one, form, out, watcher.stage("Downloading", one.files[form].bytes if form in one.files else 1))
+        _note_origin(one, form, out)
+    return {
+        "job": job.id, "name": one.name, "adapter": str(out), "figures": job.figures,
+        "probe": verify(one, form, out, model[1]),
+    }  # fmt: skip
+
+
+def _followed(client: ServiceClient, job: Job, watcher: Watcher) -> Job:
+    """Wait for a job's end; return it as it is then."""
+    update = None
+    for event in client.follow(job.id):
+        if event.type == "progress":
+            update = update or watcher.stage("Training", int(event.data["steps"]))
+            figures = {key: value for key, value in event.data.items() if key not in ("step", "steps")}
+            update(int(event.data["step"]), figures=figures)
+        elif event.type == "log":
+            watcher.said(str(event.data.get("text", "")))
+    now = client.job(job.id)
+    if now.status != "succeeded":
+        why = now.error.message if now.error else "It was cancelled."
+        raise ServiceError(f"The training {now.status}. {why} The same command goes on with it.", now.error)
+    return now
+
+
+def verify(one: Adapter, form: Form, folder: Path, model: str) -> str:
+    """Compare what the adapter does here with what it did on the server; return what was found, in a sentence.
+
+    Raises:
+        ServiceError: it does something else.
+    """
+    check_folder(folder)
+    check_base_on_disk(folder, model)
+    if one.probe is None:
+        return "The server recorded no probe."
+    if form == "mlx" or not (find_spec("torch") and find_spec("peft")):
+        return "Not probed: PEFT's form and the extra `train` are needed for it. Its hash is right."
+    difference, allowed = probe.compare(one.probe, model, folder)
+    if difference > allowed:
+        raise ServiceError(
+            f"{folder} is what the server has, but on {model} its logits differ by {difference:.2g} from those "
+            f"recorded there (at most {allowed:.2g}): is this the same base model?"
+        )
+    return f"Its logits differ by {difference:.1g} from the server's (at most {allowed:.1g})."
+
+
+def _note_origin(one: Adapter, form: Form, out: Path) -> None:
+    import json
+
+    files = {path.name: file_sha256(path) for path in sorted(out.iterdir()) if ADAPTER_NAME.fullmatch(path.name)}
+    write_atomically(out / ORIGIN, json.dumps({"sha256": one.files[form].sha256, "files": files}, indent=1))
+
+
+def _is_there(one: Adapter, form: Form, out: Path) -> bool:
+    """Is this adapter in the folder, as it came?
+
+    Raises:
+        ServiceError: something else is.
+    """
+    import json
+
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return False
+    try:
+        origin = json.loads((out / ORIGIN).read_text(encoding="utf8"))
+        same = origin["sha256"] == one.files[form].sha256 and all(
+            file_sha256(out / name) == sha for name, sha in origin["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        same = False
+    if not same:
+        raise ServiceError(f"{out} holds something else: choose another --out, or remove it.")
+    return True

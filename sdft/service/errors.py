@@ -1,0 +1,72 @@
+"""How a request is refused: `{type, message, retryable}`, whatever the reason. Nothing of the request is repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
+
+from selfsurf.sdft.service.schemas import Problem
+
+
+class Refused(Exception):
+    """A request that is not done.
+
+    Args:
+        status: of HTTP.
+        type: a word for programs.
+        message: a sentence for people.
+        retryable: may the same request succeed later?
+    """
+
+    def __init__(self, status: int, type: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = Problem(type=type, message=message, retryable=retryable)
+
+
+def answer_of(refused: Refused, **headers: str) -> JSONResponse:
+    """Return it as a response."""
+    return JSONResponse(refused.problem.model_dump(), refused.status, headers)
+
+
+def missing(what: str) -> Refused:
+    """Say that something is not there."""
+    return Refused(404, "not_found", f"There is no such {what}.")
+
+
+def _methods(app: FastAPI, address: str) -> list[str]:
+    """The methods that there are at an address, by the most specific path that fits."""
+    paths = app.openapi()["paths"]
+    fitting = [path for path in paths if compile_path(path)[0].match(address)]
+    return sorted(method.upper() for method in paths[min(fitting, key=lambda path: path.count("{"))]) if fitting else []
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Have every error of an application answered in this form."""
+
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> JSONResponse:
+        return answer_of(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        told = "; ".join(f"{'.'.join(map(str, one['loc']))[:100]}: {one['msg'][:200]}" for one in error.errors()[:5])
+        return answer_of(Refused(422, "invalid_request", told))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        words = {404: "not_found", 405: "method_not_allowed"}
+        kind = words.get(error.status_code, "invalid_request")
+        headers: dict[str, Any] = dict(error.headers or {})
+        if error.status_code == 405:  # the router names those of the first route that fits alone
+            headers = {"allow": ", ".join(_methods(app, request.url.path))}
+        return answer_of(Refused(error.status_code, kind, str(error.detail)), **headers)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> JSONResponse:
+        return answer_of(Refused(500, "internal", "The server failed; its log says where.", retryable=True))

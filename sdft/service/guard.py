@@ -1,0 +1,138 @@
+"""What stands before every request: who may ask, from where, how much and how often; and what is counted of it."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from selfsurf.sdft.service.errors import Refused, answer_of
+from selfsurf.sdft.service.metrics import Metrics
+
+LARGEST_BODY = 2**20
+"""Bytes of a request that is no upload."""
+RATE, BURST = 500.0, 1000.0
+"""Requests a second from one address, and at once."""
+WRONG_RATE, WRONG_BURST = 0.2, 10.0
+"""Wrong tokens a second from one address, and at once."""
+_ADDRESSES = 10_000
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+OPEN = ("/", "/health", "/page.js", "/page.css")
+"""Paths that want no token: there is nothing of the service's data in them."""
+UPLOADS = ("/upload_trajectory", "/adapters/import")
+
+_log = logging.getLogger(__name__)
+
+
+class _Buckets:
+    """Tokens by address, filled at a rate."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, address: str, count: float = 1.0) -> bool:
+        """Take some, and say whether there were enough."""
+        now = time.monotonic()
+        left, when = self._left.pop(address, (self._burst, now))
+        left = min(self._burst, left + (now - when) * self._rate)
+        enough = left >= 1.0
+        self._left[address] = (left - count if enough else left, now)
+        if len(self._left) > _ADDRESSES:
+            self._left.popitem(last=False)
+        return enough
+
+
+class Guard:
+    """Wraps an application.
+
+    Args:
+        app: of ASGI.
+        tokens: any of them lets in; none: whoever is on this machine may ask, but no page of another site.
+        metrics: counts.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Sequence[str], metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._tokens = [token.encode() for token in tokens]
+        self._all, self._wrong = _Buckets(RATE, BURST), _Buckets(WRONG_RATE, WRONG_BURST)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.monotonic(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
+            await send(message)
+
+        try:
+            self._check(scope)
+        except Refused as refused:
+            more = {"retry-after": "5"} if refused.status == 429 else {}
+            more |= {"www-authenticate": "Bearer"} if refused.status == 401 else {}
+            await answer_of(refused, **more)(scope, receive, sending)
+        else:
+            limited = receive if scope["path"] in UPLOADS else _limited(receive)
+            await self._app(scope, limited, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.answered(scope["method"], route, status, time.monotonic() - start)
+            _log.debug("%s %s: %d", scope["method"], route, status)
+
+    def _check(self, scope: Scope) -> None:
+        headers, address = Headers(scope=scope), str((scope.get("client") or ("?",))[0])
+        if not self._all.take(address):
+            raise Refused(429, "too_many_requests", "There are too many requests from here.", retryable=True)
+        length = headers.get("content-length", "0")
+        if scope["path"] not in UPLOADS and (not length.isdigit() or int(length) > LARGEST_BODY):
+            raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
+        origin = headers.get("origin")
+        if not self._tokens:
+            _check_local(headers.get("host", ""), origin)
+        elif scope["path"] not in OPEN:
+            self._check_token(headers, address)
+
+    def _check_token(self, headers: Headers, address: str) -> None:
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        found = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]  # all: no early end
+        if kind.lower() == "bearer" and any(found):
+            return
+        if not self._wrong.take(address):
+            raise Refused(429, "too_many_requests", "Too many wrong tokens came from here.", retryable=True)
+        raise Refused(401, "unauthorized", "Give the server's token: Authorization: Bearer TOKEN.")
+
+
+def _check_local(host: str, origin: str | None) -> None:
+    """Without tokens: refuse what a page of another site, or another name for this machine, has a browser ask."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name.lower() not in _LOOPBACK:
+        raise Refused(403, "foreign_host", "Without a token the server answers to localhost only.")
+    if origin is not None and origin.lower() != f"http://{host}".lower():
+        raise Refused(403, "foreign_origin", "Without a token the server answers no other site's pages.")
+
+
+def _limited(receive: Receive) -> Receive:
+    """Cut a body that is longer than it may be, also one that doesn't say how long it is."""
+    size = 0
+
+    async def receiving() -> Message:
+        nonlocal size
+        message: Any = await receive()
+        size += len(message.get("body", b""))
+        if size > LARGEST_BODY:
+            raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
+        return message
+
+    return receiving

@@ -1,0 +1,48 @@
+"""The service's figures in Prometheus' format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service.store import Store
+
+STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
+
+
+class Metrics:
+    """What is counted, and what is looked up when somebody asks."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        named: dict[str, Any] = {"registry": self.registry, "namespace": "selfsurf"}
+        self._requests = Counter("http_requests", "Requests answered.", ("method", "route", "status"), **named)
+        self._seconds = Histogram(
+            "http_seconds", "Seconds until a request was answered.", ("route",),
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30), **named,
+        )  # fmt: skip
+        self.uploaded = Counter("uploaded_bytes", "Bytes of archives that arrived.", **named)
+        self.downloads = Counter("downloads", "Downloads of adapters that began.", **named)
+        self._jobs = Gauge("jobs", "Jobs by status.", ("status",), **named)
+        self._step = Gauge("running_step", "Optimizer step of the running job.", **named)
+        self._used = Gauge("used_bytes", "Bytes of the service's folder.", **named)
+        self._quota = Gauge("quota_bytes", "Bytes that it may have.", **named)
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request; a method that is none of HTTP's is not told apart."""
+        known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self, place: Place, store: Store, quota: int) -> bytes:
+        """Return all figures."""
+        counts = store.counts()
+        for status in STATUSES:
+            self._jobs.labels(status).set(counts.get(status, 0))
+        running = [job.step for job, _, _ in store.unfinished() if job.status == "running"]
+        self._step.set(running[0] if running else 0)
+        self._used.set(place.used())
+        self._quota.set(quota)
+        return generate_latest(self.registry)

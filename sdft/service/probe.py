@@ -1,0 +1,67 @@
+"""A fixed text and what the trained model thinks comes next: who loads the adapter elsewhere can tell that it is whole.
+
+Knows nothing about the network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from selfsurf.sdft.service.schemas import Probe
+
+TEXT = 'The page shows:\nlink "Home" id 1\nbutton "Submit" id 2\ntextbox "Name" id 3\nReply with one action: {"click":'
+MOST = 16
+"""Tokens whose logits are kept."""
+TOLERANCE = 1e-3
+"""The least difference of a logit that is one, both in float32: kernels differ."""
+
+
+def record(model: Any, tokenizer: Any) -> Probe:
+    """Return what a PEFT model thinks of the text.
+
+    Args:
+        model: with the adapter active.
+        tokenizer: its own.
+    """
+    with_adapter = _logits(model, tokenizer)
+    with model.disable_adapter():
+        without = _logits(model, tokenizer)
+    values, ids = with_adapter.topk(MOST)
+    return Probe(
+        text=TEXT,
+        tokens=tuple(ids.tolist()),
+        logits=tuple(values.tolist()),
+        moved=float((with_adapter - without)[ids].abs().max()),
+        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
+    )
+
+
+def compare(probe: Probe, model: str, adapter: Path) -> tuple[float, float]:
+    """Load an adapter here and return how far its logits are from the recorded ones, and how far they may be.
+
+    In another precision than the server's they may differ by a quarter of what the adapter changes.
+
+    Raises:
+        agents.model_files.ModelError: the base model is not here, or another one.
+    """
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+    dtype = "fp32" if probe.dtype == "float32" else "auto"
+    policy = TransformersPolicy(model, adapter=str(adapter), dtype=dtype)
+    found = _logits(policy.model, policy.tokenizer, probe.text)[list(probe.tokens)]
+    difference = max(abs(one - other) for one, other in zip(found.tolist(), probe.logits, strict=True))
+    return difference, max(TOLERANCE, probe.moved / 4)
+
+
+def _logits(model: Any, tokenizer: Any, text: str = TEXT) -> Any:
+    import torch
+
+    training = model.training
+    model.eval()
+    try:
+        ids = tokenizer(text, return_tensors="pt").input_ids.to(next(model.parameters()).device)
+        with torch.no_grad():
+            return model(input_ids=ids).logits[0, -1].float().cpu()
+    finally:
+        model.train(training)

@@ -1,0 +1,124 @@
+"""Sees to it that queued jobs are done, so many at once, and that a job whose trainer died is gone on with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+
+from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service.schemas import Job, Problem
+from selfsurf.sdft.service.store import Store
+from selfsurf.sdft.service.trainer import IN_USE, LOST
+
+TURN = 0.3
+"""Seconds between two looks."""
+SILENT = 120.0
+"""Seconds without a sign of life after which a trainer is ended."""
+TRIES = 10
+"""How often a job is begun without getting a step further before it has failed."""
+_KEPT_BACK = ("SELFSURF_SERVER_TOKEN",)
+"""Variables that a trainer is not given."""
+
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Starts trainers. One that a killed server left behind is watched until it ends.
+
+    Args:
+        place: the service's folder.
+        store: its memory.
+    """
+
+    def __init__(self, place: Place, store: Store) -> None:
+        self._place, self._store = place, store
+        self._most = place.settings().trainings
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._tries: dict[str, tuple[int, int]] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+
+    def begin(self) -> None:
+        """Watch from here on, in a thread."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop watching; a trainer writes a checkpoint and ends, and its job waits for the next server."""
+        self._over.set()
+        self._thread.join()
+        for job, pid, _ in self._store.unfinished():
+            if job.status == "running" and pid and self._is_trainer(pid, job.id):
+                os.kill(pid, signal.SIGTERM)
+                try:
+                    psutil.Process(pid).wait(30)
+                except psutil.TimeoutExpired:
+                    os.kill(pid, signal.SIGKILL)  # the job goes on from its last checkpoint
+                except psutil.NoSuchProcess:
+                    continue
+
+    def _watch(self) -> None:
+        while not self._over.wait(TURN):
+            try:
+                self._turn()
+            except Exception:  # the next turn may do better, such as once the disk has room again
+                _log.exception("The supervisor failed in a turn.")
+                self._over.wait(5)
+
+    def _turn(self) -> None:
+        for id, child in [*self._children.items()]:
+            if child.poll() is not None:
+                if child.returncode not in (0, IN_USE, LOST):
+                    _log.warning("A trainer ended with exit code %d.", child.returncode)
+                del self._children[id]
+        self._end_silent()
+        for job, pid, _ in self._store.unfinished():
+            if job.status == "running" and not (pid and self._is_trainer(pid, job.id)):
+                self._take_back(job)
+        free = self._most - max(len(self._children), self._place.at_work(self._most))
+        waiting = [job for job, _, _ in self._store.unfinished() if job.status == "queued"]
+        for job in [one for one in waiting if one.id not in self._children][: max(0, free)]:
+            if not self._over.is_set():
+                self._start(job)
+
+    def _end_silent(self) -> None:
+        """End a trainer that hangs, or doesn't heed its cancellation."""
+        for job, pid, beat in self._store.unfinished():
+            if job.status == "running" and pid and time.time() - beat > SILENT and self._is_trainer(pid, job.id):
+                _log.warning("The trainer of %s gave no sign of life for %d s: ended.", job.id, SILENT)
+                os.kill(pid, signal.SIGKILL)
+
+    def _is_trainer(self, pid: int, job: str) -> bool:
+        try:
+            return job in psutil.Process(pid).cmdline()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
+
+    def _take_back(self, job: Job) -> None:
+        """Queue a job whose trainer died; one that dies again and again where it was has failed."""
+        count, step = self._tries.get(job.id, (0, -1))
+        count = count + 1 if step == job.step else 1
+        self._tries[job.id] = count, job.step
+        if job.cancelling:
+            self._store.change_job(job.id, status="cancelled", ended=time.time(), cancelling=0)
+        elif count >= TRIES:
+            why = Problem(type="trainer_died", message=f"The trainer died {count} times in a row.", retryable=True)
+            self._store.change_job(job.id, status="failed", ended=time.time(), error=why.model_dump_json())
+        else:
+            self._store.change_job(job.id, status="queued")
+
+    def _start(self, job: Job) -> None:
+        folder = self._place.root / "jobs" / job.id
+        folder.mkdir(mode=0o700, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
+        command = [sys.executable, "-m", "selfsurf.sdft.service.trainer", str(self._place.root.resolve()), job.id]
+        with (folder / "trainer.log").open("ab") as log:
+            self._children[job.id] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            )

@@ -1,0 +1,178 @@
+"""One job, in a process of its own: python -m selfsurf.sdft.service.trainer FOLDER JOB [PARENT].
+
+It holds its job's lock for as long as it lives, so there is never a second one on it, whoever starts it. It needs no
+server: one that was killed finds the job's state in the store. A SIGTERM leaves a checkpoint, and the job queued or
+cancelled. With the number of its PARENT it ends when that does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+from selfsurf.browser_env.text import one_line
+from selfsurf.sdft.service.adapters import keep, weights_of
+from selfsurf.sdft.service.elsewhere import NodeLost, work_elsewhere
+from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.schemas import Job, Problem
+from selfsurf.sdft.service.store import Store
+
+HEARTBEAT = 2.0
+"""Seconds between two signs of life."""
+IN_USE = 3
+"""Exit code of a process that found other trainers at work."""
+LOST = 4
+"""Exit code of a process whose node was lost: its job is to be begun again."""
+FIGURES = ("loss", "learning_rate", "grad_norm", "steps/right", "rows", "rows/recorded", "recorded/loss",
+           "step0_divergence", "evaluation/success", "evaluation/agreement", "evaluation/perplexity",
+           "evaluation/drift", "best_step", "rollbacks")  # fmt: skip
+"""The metrics that are told: none has a name or a text of a page in it."""
+
+
+class _Log(logging.Handler):
+    """Tells what training says of itself, which is no text of a page."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        super().__init__(logging.INFO)
+        self._store, self._job = store, job
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._store.add_event(
+            self._job, "log", {"level": record.levelname, "text": one_line(record.getMessage())[:500]}
+        )
+
+
+def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
+    """Return the settings of a job's run. Folders are named relative to the service's.
+
+    Raises:
+        ValueError: there is nothing to learn from the episodes, or the server doesn't allow what is asked for.
+    """
+    from selfsurf.browser_env.environment import EnvironmentSettings
+    from selfsurf.sdft.rows.jobs import learned_from, learned_offline
+
+    request = job.request
+    folders = [f"episodes/{one}" for one in request.episodes]
+    given = request.settings.model_dump(exclude_none=True, exclude={"hindsight"})
+    if "ema_alpha" in given:
+        given["teacher_rate"] = given.pop("ema_alpha")
+    if request.live:
+        shown = {**learned_from(folders), "live": True, "environment": EnvironmentSettings(allowed=allowed.domains)}
+    else:
+        shown = learned_offline(folders, hindsight=request.settings.hindsight)
+    more: dict[str, Any] = {"model": allowed.models[job.model]}
+    if request.settings.hindsight:
+        more["contexts"] = ("demonstration", "hindsight")
+    if request.enrich:
+        if allowed.enrich is None:
+            raise ValueError("This server has no model to enrich with.")
+        more["enrich"] = allowed.enrich
+    if request.start_from:
+        more["start_from"] = Path("adapters") / request.start_from / "peft"
+    return {**shown, **given, **more}
+
+
+def work(place: Place, store: Store, job: Job) -> None:
+    """Train, from the beginning or the last checkpoint, and keep the adapter."""
+    from selfsurf.sdft import TrainSettings, train
+    from selfsurf.sdft.run.model import load_policy
+    from selfsurf.sdft.service import probe
+    from selfsurf.sdft.teacher.weights import STUDENT, activate
+
+    allowed = place.settings()
+    if job.request.start_from and not weights_of(place, job.request.start_from).is_dir():
+        raise ValueError("The adapter to start from is gone.")
+    settings = TrainSettings(**settings_of(job, allowed))
+    store.change_job(job.id, steps=settings.steps)
+
+    def told(step: int, logs: Mapping[str, float]) -> None:
+        figures = {name: logs[name] for name in FIGURES if isinstance(logs.get(name), (int, float))}
+        figures = {name: value for name, value in figures.items() if value == value and abs(value) < 1e300}
+        with store.transaction():
+            store.change_job(job.id, step=step, figures=json.dumps(figures))
+            store.add_event(job.id, "progress", {"step": step, "steps": settings.steps, **figures})
+
+    policy = load_policy(settings)
+    summary = train(settings, Path("jobs") / job.id / "run", policy=policy, resume=True, progress=told)
+    model = summary["model"]
+    activate(model, STUDENT)
+    found = None if settings.vision != "none" and policy.sees_images else probe.record(model, policy.tokenizer)
+    source = allowed.models[job.model]
+    keep(place, store, Path(summary["adapter"]), job.adapter, model=(job.model, source), job=job.id, probe=found)
+    store.change_job(job.id, status="succeeded", ended=time.time(), step=summary["steps"], error=None)
+
+
+def main(root: Path, id: str, parent: int | None = None) -> int:
+    """Do a job; return the exit code."""
+    os.chdir(root)
+    place = Place(Path())
+    allowed = place.settings()
+    try:
+        locks = FolderLock(place.root / "jobs" / id), place.take_turn(allowed.trainings)
+    except FolderInUse:
+        return IN_USE
+    store = Store(place.database)
+    job = store.job(id)
+    if job.status not in ("queued", "running"):
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    store.change_job(
+        id, status="running", started=job.started or time.time(), attempts=job.attempts + 1, pid=os.getpid(),
+        heartbeat=time.time(), error=None,
+    )  # fmt: skip
+    over = threading.Event()
+    threading.Thread(target=_beat, args=(place, id, over, parent), daemon=True).start()
+    logging.getLogger("selfsurf.sdft").setLevel(logging.INFO)
+    logging.getLogger("selfsurf.sdft").addHandler(_Log(store, id))
+    try:
+        (work if allowed.ray is None else work_elsewhere)(place, store, job)
+    except NodeLost:
+        return LOST
+    except KeyboardInterrupt:
+        over.set()
+        if store.beat(id):
+            store.change_job(id, status="cancelled", ended=time.time(), cancelling=0)
+        else:
+            store.change_job(id, status="queued")
+    except Exception as error:
+        logging.getLogger(__name__).exception("The job failed.")
+        store.change_job(id, status="failed", ended=time.time(), error=_problem(error).model_dump_json())
+        return 1
+    finally:
+        over.set()
+    for lock in locks:
+        lock.release()
+    return 0
+
+
+def _problem(error: Exception) -> Problem:
+    """Say why a job failed: in full where the message is ours, else by its kind."""
+    from selfsurf.agents.model_files import ModelError
+
+    full = isinstance(error, OSError) and "room left" in str(error)
+    known = isinstance(error, (ValueError, ModelError)) or full
+    message = one_line(str(error))[:500] if known else f"It ended with a {type(error).__name__}: see the server's log."
+    return Problem(type="no_room" if full else "training_failed", message=message, retryable=not known or full)
+
+
+def _beat(place: Place, id: str, over: threading.Event, parent: int | None) -> None:
+    """Tell that the process lives; end it, with a checkpoint, once its job is to be cancelled or its parent is gone."""
+    store = Store(place.database)
+    while not over.wait(HEARTBEAT):
+        if store.beat(id) or parent not in (None, os.getppid()):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])))

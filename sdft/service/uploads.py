@@ -1,0 +1,194 @@
+"""Uploads: archives that arrive in parts, are checked as a whole, and become episodes named by their content."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from selfsurf.agents.model_files import file_sha256
+from selfsurf.browser_env.record.checked import CheckedEpisode
+from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.sdft.run.checkpoint_files import publish
+from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, unpack
+from selfsurf.sdft.service.errors import Refused
+from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
+from selfsurf.sdft.service.schemas import Episode, Uploaded, content_id
+from selfsurf.sdft.service.store import Store
+
+AT_ONCE = 2
+"""Archives that are unpacked and checked at the same time: more would only take each other's memory and processor."""
+KEPT = 86_400.0
+"""Seconds for which what has arrived of an upload is kept."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Uploads:
+    """What arrives.
+
+    Args:
+        place: the service's folder.
+        store: its memory.
+        settings: its limits.
+    """
+
+    def __init__(self, place: Place, store: Store, settings: ServiceSettings) -> None:
+        self._place, self._store, self._settings = place, store, settings
+        self._busy: set[str] = set()
+        self._checks = asyncio.Semaphore(AT_ONCE)
+
+    def _part(self, upload: str) -> Path:
+        return self._place.root / "uploads" / f"{upload}.part"
+
+    def _done(self, upload: str) -> Path:
+        return self._place.root / "uploads" / f"{upload}.json"
+
+    def progress(self, upload: str) -> Uploaded:
+        """Return how far an upload has come; 0 bytes of one that is not known."""
+        if self._done(upload).exists():
+            done = Uploaded.model_validate_json(self._done(upload).read_text(encoding="utf8"))
+            if (self._place.root / "episodes" / str(done.episode)).exists():
+                return done
+            self._done(upload).unlink()  # the episode was removed since
+        part = self._part(upload)
+        return Uploaded(upload=upload, offset=part.stat().st_size if part.exists() else 0)
+
+    async def receive(self, upload: str, offset: int, length: int, pieces: AsyncIterator[bytes]) -> Uploaded:
+        """Take the bytes of an archive from an offset on; what has arrived stays if the connection breaks.
+
+        Args:
+            upload: its SHA-256.
+            offset: of the first byte in its archive.
+            length: of the whole archive.
+            pieces: the bytes.
+
+        Raises:
+            Refused: it is too large, another request sends the same, or the offset is another than the server's.
+        """
+        if length > self._settings.largest_upload:
+            limit = self._settings.largest_upload // 2**20
+            raise Refused(413, "too_large", f"An archive may have at most {limit:,} MiB.")
+        if upload in self._busy:
+            raise Refused(409, "upload_in_use", "Another request is sending this upload.", retryable=True)
+        self._busy.add(upload)
+        try:
+            now = self.progress(upload)
+            if now.episode is not None:
+                return now
+            if offset != now.offset:
+                raise Refused(
+                    409, "wrong_offset", f"The server has {now.offset} bytes: go on from there.", retryable=True
+                )
+            self._check_room(length - offset)
+            await self._write(upload, length, pieces)
+            return self.progress(upload)
+        finally:
+            self._busy.discard(upload)
+
+    def _check_room(self, more: int) -> None:
+        try:
+            self._place.check_room(more, self._settings.quota)
+        except NoRoom as error:
+            raise Refused(507, "no_room", str(error.strerror), retryable=True) from None
+
+    async def _write(self, upload: str, length: int, pieces: AsyncIterator[bytes]) -> None:
+        try:
+            with self._part(upload).open("ab") as file:
+                size = file.tell()
+                async for piece in pieces:
+                    size += len(piece)
+                    if size > length:
+                        raise Refused(400, "too_long", "More bytes came than the archive has.")
+                    file.write(piece)
+        except OSError as error:
+            if error.errno in FULL:
+                raise Refused(507, "no_room", "The server's disk is full.", retryable=True) from None
+            raise
+
+    async def finished(self, upload: str) -> Uploaded:
+        """As `finish`, in a thread, a few at a time."""
+        async with self._checks:
+            return await asyncio.to_thread(self.finish, upload)
+
+    def finish(self, upload: str) -> Uploaded:
+        """Make an episode of an archive that is complete.
+
+        Raises:
+            Refused: it is not what was announced, no whole episode, or there is no room for it.
+        """
+        part, made = self._part(upload), self._place.root / "uploads" / f"{upload}.folder"
+        if not part.exists() and (now := self.progress(upload)).episode is not None:
+            return now
+        try:
+            if file_sha256(part) != upload:
+                raise Refused(
+                    422, "wrong_hash", "The archive is damaged: send it again from its beginning.", retryable=True
+                )
+            shutil.rmtree(made, ignore_errors=True)
+            room = self._settings.quota - self._place.used()
+            with part.open("rb") as file:
+                size = unpack(file, made, EPISODE_NAME, most=max(0, min(2**30, room)))
+            episode, known = self._keep(made, size)
+        except (ArchiveError, EpisodeError) as error:
+            part.unlink()
+            raise Refused(422, "bad_episode", f"This is no whole episode: {error}") from None
+        except Refused:
+            part.unlink()
+            raise
+        except OSError as error:
+            if error.errno in FULL:
+                raise Refused(507, "no_room", "The server's disk is full.", retryable=True) from None
+            raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        done = Uploaded(upload=upload, offset=part.stat().st_size, episode=episode.id, known=known)
+        self._done(upload).write_text(done.model_copy(update={"known": True}).model_dump_json(), encoding="utf8")
+        part.unlink()
+        return done
+
+    def _keep(self, made: Path, size: int) -> tuple[Episode, bool]:
+        checked = CheckedEpisode(made)
+        if not (made / "manifest.json").exists():
+            raise EpisodeError("it has no manifest.json")
+        files = json.loads((made / "manifest.json").read_text(encoding="utf8"))["files"]
+        one = Episode(
+            id=content_id(files), created=time.time(), bytes=size, steps=len(checked.steps), solved=checked.solved
+        )
+        target = self._place.root / "episodes" / one.id
+        known = target.exists()
+        if not known:
+            publish(made, target)
+        self._store.add_episode(one)
+        return one, known
+
+    def tidy(self) -> None:
+        """Remove what has not gone on for a day."""
+        for path in (self._place.root / "uploads").iterdir():
+            if path.stem in self._busy or time.time() - path.stat().st_mtime < KEPT:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+async def whole(pieces: AsyncIterator[bytes], path: Path, most: int) -> str:
+    """Write a request's whole body into a file; return its SHA-256.
+
+    Raises:
+        Refused: it is too large.
+    """
+    digest, size = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        async for piece in pieces:
+            size += len(piece)
+            if size > most:
+                raise Refused(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()

@@ -1,0 +1,136 @@
+"""`sdft.train`: an SDFT run from its settings to its adapter, whatever library learns."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.agreement import MOST_COMPARED, agreement, agreement_at
+from selfsurf.sdft.measure.heldout import Evaluation, check_heldout, evaluate_heldout, evaluate_states, spread
+from selfsurf.sdft.mlx.library import mlx_library
+from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.rows.images import shows_images
+from selfsurf.sdft.rows.jobs import check_live, offline_states, state_jobs, training_jobs
+from selfsurf.sdft.rows.stored import FEWEST, done_well, load_stored, recordings_of
+from selfsurf.sdft.run.checkpoints import CheckpointManager
+from selfsurf.sdft.run.folder import check_own
+from selfsurf.sdft.run.library import Backend, torch_library
+from selfsurf.sdft.run.processes import check_alone, is_first, whole
+from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, run_training
+from selfsurf.sdft.run.workers import generating
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
+from selfsurf.sdft.teacher.recording import load_recordings
+
+_log = logging.getLogger(__name__)
+
+
+def train(
+    settings: TrainSettings, out: str | Path, *, backend: Backend = "torch", **options: Unpack[TrainOptions]
+) -> dict[str, Any]:
+    """Train an adapter by SDFT.
+
+    Args:
+        settings: what to do.
+        out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
+        backend: the library that learns: `torch`, or `mlx` (docs/mac.md).
+        options: `policy`, a loaded model to train, or None to load `settings.model` (it is wrapped by PEFT in place);
+            `resume`, to continue from the last checkpoint in `out`, if there is one; `progress`, called after every
+            optimizer step with its number and metrics.
+
+    Returns:
+        The summary that is also saved beside the adapter, with `adapter` as the folder's path.
+
+    Raises:
+        ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
+            package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
+            on tasks without a verdict, or on episodes that are trained on; another training is running there.
+    """
+    library = torch_library() if backend == "torch" else mlx_library()
+
+    def check(folder: Path, last: int | None) -> MakeTrainer:
+        check_own(folder, last, backend)
+        for name in ("evaluate_every", "minutes", "enrich"):
+            if getattr(settings, name):
+                check_alone(name)
+        if "hindsight" in settings.contexts and not settings.offline:
+            check_alone('the context "hindsight"')
+        jobs = training_jobs(settings)
+        check_live(settings, jobs)
+        check_heldout(settings, jobs)
+        lessons = make_lessons(settings, folder, batch=last or 0)
+        return lambda run: _trainer(run, jobs, lessons)
+
+    return run_training(settings, out, check, library=library, **options)
+
+
+@contextlib.contextmanager
+def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
+    settings = run.settings
+    owner = getattr(run.policy, "processor", None) or run.policy.tokenizer
+    about = {
+        "lessons": lessons, "compared": run.log.has("step0_divergence"), "processing_class": owner, **run.given,
+    }  # fmt: skip
+    if settings.offline:
+        yield from _offline(run, about)
+        return
+    limits = {"max_episode_steps": settings.max_episode_steps, "screenshot": shows_images(run.policy, settings)}
+    environment = {**limits, **settings.environment.options()}
+    with (
+        Rollouts(settings.episodes_per_step, most=settings.rollouts.batch, **environment) as rollouts,
+        generating(
+            settings.rollouts,
+            run.policy,
+            run.lora,
+            partial(make_agent, settings=settings, sampling=True),
+            environment,
+            settings.lead,
+        ) as generator,
+    ):
+        recordings = [] if shows_images(run.policy, settings) else load_recordings(settings.demonstrations)
+        given: dict[str, Any] = {"recordings": recordings, "rollouts": rollouts, "generator": generator}
+        trainer = run.library.trainer(jobs=jobs, **given, **about)
+        agent = make_agent(trainer.policy, settings, sampling=False)
+        _evaluated(run, trainer, partial(evaluate_heldout, agent=agent, rollouts=rollouts, settings=settings))
+        yield trainer
+        if recordings and is_first():
+            with _whole(run, trainer):
+                run.agreement = agreement(agent, recordings, rollouts)
+
+
+def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
+    """A trainer at recorded states: no environment is made."""
+    settings, images = run.settings, shows_images(run.policy, run.settings)
+    stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
+    _log.info("Learning offline, at recorded states: no browser is opened. %s", stored.text())
+    states, held = offline_states(settings, images=images)
+    if not held:
+        _log.warning("Fewer than %d different episodes teach: none is held out, and no gain is claimed.", FEWEST)
+    recordings = [] if images else recordings_of(dict.fromkeys(state.episode for state in states))
+    trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
+    agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)
+    kept = done_well(dict.fromkeys(state.episode for state in states), settings.actions)
+    judged, most = held or kept or states, settings.evaluate_seeds
+    _evaluated(run, trainer, partial(evaluate_states, agent=agent, states=judged, most=most, held_out=bool(held)))
+    yield trainer
+    if is_first():
+        with _whole(run, trainer):
+            run.agreement = agreement_at(agent, spread(held or states, MOST_COMPARED), held_out=bool(held))
+
+
+def _evaluated(run: Run, trainer: Any, evaluate: Callable[[int], Evaluation]) -> None:
+    """Have a run evaluated, if it is to be."""
+    if run.settings.evaluate_every:
+        run.manager = CheckpointManager(trainer, evaluate, run.settings, run.log, run.steps, resumed_at=run.last)
+        trainer.add_callback(run.manager)
+
+
+def _whole(run: Run, trainer: Any) -> AbstractContextManager[None]:
+    """All weights of a model that is split over processes, which torch's may be."""
+    return whole(trainer.model) if run.library.name == "torch" else contextlib.nullcontext()

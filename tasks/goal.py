@@ -1,0 +1,80 @@
+"""A goal of a user's own as a task: judged live by its specification."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from selfsurf.browser_env import EpisodeState, Observation, Score, Task
+from selfsurf.browser_env.goal.check import Judgement, SuccessChecker
+from selfsurf.browser_env.goal.evidence import Evidence, Moment
+from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, read_spec
+
+
+class GoalTask(Task):
+    """Reach what a specification says, from its start page.
+
+    An episode ends when all criteria are met that were not met at the start, or when the agent says that it is done.
+    Where a question for a model is left, or the pages don't show what a criterion needs, it ends as `stopped`, for
+    `selfsurf judge`.
+
+    Args:
+        spec: a specification, or its TOML file.
+        goal: instead of the specification's, where that has a pattern.
+        start_url: instead of the specification's.
+
+    Raises:
+        SpecError: it can't be one, or it has neither goal nor start page; a ValueError.
+    """
+
+    def __init__(self, spec: GoalSpec | str | Path, *, goal: str = "", start_url: str = "") -> None:
+        self.spec = spec if isinstance(spec, GoalSpec) else read_spec(spec)
+        super().__init__(goal=goal or self.spec.goal, start_url=start_url or self.spec.start)
+        self.id = f"Goal/{self.spec.name or 'goal'}"
+        if not self.goal or not self.start_url:
+            raise SpecError(f"The specification {self.spec.name} needs a goal and a start, or to be given them.")
+        if goal and goal != self.spec.goal and not self.spec.pattern:
+            raise SpecError(
+                f"The criteria of {self.spec.name or 'the specification'} are of its own goal: another goal needs a "
+                "pattern that it fits, or leave it out."
+            )
+        if self.spec.parameters(self.goal) is None:
+            raise SpecError(f"The pattern of {self.spec.name} does not fit the goal {self.goal!r}.")
+        self._checker = SuccessChecker(self.spec)
+        self._evidence = Evidence(self.goal)
+        self._met_before = False
+
+    async def setup(self, page: object, rng: np.random.Generator) -> str:
+        """Open the start page."""
+        self._evidence = Evidence(self.goal or "")
+        return await super().setup(page, rng)  # type: ignore[arg-type]
+
+    def go_on(self, evidence: Evidence) -> None:
+        """Take over an episode that another process has begun, in the place of `setup`."""
+        self._evidence = evidence
+        if evidence.moments:
+            start = Evidence(evidence.goal, final=evidence.moments[0].seen)
+            self._met_before = self._checker.judge(start).says == "solved"
+
+    def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score:
+        """Check the criteria on what has been seen so far."""
+        evidence = self._evidence
+        if not evidence.moments:
+            evidence.final = before
+            self._met_before = self._checker.judge(evidence).says == "solved"
+        actions = [] if episode.last_action is None else [episode.last_action.to_dict()]
+        failed = after["last_error"]
+        evidence.moments.append(Moment(before, [] if failed else actions, failed, episode.requests))
+        evidence.final = after
+        judgement = self._checker.judge(evidence)
+        done = episode.finished or (judgement.says == "solved" and not self._met_before)
+        return _score(judgement, done=done)
+
+
+def _score(judgement: Judgement, *, done: bool) -> Score:
+    details = {"reason": judgement.why, "criteria": [asdict(one) for one in judgement.findings]}
+    return Score(
+        float(done and judgement.says == "solved"), done=done, details=details, judged=judgement.says != "unknown"
+    )

@@ -1,0 +1,55 @@
+"""Scenarios: tasks on small sites, a form, a catalogue with search, a shop with login, a market and an inbox.
+
+Each judges itself and has an oracle. The flows, of 4 to 10 actions, draw from the seed what they don't depend on (texts
+around them, ids, where things stand); the varied ones also values, labels and the order of elements. The situations,
+each with one thing that makes the web hard, draw all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from selfsurf.tasks.scenarios.form import Crash, Move, Register, UploadFile, Voucher
+from selfsurf.tasks.scenarios.inbox import Delete, Told
+from selfsurf.tasks.scenarios.library import Reserve, ReserveFormat
+from selfsurf.tasks.scenarios.market import CookieBanner, DeadEnd, EndlessScroll, Pages, SlowPage
+from selfsurf.tasks.scenarios.scenario import CHANGES, Scenario
+from selfsurf.tasks.scenarios.shop import Login, Order, Phone
+
+FLOWS: dict[str, Callable[..., Scenario]] = {
+    "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
+    "phone": Phone,
+}  # fmt: skip
+"""The flows by name."""
+
+SITUATIONS: dict[str, Callable[..., Scenario]] = {
+    "pages": Pages, "login": Login, "delete": Delete, "dead-end": DeadEnd, "crash": Crash, "cookies": CookieBanner,
+    "slow": SlowPage, "two-tabs": Voucher, "upload": UploadFile, "told": Told, "scroll": EndlessScroll,
+}  # fmt: skip
+"""The situations by name: always varied."""
+
+VARIED = "-varied"
+"""What the name of a flow's variations ends with."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all scenarios, e.g. `"register"`, `"register-varied"` and `"pages"`."""
+    return (*(name + end for name in FLOWS for end in ("", VARIED)), *SITUATIONS)
+
+
+def scenario(name: str, **options: Any) -> Scenario:
+    """Make the task of a name, with other `options` of `Scenario`.
+
+    Raises:
+        ValueError: there is none, or an option can't be.
+    """
+    if name in SITUATIONS:
+        return SITUATIONS[name](name, varied=True, **options)
+    flow = FLOWS.get(name.removesuffix(VARIED))
+    if flow is None:
+        raise ValueError(f"There is no scenario {name!r}; `selfsurf envs --match Scenario` lists them.")
+    return flow(name, varied=name.endswith(VARIED), **options)
+
+
+__all__ = ["CHANGES", "FLOWS", "SITUATIONS", "VARIED", "Scenario", "names", "scenario"]

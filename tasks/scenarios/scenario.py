@@ -1,0 +1,146 @@
+"""What the scenarios have in common: a page that is started with what was drawn, and its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from selfsurf.browser_env import Action, Click, Element, EpisodeState, Fill, Observation, Score, Task
+from selfsurf.browser_env.actions import Select
+
+HTML = Path(__file__).with_name("html")
+
+LINKS = ("About us", "Opening hours", "Contact", "Gallery", "Jobs", "Partners", "Press", "Help", "Newsletter", "Map")
+NEWS = (
+    "The car park is closed on Monday.", "We have a new roof.", "The summer party was a success.",
+    "Lost: one blue umbrella.", "Our team has grown to twelve people.", "Tickets for the fair are sold out.",
+    "The café opens an hour later on Sundays.", "Thank you for 300 letters.", "Mind the wet paint by the stairs.",
+)  # fmt: skip
+NOTICES = ("We are closed on Friday.", "This page works without cookies.", "Welcome back!", "Last week of the season.")
+FOOTERS = ("Since 1987", "Made with care", "Members of the regional association", "All rights reserved")
+
+
+CHANGES = ("same", "moved", "renamed", "wrapped", "relabelled", "reordered", "decoys", "removed", "extra")
+"""What a new version of a site may change (`html/change.js`); `same` nothing."""
+
+
+class Scenario(Task):
+    """A flow on one of the sites.
+
+    Args:
+        name: its own, which its id has.
+        varied: draw values, labels and the order of elements from the seed, too.
+        change: play it on a changed copy of the site, one of `CHANGES`; `details["touched"]` then lists the elements
+            that were clicked or filled in, by what they were called before.
+        version: which of the changed copies; decoys, for example, stand elsewhere in each of five.
+
+    Raises:
+        ValueError: there is no such change.
+    """
+
+    site: ClassVar[str]
+    """Host and page: `form` is `http://form.test/form.html`."""
+    labels: ClassVar[Mapping[str, tuple[str, ...]]]
+    """What the page's elements may be called; the first is what they are called where nothing is varied."""
+    max_steps: int | None = 16
+    restarts_in_page = True
+
+    def __init__(self, name: str, *, varied: bool = False, change: str = "", version: int = 0) -> None:
+        if change and change not in CHANGES:
+            raise ValueError(f"There is no change {change!r} of scenarios: there are {', '.join(CHANGES)}.")
+        origin = f"http://{self.site}.test"
+        super().__init__(start_url=f"{origin}/{self.site}.html")
+        self.sites = {origin: HTML}
+        self.id = f"Scenario/{name}-v0"
+        self.varied = varied
+        self.change, self.version = change, version
+        self.label: dict[str, str] = {}
+        """What the elements are called in this episode."""
+        self.wanted: dict[str, Any] = {}
+        """What the site must have in the end."""
+
+    def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+        """Set `wanted`; return the goal and what the site's script needs to know."""
+        raise NotImplementedError
+
+    async def setup(self, page: Any, rng: np.random.Generator) -> str:
+        """Open the site unless it is open, and start an episode in it."""
+        if page.url.partition("#")[0] != self.start_url:
+            await page.goto(self.start_url, wait_until="load")
+        frame = {
+            "links": some(rng, LINKS, int(rng.integers(1, 6))),
+            "news": some(rng, NEWS, int(rng.integers(1, 4))),
+            "notice": one(rng, NOTICES) if rng.random() < 0.5 else "",
+            "newsFirst": bool(rng.random() < 0.5),
+            "footer": one(rng, FOOTERS),
+        }
+        self.label = {key: self.pick(rng, names) for key, names in self.labels.items()}
+        goal, drawn = self.draw(rng)
+        await page.evaluate("drawn => start(drawn)", {"frame": frame, "labels": self.label, **drawn})
+        if self.change:
+            if not await page.evaluate("'change' in window"):
+                await page.add_script_tag(path=HTML / "change.js")
+            await page.evaluate("([change, version]) => window.change(change, version)", [self.change, self.version])
+        return goal
+
+    async def score(self, page: Any, episode: EpisodeState) -> Score:
+        """Compare what the site has got with what was wanted; it takes one form, order or reservation an episode."""
+        done = await page.evaluate("typeof state === 'undefined' ? null : state.done")
+        right = done == self.wanted
+        details = {"done": done}
+        if self.change:
+            details["touched"] = await page.evaluate("window.touched || []")
+        return Score(float(right), done=done is not None or episode.finished, details=details)
+
+    def pick(self, rng: np.random.Generator, of: Sequence[str]) -> str:
+        """The first, or any if values are varied."""
+        return one(rng, of) if self.varied else of[0]
+
+    def mixed(self, rng: np.random.Generator, of: Sequence[Any]) -> list[Any]:
+        """In this order, or in any if it is varied."""
+        return [of[index] for index in rng.permutation(len(of))] if self.varied else list(of)
+
+
+def one(rng: np.random.Generator, of: Sequence[str]) -> str:
+    """Draw one."""
+    return of[int(rng.integers(len(of)))]
+
+
+def some(rng: np.random.Generator, of: Sequence[str], number: int) -> list[str]:
+    """Draw several, each once, in any order."""
+    return [of[index] for index in rng.permutation(len(of))[:number]]
+
+
+def find(obs: Observation, name: str, role: str = "") -> Element | None:
+    """Return the first element of a name, and of a role if one is given."""
+    return next((one for one in obs["elements"] if one["name"] == name and role in ("", one["role"])), None)
+
+
+def click(obs: Observation, role: str, name: str) -> Action | None:
+    """Click an element, if it is there."""
+    found = find(obs, name, role)
+    return None if found is None else Click(id=found["id"], reason=f'The {role} "{name}" is next.')
+
+
+def fill_in(obs: Observation, wanted: Mapping[str, str | bool], button: str) -> Action | None:
+    """Put what is wanted into the fields of these labels, from top to bottom, and press the button.
+
+    Returns:
+        The next action; None if there are no such fields.
+    """
+    fields = [one for one in obs["elements"] if one["name"] in wanted and one["role"] not in ("button", "link")]
+    for field in fields:
+        value, id = wanted[field["name"]], field["id"]
+        reason = f'"{field["name"]}" is not filled in yet.'
+        if value is True:
+            if "checked" not in field["states"]:
+                return Click(id=id, reason=reason)
+        elif field["tag"] == "select":
+            if field["value"] != value:
+                return Select(id=id, options=(str(value),), reason=reason)
+        elif field["value"] not in (value, "•" * len(str(value))):
+            return Fill(id=id, text=str(value), reason=reason)
+    return click(obs, "button", button) if fields else None

@@ -1,0 +1,250 @@
+"""The graph without a page: its pure functions, its wiring, its options, and that it stands in the docs as it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from selfsurf import agents
+from selfsurf.agents.graph import counters, hashes
+from selfsurf.agents.graph.brief import brief
+from selfsurf.agents.graph.budgets import Budgets, added, exhausted
+from selfsurf.agents.graph.classifiers import candidates, covered, goal_kind, is_sparse, page_kind, says_success
+from selfsurf.agents.graph.nodes.execute import failure_kind
+from selfsurf.agents.graph.nodes.observe import seen, tab_events
+from selfsurf.agents.graph.reasons import TerminalReason, normalized
+from selfsurf.agents.graph.scoring import score, stage_of
+from selfsurf.agents.graph.state import GraphState, first_state
+from selfsurf.agents.graph.wiring import NODES, edges, node
+from selfsurf.agents.policies.openai.kinds import kind_tools, reply_of
+from selfsurf.agents.policy import PolicyError
+from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.parse import parse
+from selfsurf.agents.reply.schema import any_action, thoughtful, wrapped
+from selfsurf.browser_env import Click, Fill, Finish, Infeasible, Observation
+from selfsurf.scripts.cli import app
+from tests.agents.graphs import call, graph, serving
+
+
+@pytest.mark.parametrize(
+    ("outcome", "claim", "reason"),
+    [
+        ("solved", "", "goal_satisfied"), ("solved", "goal_failed", "goal_satisfied"), ("solved", "loop_stuck", "loop_stuck"),
+        ("failed", "goal_satisfied", "goal_failed"), ("failed", "loop_stuck", "loop_stuck"),
+        ("infeasible", "goal_failed", "goal_failed"), ("infeasible", "budget_exhausted", "budget_exhausted"),
+        ("timeout", "", "budget_exhausted"), ("stopped", "goal_satisfied", "goal_satisfied"), ("stopped", "", None),
+        ("env_error", "goal_satisfied", None), ("running", "", None),
+    ],
+)  # fmt: skip
+def test_a_verdict_counts_more_than_a_claim_to_have_reached_the_goal(
+    outcome: str, claim: str, reason: str | None
+) -> None:
+    assert normalized(outcome, claim) == reason
+    assert [one.type for one in TerminalReason] == ["success", "failure", "limit", "limit"]
+
+
+def test_loops_and_limits() -> None:
+    assert not counters.loops(["a", "b", "a", "b", "a", "c"])
+    assert counters.loops(["a", "b", "a", "b", "a"])
+    assert not counters.loops(["a", "a", *"bcdefghijkl", "a"]), "long ago"
+    tally: dict[str, int] = {}
+    for _ in range(counters.LIMITS["planner"]):
+        assert not counters.exceeded(tally, "planner")
+        tally = counters.count(tally, "planner")
+    assert counters.exceeded(tally, "planner")
+    assert counters.without(tally, "planner") == {}
+
+
+def test_budgets() -> None:
+    budgets, spent = Budgets(steps=3, tokens=100, seconds=9, dollars=0.5), added({"tokens": 40}, tokens=50, seconds=9)
+    assert spent == {"tokens": 90, "seconds": 9}
+    assert exhausted(budgets, 2, spent) == "the budget of 9 seconds is used up"
+    assert exhausted(budgets, 3, {}) == "the budget of 3 steps is used up"
+    assert exhausted(budgets, 2, {"dollars": 0.5}).startswith("the budget of 0.5 dollars")
+    assert exhausted(Budgets(), 10**6, {"tokens": 1e9}) == ""
+
+
+def test_hashes_know_a_page_opened_anew(form: Observation) -> None:
+    other = cast(Observation, {**form, "elements": tuple({**one, "id": one["id"] + 50} for one in form["elements"])})
+    assert hashes.page_hash(form) == hashes.page_hash(other)
+    assert hashes.step_key(Click(id=7), form) == hashes.step_key(Click(id=57), other)
+    assert hashes.name_of(Click(id=7, reason="x"), form) == hashes.name_of(Click(id=57), other)
+    assert hashes.name_of(Fill(id=3, text="a"), form) != hashes.name_of(Fill(id=3, text="b"), form)
+    assert hashes.page_hash(form) != hashes.page_hash({**form, "page_text": "other"})
+
+
+@pytest.mark.parametrize(
+    ("goal", "kind"),
+    [
+        ("What does the blue mug cost?", "answer"), ("Delete the message", "commit"), ("Order a lamp", "commit"),
+        ("Register Ada Moreau", "form"), ("Find the red lamp", "find"), ("Dance", "act"),
+    ],
+)  # fmt: skip
+def test_kinds_of_goals(goal: str, kind: str) -> None:
+    assert goal_kind(goal) == kind
+
+
+def test_kinds_of_pages(observation: Any, element: Any) -> None:
+    links = [element(number, "link", f"Offer {number}") for number in range(6)]
+    for elements, more, kind in (
+        ([], {"url": "about:blank", "page_text": "", "title": ""}, "blank"),
+        ([], {"page_text": "404 Page not found"}, "error"),
+        ([element(1, "textbox", "Password")], {}, "login"),
+        ([element(1, "button", "OK"), element(2, "button", "Below", states=("covered",))], {}, "dialog"),
+        (links, {}, "listing"),
+        ([element(1, "textbox", "Name")], {}, "form"),
+        ([element(1, "link", "More")], {"page_text": "Once upon a time"}, "article"),
+    ):
+        assert page_kind(observation("x", elements, **more)) == kind
+    page = observation("x", links, page_text="Offer 1 Offer 2")
+    assert is_sparse("Find the Kettle there", page)
+    assert not is_sparse("Find the Offer there", page)
+    assert candidates("the offer 3", page)[0]["id"] == 3
+    assert covered("offer kettle", page) == 0.5
+    assert says_success({**page, "page_text": "Thank you! Your order was placed."})
+
+
+def test_scores_and_stages(form: Observation) -> None:
+    state = first_state("Fill in the form and press Submit", "s")
+    page = seen(state["goal"], form)
+    assert stage_of(state, page, candidates=True) == "orient"
+    later = cast(GraphState, {**state, "page": page, "step": 1})
+    assert stage_of(later, page, candidates=True) == "locate"
+    assert stage_of(later, page, candidates=False) == "context"
+    done = seen(state["goal"], {**form, "page_text": "Thank you"})
+    assert stage_of(later, done, candidates=True) == "verify"
+    assert stage_of(cast(GraphState, {**later, "terminal": "loop_stuck"}), page, candidates=True) == "done"
+    assert score(page, page) < 0
+    assert score(page, done, "It failed.") < 0
+    assert score(page, done) > score(page, {**done, "success": False}) > 0
+
+
+def test_tabs_and_failures(form: Observation) -> None:
+    one, two = {"url": "a", "title": "", "active": True}, {"url": "b", "title": "", "active": True}
+    both = cast(Observation, {**form, "tabs": ({**one, "active": False}, two)})
+    assert tab_events([one], both) == ["opened: b", "active: b"]
+    assert tab_events([dict(tab) for tab in both["tabs"]], cast(Observation, {**form, "tabs": (one,)})) == [
+        "closed: b", "active: a",
+    ]  # fmt: skip
+    assert failure_kind("The user did not allow this action (delete).") == "disallowed"
+    assert failure_kind("There is no tab 7.") == "execute"
+
+
+def test_a_tool_for_each_kind_of_action_reads_back_as_that_action() -> None:
+    tools = kind_tools(wrapped(thoughtful(any_action())))
+    assert tools is not None
+    assert [tool["function"]["name"] for tool in tools] == list(KINDS)
+    for tool in tools:
+        function, schema = tool["function"], tool["function"]["parameters"]
+        assert schema["required"] == list(schema["properties"])
+        assert next(iter(schema["properties"])) == "thought"
+        assert function["description"]
+    assert parse(reply_of("fill", '{"thought": "t", "id": 3, "text": "abc"}') or "", {3}, "").action == Fill(
+        id=3, text="abc"
+    )
+    assert parse(reply_of("finish", '{"thought": "t", "answer": "so"}') or "", (), "").action == Finish(answer="so")
+    assert reply_of("fill", '{"id": 3, "te') is None
+
+
+def test_the_graph_is_sound() -> None:
+    reached = {"observe"}
+    for begin, end in edges() * len(NODES):
+        reached |= {end} if begin in reached else set()
+    assert reached == {*NODES, "END"}
+    assert all((node(name).__doc__ or "").strip() for name in NODES)
+
+
+@pytest.mark.slow
+def test_without_a_player_the_agent_judges_itself_and_is_asked_as_any_other(form: Observation) -> None:
+    bodies: list[dict[str, Any]] = []
+    with serving(call("click", 7), call("finish", "ok"), bodies=bodies) as url:
+        agent = graph(url)
+        agent.reset("Press Submit")
+        [decision] = agent.decide([form])
+        assert decision.action == Click(id=7)
+        assert decision.graph["nodes"] == ["observe", "goal_check", "planner", "safety", "confirm"]
+        assert agent.act({**form, "page_text": "Thank you", "last_action": '{"action":"click","id":7}'}) == Finish(
+            answer="ok"
+        )
+        state = agent.state()
+        assert (state["stage"], state["step"], state["intent_history"]) == ("done", 1, ["I click.", "I finish."])
+        assert state["spent"]["tokens"] == 2020
+        assert agent._runs[0].checkpoints.count == 1, "older ones are pruned"
+        agent.policy.close()
+    assert [tool["function"]["name"] for tool in bodies[0]["tools"]][:2] == ["click", "fill"]
+    assert bodies[0]["tool_choice"] == "required"
+    told = bodies[1]["messages"][-1]["content"]
+    assert "Stage: verify" in told
+    assert "What you meant to do so far: I click." in told
+
+
+def test_what_a_server_can_do_wrong(form: Observation) -> None:
+    with serving(call("click", 99), call("click", 7)) as url:
+        agent = graph(url)
+        agent.reset("Press Submit")
+        [decision] = agent.decide([form])
+        assert decision.action == Click(id=7), "an element that is not there is asked again for, without a step"
+        assert decision.completion.usage is not None
+        assert decision.completion.usage.prompt_tokens == 2000
+        agent.policy.close()
+    with serving(*[call("click", 99)] * 3) as url:
+        agent = graph(url)
+        agent.reset("Press Submit")
+        [decision] = agent.decide([form])
+        assert isinstance(decision.action, Infeasible)
+        assert decision.graph["claim"] == "goal_failed"
+        agent.policy.close()
+    with serving(500, 500, call("click", 7)) as url:
+        agent = graph(url)
+        agent.reset("Press Submit")
+        with pytest.raises(PolicyError):
+            agent.act(form)
+        agent.policy.close()
+
+
+def test_several_episodes_plan_in_one_call(form: Observation) -> None:
+    with serving(call("click", 7), call("click", 7)) as url:
+        agent = graph(url)
+        calls: list[int] = []
+        ask = agent.agent.policy.complete
+        agent.agent.policy.complete = lambda conversations, **more: (
+            calls.append(len(conversations)),
+            ask(conversations, **more),
+        )[1]
+        assert [one.action for one in agent.decide([form, dict(form)])] == [Click(id=7)] * 2
+        assert calls == [2]
+        agent.policy.close()
+
+
+def test_the_brief_is_short_for_small_models(form: Observation) -> None:
+    state = first_state(form["goal"], "s")
+    assert brief(state, form, short=True) == ""
+    assert "Stage: orient" in brief(state, form)
+
+
+def test_wrong_options_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="max_actions at 1"):
+        graph("http://127.0.0.1:9/v1", max_actions=2)
+    with pytest.raises(ValueError, match="confirm"):
+        graph("http://127.0.0.1:9/v1", confirm="never")
+    monkeypatch.setitem(sys.modules, "langgraph", None)
+    with pytest.raises(ImportError, match="needs langgraph and langgraph-checkpoint-sqlite: "):
+        agents.make("graph", policy="openai", model="m", base_url="http://127.0.0.1:9/v1")
+    words = [
+        "--url",
+        "data:,",
+        "--goal",
+        "x",
+        "--set",
+        "policy=openai",
+        "--set",
+        "model=m",
+        "--set",
+        "base_url=http://127.0.0.1:9/v1",
+    ]
+    refused = CliRunner().invoke(app, ["run", "--agent", "graph", *words])
+    assert refused.exit_code == 2, refused.output
+    assert "langgraph" in refused.output

@@ -1,0 +1,144 @@
+"""The façade on a page over loopback, with `await` and without: tasks, steps, single actions, described elements."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from selfsurf import agents
+from selfsurf.agents import SyncWebtask, Webtask
+from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.browser_env import ActionError
+from selfsurf.browser_env.record.episode import Episode
+from tests.agents.policy_server import replying, serve_raw
+
+DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = """<!doctype html><title>Shop</title><input aria-label=Name>
+<button onclick="document.title='in'; price.textContent='Blue mug: 4 euros'">Log in</button><p id=price></p>"""
+PICK = '{"pick": {"element_id": 2}}'
+DONE = 'Done.\nAction: {"finish":"4 euros"}'
+ACCEPTED = '{"accept": {"reason": "it shows"}}'
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of the page."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(PAGE.encode())
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def llm() -> Iterator[Callable[..., dict[str, Any]]]:
+    """Options of an agent whose model's server gives these replies."""
+    with ExitStack() as stack:
+
+        def serve(*replies: str) -> dict[str, Any]:
+            url = stack.enter_context(serve_raw(replying([], *replies)))
+            return {"llm": "openai", "model": "m", "base_url": url, "retries": 0}
+
+        yield serve
+
+
+def test_the_example_in_the_documentation(tmp_path: Path, monkeypatch: Any, address: str, llm: Any) -> None:
+    found = re.search(r"```python\n(# shop\.py\n.*?)```", DOCS.read_text(encoding="utf8"), re.DOTALL)
+    assert found is not None
+    monkeypatch.chdir(tmp_path)
+    example: dict[str, Any] = {}
+    exec(found[1], example)
+    completed, answer = asyncio.run(example["main"](url=address, **llm(PICK, DONE, ACCEPTED)))
+    assert (completed, answer) == (True, "4 euros")
+    assert (tmp_path / "end.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_await_step_by_step_on_the_same_page(tmp_path: Path, address: str, llm: Any) -> None:
+    replies = llm(
+        'Type.\nAction: {"fill":1,"text":"Ada"}', DONE, '{"reject":{"missing":"log in"}}', PICK, DONE, ACCEPTED
+    )
+    with SyncWebtask(viewport=(400, 300)) as webtask:
+        agent = webtask.create_agent(episodes=tmp_path, guards=False, **replies)
+        agent.navigate(address)
+        agent.begin("Say what the mug costs.", max_steps=9)
+        with pytest.raises(ValueError, match="task is under way"):
+            agent.navigate(address)
+        first = agent.run_step()
+        assert not first.done
+        assert [one.tool for one in first.steps[0].proposals[0].results] == ["fill"]
+        agent.run_step()
+        agent.stop()
+        with pytest.raises(ValueError, match="No task is under way"):
+            agent.run_step()
+        assert agent.observe()["elements"][0]["value"] == "Ada", "the page is as the task left it"
+        button = agent.select("the login button")
+        assert (button.id, button.role, button.name) == (2, "button", "Log in")
+        button.click()
+        assert agent.observe()["title"] == "in"
+        assert button.xpath() == "/html[1]/body[1]/button[1]"
+        result = agent.execute("Say what the mug costs.")
+        assert (result.done, result.completed, result.outcome, result.answer) == (True, True, "stopped", "4 euros")
+        plain, marked = agent.screenshot(), agent.screenshot(marked=True)
+        assert plain.shape == (300, 400, 3)
+        assert not np.array_equal(plain, marked)
+        with pytest.raises(ActionError):
+            agent.do({"action": "click", "id": 99})
+        agent.wait(0.01)
+    ends = [Episode(tmp_path / f"task-{number}") for number in (1, 2)]
+    assert [one.meta["outcome"] for one in ends] == ["stopped", "stopped"]
+    assert [len(list(one.steps())) for one in ends] == [2, 1]
+    assert next(ends[1].steps())["decision"]["roles"][1]["role"] == "verifier"
+
+
+def test_what_cannot_be_found_or_done(address: str, llm: Any) -> None:
+    async def main() -> None:
+        async with Webtask(screenshot=False) as webtask:
+            agent = await webtask.create_agent(
+                **llm('{"none_fits": {"reason": "no cart"}}', '{"pick": {"element_id": 77}}', "x")
+            )
+            await agent.navigate(address)
+            for _ in range(3):
+                with pytest.raises(LookupError, match="No element was found for 'the cart'"):
+                    await agent.select("the cart")
+            with pytest.raises(ValueError, match="screenshot=True"):
+                await agent.screenshot()
+            with pytest.raises(ValueError, match="said in words"):
+                await agent.execute(" ")
+            result = await agent.execute("Buy it.", max_steps=1)
+            assert (result.done, result.completed, result.outcome) == (True, False, "timeout")
+            policy = OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1", retries=0)
+            lost = await webtask.create_agent(policy, verifier=None)
+            result = await lost.execute("Buy it.")
+            assert (result.done, result.completed, result.outcome) == (True, False, "env_error"), (
+                "not the agent's fault"
+            )
+            assert result.steps == ()
+
+    asyncio.run(main())
+
+
+def test_importing_it_starts_and_loads_nothing() -> None:
+    webtask = Webtask()
+    asyncio.run(webtask.close())
+    with pytest.raises(AttributeError, match="no attribute 'Webtasks'"):
+        agents.Webtasks  # noqa: B018

@@ -1,0 +1,48 @@
+"""An environment whose steps are attempts, with a real browser."""
+
+import asyncio
+
+import numpy as np
+
+from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env.router.logged_env import LoggedEnv
+
+PAGE = "data:text/html,<button onclick=\"document.title='pressed'\">Go</button><button disabled>Later</button>"
+ACTIONS = [
+    '{"click":1}',
+    {"action": "click", "id": 2},
+    {"action": "click", "id": 77},
+    {"action": "navigate", "url": "data:text/html,<p>there"},
+    "I don't know",
+    {"action": "finish", "answer": "done"},
+    {"action": "click", "id": 1},
+]
+"""Done, refused by the page, on nothing, done, none, said, and after the end."""
+
+
+async def played(env):
+    async with env:
+        seen = [await env.reset(seed=3), *[await env.step(action) for action in ACTIONS]]
+    return [(*one[:-1], {**one[-1], "time": None}) for one in seen]
+
+
+def test_a_logged_step_is_the_bare_one_and_what_acts_on_the_page_is_an_attempt(log):
+    bare = asyncio.run(played(AsyncBrowserEnv(PAGE, screenshot=False)))
+    logged = asyncio.run(played(LoggedEnv(PAGE, screenshot=False, log=log, trace_id="it")))
+    for one, other in zip(bare, logged, strict=True):
+        assert {name: one[0][name] for name in ("dom", "url", "last_error", "last_action")} == {
+            name: other[0][name] for name in ("dom", "url", "last_error", "last_action")
+        }
+        np.testing.assert_equal(one[1:-1], other[1:-1])
+        assert one[-1]["outcome"] == other[-1]["outcome"] if "outcome" in one[-1] else True
+    told = [(what, one.action, one.provider) for what, one, _ in log.events]
+    assert told == [
+        ("start", "act", "playwright"), ("success", "act", "playwright"),
+        ("start", "act", "playwright"), ("failure", "act", "playwright"),
+        ("start", "act", "playwright"), ("failure", "act", "playwright"),
+        ("start", "navigate", "playwright"), ("success", "navigate", "playwright"),
+        ("start", "act", "playwright"), ("failure", "act", "playwright"),
+    ]  # fmt: skip
+    assert {one.trace_id for _, one, _ in log.events} == {"it"}
+    failures = [more[1].type for what, _, more in log.events if what == "failure"]
+    assert failures == ["blocked", "not_found", "refused"]

@@ -1,0 +1,103 @@
+"""The calls as tools: of Python, of OpenAI, and of a real MCP client that speaks to `selfsurf mcp` over stdio."""
+
+import asyncio
+import base64
+import io
+import json
+import sys
+
+import pytest
+from PIL import Image
+from pydantic import BaseModel
+
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
+from selfsurf.browser_env.router.router import Router
+from selfsurf.browser_env.router.tools import call_tool, functions, openai_tools
+
+PAGE = (
+    "data:text/html,<title>Shop</title><h1>Shop</h1><label>Name <input></label>"
+    "<button onclick=\"document.title='pressed'\">Go</button>"
+)
+NAMES = ["navigate", "act", "extract", "observe", "screenshot"]
+
+
+class Heading(BaseModel):
+    heading: str
+
+
+async def reads(messages, schema):
+    return json.dumps({"heading": "Shop"})
+
+
+def test_a_model_calls_them_by_name_and_gets_plain_data_or_an_error():
+    router = Router([PlaywrightProvider(complete=reads, safety=Safety())])
+
+    async def play():
+        assert (await call_tool(router, "browser.navigate", {"url": PAGE}))["title"] == "Shop"
+        seen = await call_tool(router, "browser_observe", "{}")
+        assert '[2] button "Go"' in seen["outline"]
+        assert "elements" not in seen
+        acted = await call_tool(router, "act", json.dumps({"action": {"action": "click", "id": 2}}))
+        assert acted["title"] == "pressed"
+        picture = await call_tool(router, "screenshot", {})
+        assert Image.open(io.BytesIO(base64.b64decode(picture["png"]))).size == (1280, 720)
+        schema = {"type": "object", "properties": {"heading": {"type": "string"}}, "required": ["heading"]}
+        read = await call_tool(router, "extract", {"instruction": "the heading", "schema": schema})
+        assert read["data"] == {"heading": "Shop"}
+        wrong = {
+            "browser.fly": ({}, "There is no tool 'browser.fly'"), "browser.navigate": ("{", "browser.navigate"),
+            "browser.act": ({"action": {"action": "click", "id": 2, "colour": "red"}}, "colour"),
+        }  # fmt: skip
+        for name, (arguments, said) in wrong.items():
+            error = (await call_tool(router, name, arguments))["error"]
+            assert (error["type"], error["retryable"], said in error["message"]) == ("invalid_arguments", False, True)
+        gone = (await call_tool(router, "act", {"action": {"action": "click", "id": 99}}))["error"]
+        assert gone["type"] == "not_found"
+        made = {function.__name__: function for function in functions(router)}
+        assert list(made) == [f"browser_{name}" for name in NAMES]
+        assert all(function.__doc__ for function in made.values())
+        assert (await made["browser_extract"]("the heading", Heading))["data"] == {"heading": "Shop"}
+        assert (await made["browser_act"](action={"action": "fill", "id": 1, "text": "Ada"}))["done"]
+        await router.close()
+
+    asyncio.run(play())
+
+
+def test_openai_takes_their_schemas():
+    tools = openai_tools()
+    assert [one["function"]["name"] for one in tools] == [f"browser_{name}" for name in NAMES]
+    act = tools[1]["function"]["parameters"]["properties"]["action"]
+    assert {"click", "fill", "drag"} <= set(act["properties"]["action"]["enum"])
+    assert "finish" not in act["properties"]["action"]["enum"]
+    assert tools[2]["function"]["parameters"]["required"] == ["instruction", "schema"]
+
+
+def test_an_mcp_client_lists_and_calls_them(tmp_path):
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    command = ["-m", "selfsurf.scripts.cli", "mcp", "--logs", str(tmp_path)]
+
+    async def play():
+        server = stdio.StdioServerParameters(command=sys.executable, args=command)
+        async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+            tools = (await client.list_tools()).tools
+            assert [tool.name for tool in tools] == [f"browser.{name}" for name in NAMES]
+            await client.call_tool("browser.navigate", {"url": PAGE})
+            seen = await client.call_tool("browser.observe", {})
+            assert '[2] button "Go"' in json.loads(seen.content[0].text)["outline"]
+            await client.call_tool("browser.act", {"action": {"action": "click", "id": 2}})
+            picture = await client.call_tool("browser.screenshot", {})
+            assert picture.structured_content["title"] == "pressed"
+            assert Image.open(io.BytesIO(base64.b64decode(picture.content[1].data))).size == (1280, 720)
+            refused = await client.call_tool("browser.act", {"action": {"action": "click", "id": 99}})
+            assert refused.is_error
+            assert json.loads(refused.content[0].text)["error"]["type"] == "not_found"
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+    (attempts,) = tmp_path.rglob("attempt.jsonl")
+    lines = [json.loads(line) for line in attempts.read_text().splitlines()]
+    ended = [line["outcome"] for line in lines if line["outcome"] != "start"]
+    assert ended == ["success"] * 4 + ["failure"]
+    assert json.loads((attempts.parent / "summary.json").read_text())["decision"] == "stopped"

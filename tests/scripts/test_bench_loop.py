@@ -1,0 +1,40 @@
+"""`selfsurf bench loop`: failures, what worked later, training, and other seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from selfsurf.browser_env.record.episode import Episode
+from selfsurf.scripts.cli import app
+
+SMALL = ["steps=1", "recorded_rows=2", "max_rows=2", "lora_rank=4", "evaluate_every=0", "max_perplexity_rise=1e9"]
+
+
+@pytest.mark.slow
+def test_one_turn_of_the_loop(tiny: Path, tmp_path: Path) -> None:
+    options = [f"--set={one}" for one in SMALL]
+    command = ["bench", "loop", "--scenario", "cookies", "--model", str(tiny), "--out", str(tmp_path), "--json"]
+    first = CliRunner().invoke(app, [*command, "--runs", "2", "--tries", "2", *options])
+    assert first.exit_code == 1, first.output  # a random model has learned nothing from one step
+    figures = json.loads(first.stdout)
+    (row,) = figures["rows"]
+    assert (row["scenario"], row["failed"], figures["total"]["tries"]) == ("cookies", 2, 2)
+    assert figures["low"] <= figures["gain"] <= figures["high"]
+
+    def seeds(folder: str) -> set[int]:
+        return {Episode(path.parent).meta["seed"] for path in (tmp_path / folder).rglob("episode.json")}
+
+    assert seeds("runs") == seeds("later"), "what failed was done right later"
+    assert seeds("before") == seeds("after")
+    assert not seeds("after") & seeds("runs"), "the loop has not seen them"
+    again = CliRunner().invoke(app, [*command, "--runs", "2", "--tries", "2", *options])
+    assert json.loads(again.stdout) == figures, "nothing is done twice"
+
+
+def test_an_unknown_scenario_is_refused() -> None:
+    result = CliRunner().invoke(app, ["bench", "loop", "--scenario", "cookie"])
+    assert (result.exit_code, "cookies" in result.output) == (2, True)

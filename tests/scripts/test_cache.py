@@ -1,0 +1,109 @@
+"""`run --cache`, `selfsurf cache`, `selfsurf sample` and `selfsurf bench cache`, with agents that need no model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfsurf.browser_env.goal.spec import read_spec
+from selfsurf.browser_env.safety.redaction import masked
+from selfsurf.envs_registry.suites import load_suite
+from selfsurf.scripts.agents.healing import wrong_actions
+from selfsurf.scripts.cli import app
+from selfsurf.tasks.goal import GoalTask
+
+SPEC = """
+goal = "Subscribe ada@moreau.test to the letter."
+start = "https://letter.test/"
+criteria = [{ text = "Welcome" }]
+"""
+
+AGENT = """
+class Presser:
+    def act(self, obs):
+        return {"action": "click", "id": next(one["id"] for one in obs["elements"] if one["role"] == "button")}
+"""
+
+
+def selfsurf(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "400"}).invoke(app, list(map(str, arguments)))
+
+
+def test_a_solved_run_is_played_again_without_its_agent(tmp_path: Path) -> None:
+    run = ("run", "--task", "Scenario/upload-v0", "--cache", tmp_path / "cache", "--json")
+    first = selfsurf(*run, "--agent", "oracle", "--out", tmp_path / "1")
+    assert json.loads(first.stdout)["cache"]["kept"]["actions"] == 3, first.output
+    again = selfsurf(*run, "--agent", "random", "--out", tmp_path / "2")
+    said = json.loads(again.stdout)
+    assert (said["outcome"], said["cache"]["actions"], said["cache"]["left"]) == ("solved", 3, "")
+    listed = selfsurf("cache", tmp_path / "cache")
+    assert "3 actions on http://form.test: Upload the file <param:0>" in listed.stdout
+    other = selfsurf("cache", tmp_path / "other", tmp_path / "1", "--json")
+    assert [one["id"] for one in json.loads(other.stdout)] == [said["cache"]["kept"]["flow"]]
+    (tmp_path / "cache" / "broken.json").write_text("no flow")
+    refused = selfsurf(*run, "--agent", "random", "--out", tmp_path / "3")
+    assert (refused.exit_code, "broken.json" in refused.output, (tmp_path / "3").exists()) == (2, True, False)
+
+
+def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    (tmp_path / "agent.py").write_text(AGENT)
+    page = "data:text/html,<button onclick=\"document.body.append('Welcome, reader')\">Subscribe</button>"
+    given = ("run", "--spec", tmp_path / "spec.toml", "--agent", f"{tmp_path}/agent.py:Presser", "--json")
+    ran = selfsurf(*given, "--url", page, "--out", tmp_path / "runs" / "1")
+    assert json.loads(ran.stdout)["outcome"] == "solved", ran.output
+    meta = tmp_path / "runs" / "1" / "episode.json"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "url": "https://letter.test/?token=abc123"}))
+    shutil.copytree(tmp_path / "runs" / "1", tmp_path / "runs" / "2")
+
+    out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
+    said = json.loads(selfsurf("sample", tmp_path / "runs", "--out", out, "--json").stdout)
+    (one,) = said["candidates"]
+    assert (said["duplicates"], one["episodes"], one["solved"]) == (1, 2, 2)
+    assert (one["start"], one["criteria"]) == ("https://letter.test/", [{"text": "Welcome, reader"}])
+    assert not any(text in out.read_text() for text in ("ada@moreau", "abc123"))
+
+    accept = ("sample", "--accept", one["name"], "--out", out, "--into", into)
+    refused = selfsurf(*accept)
+    assert (refused.exit_code, "<email>" in refused.output, into.exists()) == (2, True, False)
+    out.write_text(out.read_text().replace("<email>", "someone"))
+    assert selfsurf(*accept).exit_code == 0
+    (task,) = load_suite(into / "suite.py").tasks
+    made = task.make()
+    assert isinstance(made, GoalTask)
+    assert made.goal == "Subscribe someone to the letter."
+    assert read_spec(into / f"{one['name']}.toml").criteria[0].text == "Welcome, reader"
+    assert "[[candidates]]" not in out.read_text()
+
+
+def test_masked() -> None:
+    text = "Mail a.b@c.de, card 4111 1111 1111 1111, order 4111 1111 1111 1112: http://x.test/p?q=me&t=1#a"
+    wanted = "Mail <email>, card <card>, order 4111 1111 1111 1112: http://x.test/p?q=<redacted>&t=<redacted>#a"
+    assert masked(text) == masked(masked(text)) == wanted
+
+
+def test_whatever_was_not_next_is_a_wrong_action() -> None:
+    assert wrong_actions(["a", "away", "b"], ["a", "b", "c"]) == 0
+    assert wrong_actions(["a", "c"], ["a", "b", "c"]) == 1
+    assert wrong_actions(["decoy a", "a"], ["a"]) == 1
+
+
+@pytest.mark.slow
+def test_the_benchmark_counts_what_was_healed_and_refused(tmp_path: Path, tiny: Path) -> None:
+    changes = [part for change in ("relabelled", "decoys", "removed") for part in ("--change", change)]
+    ran = selfsurf(
+        "bench", "cache", "--scenario", "delete", "--seeds", 1, *changes, "--json", "--out", tmp_path / "out",
+        "--model", tiny,
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    figures = json.loads(ran.stdout)
+    rows = {row["change"]: row for row in figures["rows"]}
+    assert figures["model"]["decision_ms"] > 0
+    assert figures["model"]["pages"] > 1
+    assert [rows[name]["solved"] for name in ("relabelled", "decoys", "removed")] == [1, 0, 0]
+    assert [rows[name]["refused"] for name in ("relabelled", "decoys", "removed")] == [0, 1, 1]
+    assert not any(row["wrong"] for row in rows.values())

@@ -1,0 +1,153 @@
+"""Jobs, and who may ask for them, at a real server."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from selfsurf.sdft.service.app import make_app
+from selfsurf.sdft.service.archive import EPISODE_NAME, pack
+from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.schemas import Episode, TrainRequest
+from selfsurf.sdft.service.store import Store
+from tests.sdft.service.conftest import write_episode
+
+
+@pytest.fixture
+def episode(http, tmp_path):
+    archive = pack(write_episode(tmp_path / "one", 1), EPISODE_NAME, tmp_path / "a.tar.gz").read_bytes()
+    return http.post("/upload_trajectory", content=archive).json()["episode"]
+
+
+def train(http, episode, key=None, **more):
+    return http.post("/train", json={"episodes": [episode], **more}, headers={"idempotency-key": key} if key else {})
+
+
+def test_a_request_sent_again_makes_one_job_also_at_the_same_time(http, episode):
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: train(http, episode, "once", adapter="same"), range(8)))
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert sorted(answer.headers.get("idempotent-replayed", "false") for answer in answers) == ["false"] + ["true"] * 7
+    other = train(http, episode, "once", adapter="other")
+    assert (other.status_code, other.json()["type"]) == (422, "key_reused")
+    assert train(http, episode, adapter="same").json()["adapter"] == "same-2", "a name is given once"
+
+
+def test_a_job_is_queued_cancelled_and_resumed_and_says_so_in_numbered_events(server, http, episode):
+    job = train(http, episode, adapter="events").json()["id"]
+    assert http.post(f"/jobs/{job}/cancel").json()["status"] == "cancelled"
+    assert http.post(f"/jobs/{job}/cancel").json()["status"] == "cancelled"
+    assert http.post(f"/jobs/{job}/resume").json()["status"] == "queued"
+    server.kill()
+    server.start()
+    assert http.get(f"/jobs/{job}").json()["status"] == "queued", "queued stays queued"
+    http.post(f"/jobs/{job}/cancel")
+
+    def events(**headers):
+        text = http.get(f"/jobs/{job}/events", headers=headers).text
+        return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")]
+
+    all_of_them = events()
+    assert [one["number"] for one in all_of_them] == [1, 2, 3, 4]
+    assert [one["data"]["status"] for one in all_of_them] == ["queued", "cancelled", "queued", "cancelled"]
+    assert events(**{"last-event-id": "2"}) == all_of_them[2:]
+    assert http.get("/train/status").json()["running"] is None
+    found = http.get("/metrics").text
+    assert 'selfsurf_jobs{status="cancelled"}' in found
+    assert episode not in found
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "type"),
+    [
+        ({"episodes": ["ep-" + "0" * 32]}, 404, "not_found"),
+        ({"episodes": ["../../etc"]}, 422, "invalid_request"),
+        ({"model": "/etc"}, 404, "unknown_model"),
+        ({"adapter": "../x"}, 422, "invalid_request"),
+        ({"settings": {"model": "x"}}, 422, "invalid_request"),
+        ({"settings": {"steps": 10**9}}, 422, "invalid_request"),
+        ({"start_from": "nothing"}, 404, "not_found"),
+        ({"enrich": True}, 422, "no_enrichment"),
+        ({"live": True}, 403, "live_refused"),
+    ],
+)
+def test_what_can_t_be_is_refused_with_type_message_and_retryable(http, episode, change, status, type):
+    answer = (
+        train(http, episode, **{"adapter": "refused", **change})
+        if "episodes" not in change
+        else http.post("/train", json=change)
+    )
+    assert (answer.status_code, answer.json()["type"]) == (status, type)
+    assert set(answer.json()) == {"type", "message", "retryable"}
+
+
+def test_without_a_token_only_this_machine_s_own_pages_may_ask(http, server):
+    for headers in (
+        {"host": "evil.example"},
+        {"host": f"evil.example:{server.port}"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ):
+        assert http.get("/jobs", headers=headers).status_code == 403
+        assert http.post("/train", json={}, headers=headers).status_code == 403
+    assert http.get("/jobs", headers={"origin": server.url}).status_code == 200
+    assert http.get("/jobs", headers={"host": f"localhost:{server.port}"}).status_code == 200
+
+
+def test_a_token_is_asked_for_and_guesses_are_slowed_down(tmp_path):
+    app = make_app(tmp_path, ServiceSettings(models={"tiny": "tiny"}), ["the-right-token-of-the-test"])
+
+    async def ask():
+        transport = httpx.ASGITransport(app, client=("203.0.113.9", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gpu.example") as http:
+            open_ones = [(await http.get(path)).status_code for path in ("/health", "/")]
+            right = {"authorization": "Bearer the-right-token-of-the-test"}
+            good = await http.get("/jobs", headers=right)
+            closed = {
+                path: (await http.get(path)).status_code
+                for path in ("/jobs", "/metrics", "/episodes", "/openapi.json", "/adapters")
+            }
+            wrong = [
+                (await http.get("/jobs", headers={"authorization": "Bearer the-right-token-of-the-tesT"})).status_code
+                for _ in range(9)
+            ]
+            late = await http.get("/jobs", headers=right)
+            return open_ones, good, closed, wrong, late
+
+    open_ones, good, closed, wrong, late = asyncio.run(ask())
+    assert open_ones == [200, 200]
+    assert good.status_code == late.status_code == 200
+    assert set(closed.values()) == {401}
+    assert wrong[0] == 401
+    assert wrong[-1] == 429
+
+
+def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
+    from selfsurf.sdft.service import adapters
+    from selfsurf.sdft.service.errors import Refused
+    from selfsurf.sdft.service.schemas import Adapter
+
+    place = Place(tmp_path)
+    store = Store(place.database)
+    (tmp_path / "adapters/shop").mkdir()
+    store.put_adapter(Adapter(name="shop", created=1.0, model="tiny", files={}))
+    lease, _ = store.lease("shop", 60)
+    with pytest.raises(Refused, match="uses this adapter"):
+        adapters.remove(place, store, "shop")
+    assert store.release("shop", lease)
+    store.lease("shop", -1)
+    adapters.remove(place, store, "shop")
+    assert not (tmp_path / "adapters/shop").exists()
+    assert http.delete("/adapters/nothing").status_code == 404
+    assert http.post("/adapters/nothing/leases").status_code == 404
+
+
+def test_old_episodes_that_no_job_uses_go(tmp_path):
+    store = Store(Place(tmp_path).database)
+    ids = [f"ep-{number:032x}" for number in range(3)]
+    for number, id in enumerate(ids):
+        store.add_episode(Episode(id=id, created=float(number), bytes=1, steps=1, solved=True))
+    store.add_job(TrainRequest(episodes=(ids[0],)), "tiny")
+    assert store.idle_episodes(2.0) == [ids[1]]

@@ -1,0 +1,233 @@
+"""What is learned directly of recordings: every recorded state, each time with other ids and words; and what came of it."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from selfsurf.agents.scripted import OracleAgent
+from selfsurf.browser_env.actions import Click
+from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.scripts import cli
+from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.agreement import agreement
+from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.rows.jobs import as_recorded, learned_from
+from selfsurf.sdft.rows.recorded import Recorded
+from selfsurf.sdft.rows.variation import shared_texts, varied
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.teacher.recording import Shown, load_recordings
+
+REGISTER = "Scenario/register-v0"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A recorded flow of six actions."""
+    made = tmp_path_factory.mktemp("recorded")
+    with Rollouts(1) as rollouts:
+        (result,) = rollouts.run(OracleAgent(), [Job(REGISTER, 0)], folder=made)
+    assert result.solved
+    return made
+
+
+@pytest.fixture(scope="module")
+def recording(folder):
+    (found,) = load_recordings([folder])
+    return found
+
+
+@pytest.fixture
+def shown(folder):
+    """Settings of a short run on it."""
+    short = {"steps": 1, "episodes_per_step": 1, "max_rows": 2, "recorded_rows": 4, "lora_rank": 4}
+    return TrainSettings(**{**learned_from([folder]), **short})
+
+
+def names(one):
+    return [{each["id"]: each["name"] for each in step.observation["elements"]}[step.action.id] for step in one.steps]
+
+
+def test_a_variation_has_other_ids_and_is_about_the_same_elements(recording):
+    other = varied(recording, np.random.default_rng(0), words=False)
+    assert names(other) == names(recording)
+    assert [step.action.id for step in other.steps] != [step.action.id for step in recording.steps]
+    for step, was in zip(other.steps, recording.steps, strict=True):
+        elements = {each["id"]: each for each in step.observation["elements"]}
+        assert len(elements) <= len(was.observation["elements"])
+        for line in parse_outline(step.observation["dom"]):
+            assert line.element is None or elements[line.id]["name"] == line.element.name
+    texts = [{line.text for line in parse_outline(one.steps[0].observation["dom"])} for one in (recording, other)]
+    assert texts[1] <= texts[0]
+
+
+def test_a_variation_has_another_order_and_leaves_out_what_the_flow_does_not_touch(recording):
+    others = [varied(recording, np.random.default_rng(seed), words=False) for seed in range(8)]
+    named = [
+        [each.element.name for each in parse_outline(one.steps[0].observation["dom"]) if each.element] for one in others
+    ]
+    assert all({"Name", "Email", "Phone", "Workshop", "Send"} <= set(one) for one in named)
+    assert len({tuple(one) for one in named}) > len(named) // 2
+    assert len({len(one) for one in named}) > 1
+    orders = [[[name for name in names if name in ("Name", "Email", "Phone")] for names in (
+        [each.element.name for each in parse_outline(step.observation["dom"]) if each.element] for step in one.steps
+    )] for one in others]  # fmt: skip
+    assert all(pages == [pages[0]] * 6 for pages in orders), "the same on all pages of one variation"
+    assert len({tuple(pages[0]) for pages in orders}) > 1
+
+
+def test_what_may_have_been_chosen_by_its_place_stays_there(recording):
+    first = recording.steps[0].observation
+    link = next(one["id"] for one in first["elements"] if one["role"] == "link")
+    clicked = replace(recording, steps=(Shown(first, Click(id=link)),))
+    for seed in range(8):
+        step = varied(clicked, np.random.default_rng(seed), words=False).steps[0]
+        links = [line.id for line in parse_outline(step.observation["dom"]) if line.text.startswith("link")]
+        names = {one["id"]: one["name"] for one in step.observation["elements"]}
+        assert [names[each] for each in links] == [
+            one["name"] for one in first["elements"] if one["name"] in {names[each] for each in links}
+        ]
+
+
+def test_words_that_goal_and_actions_share_are_replaced_in_all_places(recording):
+    assert shared_texts(recording) == ["Ada Moreau", "ada@moreau.test", "0741852", "Chess"]
+    other = varied(recording, np.random.default_rng(0))
+    name, email, phone, workshop = shared_texts(other)
+    assert email == ".".join(["@".join(name.lower().split()), email.rpartition(".")[2]]), (
+        "the same word, the same other"
+    )
+    assert phone.isdigit()
+    assert len(phone) == 7
+    last = other.steps[-1].observation
+    assert {name, email, phone, workshop} <= {each["value"] for each in last["elements"]}
+    assert workshop in next(each["options"] for each in last["elements"] if each["role"] == "combobox")
+    everything = json.dumps([step.observation for step in other.steps]) + other.goal
+    assert not any(text in everything for text in ("Moreau", "moreau", "0741852", "Chess"))
+
+
+def test_words_that_are_within_others_stay(recording):
+    sparse = replace(recording, goal=recording.goal.replace("Chess", "Chessboard"))
+    assert "Chess" not in shared_texts(sparse)
+
+
+def test_fields_change_places_and_are_still_filled_in_from_top_to_bottom(recording):
+    filled = {"Name": "Ada Moreau", "Email": "ada@moreau.test", "Phone": "0741852"}
+    others = [varied(recording, np.random.default_rng(seed), words=False) for seed in range(8)]
+    for one in others:
+        fields = [shown for shown in one.steps if shown.action.name == "fill"]
+        assert {name: shown.action.text for name, shown in zip(names(one), fields, strict=False)} == filled
+        last = one.steps[-1].observation
+        assert {each["name"]: each["value"] for each in last["elements"] if each["name"] in filled} == filled
+        lines = [line.element for line in parse_outline(last["dom"]) if line.element]
+        assert [line.name for line in lines if line.name in filled] == names(one)[:3]
+        assert {line.name: line.value for line in lines if line.name in filled} == filled
+    assert len({tuple(names(one)[:3]) for one in others}) > 2
+
+
+def test_labels_are_called_otherwise_unless_the_goal_speaks_of_them(recording):
+    others = [varied(recording, np.random.default_rng(seed)) for seed in range(40)]
+    first = [name for one in others for name in names(one)[:3]]
+    assert {"Name", "Email", "Phone"} < set(first)
+    parts = [name.lower().split() for name in first]
+    assert any(len(words) == 2 and {"name", "email", "phone"} & set(words) for words in parts), "a word more"
+    assert any(not {"name", "email", "phone"} & set(words) for words in parts), "none of what it was"
+    assert all(len({each["name"] for each in one.steps[0].observation["elements"]}) > 5 for one in others)
+    spoken = replace(recording, goal=f"{recording.goal} Press Send.")
+    for one in (varied(spoken, np.random.default_rng(seed)) for seed in range(8)):
+        assert names(one)[-1] in one.goal
+
+
+def test_what_was_chosen_trades_places_with_what_was_not(recording):
+    def workshop(one):
+        (chosen,) = [step for step in one.steps if step.action.name == "select"]
+        elements = {each["id"]: each for each in chosen.observation["elements"]}
+        return chosen.action.options[0], set(elements[chosen.action.id]["options"])
+
+    was, offered = workshop(recording)
+    others = [varied(recording, np.random.default_rng(seed)) for seed in range(40)]
+    chosen = {workshop(one)[0] for one in others if workshop(one)[1] == offered}
+    assert len(chosen) > 2, "the same options, another of them"
+    assert was not in chosen
+    for one in others:
+        now, there = workshop(one)
+        assert now in there
+        assert now in one.goal
+
+
+def test_several_recordings_are_learned_with_the_fields_labels(folder, tmp_path, tiny_policy):
+    with Rollouts(1) as rollouts:
+        rollouts.run(OracleAgent(), [Job(f"{REGISTER[:-3]}-varied-v0", seed) for seed in (1, 2)], folder=tmp_path)
+    assert "labels" not in as_recorded([folder])
+    learned = as_recorded([folder, tmp_path])
+    assert learned["labels"]
+    recordings = load_recordings([folder, tmp_path])
+    rows = Recorded(recordings, tiny_policy, TrainSettings(**learned)).rows(0, 18)
+    for row in rows:
+        written = tiny_policy.tokenizer.decode(row.completion_ids, skip_special_tokens=True)
+        action = json.loads('{"' + written)
+        assert row.right
+        assert row.told == '{"' + written
+        assert ("in" in action) is ("click" not in action)
+        if "in" in action:
+            assert f'"{action["in"]}"' in tiny_policy.tokenizer.decode(row.prompt_ids)
+
+
+def test_every_recorded_state_is_learned_from_equally_often(recording, shown, tiny_policy):
+    rows = Recorded([recording], tiny_policy, shown)
+    texts = [tiny_policy.tokenizer.decode(row.completion_ids) for number in range(3) for row in rows.rows(number, 4)]
+    kinds = [text.partition('"')[0] for text in texts]
+    assert (kinds.count("fill"), kinds.count("select"), kinds.count("click")) == (6, 2, 4)
+    assert len(set(texts)) > 6, "the same states, in other words"
+    again = [tiny_policy.tokenizer.decode(row.completion_ids) for row in rows.rows(1, 4)]
+    assert again == texts[4:8], "a resumed run learns from the same"
+    for row in rows.rows(0, 6):
+        prompt = tiny_policy.tokenizer.decode(row.prompt_ids)
+        told = tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
+        action = json.loads('{"' + tiny_policy.tokenizer.decode(row.completion_ids, skip_special_tokens=True))
+        number = action.get("fill") or action.get("click") or action.get("select")
+        assert f":{number}}}" in prompt
+        assert "Correct action" in told
+        assert "Correct action" not in prompt
+        assert ("Done so far" in prompt) is bool(re.search('textbox "[^"]*" value', prompt)), (
+            "what was done before is in it"
+        )
+
+
+def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_folder):
+    options = ["--set", "episodes_per_step=1", "--set", "max_rows=2", "--set", "recorded_rows=3", "--steps", 1]
+    options += ["--set", "rehearsal=0", "--live"]
+    command = ["train", "--demonstrations", folder, "--model", tiny_folder, "--out", tmp_path / "run", *options]
+    done = CliRunner().invoke(cli.app, list(map(str, command)))
+    assert done.exit_code == 0, done.output
+    assert "recorded actions)" in done.output
+    assert "The adapter has not learned all that was recorded. It does " in done.output
+    (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert (line["rows"], line["rows/recorded"]) == (2, 3)
+    about = json.loads((tmp_path / "run/adapter/selfsurf.json").read_text())
+    assert about["recorded"]["of"] == 6
+    assert about["recorded"]["judged"] == 1
+
+
+def test_agreement_is_with_what_was_done_at_each_page(recording, shown, tiny_policy):
+    with Rollouts(1, max_episode_steps=2) as rollouts:
+        found = agreement(make_agent(tiny_policy, shown, sampling=False), [recording], rollouts)
+    assert (found.of, found.judged, found.solved, found.enough) == (6, 1, 0, False)
+    assert len(found.missed) == 6 - found.right
+    assert found.missed[-1].recorded.endswith('button "Send"')
+    assert "recorded episodes from beginning to end and 0 of 8 with other seeds. Action " in found.text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_one_recording_of_four_actions_is_learned(model_folder, tmp_path):
+    with Rollouts(1) as rollouts:
+        rollouts.run(OracleAgent(), [Job("Scenario/reserve-v0", 0)], folder=tmp_path / "shown")
+    short = ["--steps", 20, "--set", "episodes_per_step=1", "--set", "max_rows=2", "--set", "recorded_rows=6", "--live"]
+    command = ["train", "--demonstrations", tmp_path / "shown", "--out", tmp_path / "run", "--json", *short]
+    done = CliRunner().invoke(cli.app, list(map(str, command)))
+    assert done.exit_code == 0, done.output
+    learned = json.loads(done.stdout)["recorded"]
+    assert (learned["right"], learned["of"], learned["solved"]) == (4, 4, 1)

@@ -1,0 +1,211 @@
+import json
+import re
+import textwrap
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from selfsurf.browser_env import BrowserEnv
+from selfsurf.browser_env.goal.check import Finding, SuccessChecker
+from selfsurf.browser_env.goal.evidence import Evidence, evidence_of
+from selfsurf.browser_env.goal.shown import STRUCTURE
+from selfsurf.browser_env.goal.spec import SpecError, read_spec, spec_of
+from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
+from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.tasks.goal import GoalTask
+
+SHOP = b"""<title>Shop</title><h1>Mugs</h1><label><input type=checkbox> Gift</label> <button>Order</button><p></p>
+<script>document.querySelector('button').onclick = async () => {
+  const answer = await fetch('/orders?of=mug', {method: 'POST'});
+  document.querySelector('p').textContent = 'Thank you, order ' + await answer.text();
+}</script>"""
+
+SPEC = """
+goal = "Order the mug as a gift and say the number of the order."
+start = "{url}"
+criteria = [
+    {{ text = "Thank you" }},
+    {{ element = {{ role = "checkbox", name = "Gift", states = ["checked"] }} }},
+    {{ request = {{ method = "POST", url = "/orders", status = 201 }} }},
+    {{ answer = "4711" }},
+    {{ element = {{ role = "heading", name = "Mugs", states = ["level=1"] }} }},
+]
+"""
+
+
+class Shop(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self._send(200, SHOP)
+
+    def do_POST(self):
+        self._send(201, b"4711")
+
+    def _send(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def shop():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+def played(shop, folder, names, answer):
+    """Click the elements of these names, answer, and return the last info with the episode."""
+    path = folder / "mug.toml"
+    path.write_text(SPEC.format(url=shop))
+    env = BrowserEnv(task=GoalTask(path), screenshot=False)
+    try:
+        obs, _ = env.reset(seed=0)
+        writer = EpisodeWriter(folder / "e", {"goal": obs["goal"]})
+        for name in (*names, None):
+            element = next((one for one in obs["elements"] if one["name"] == name), None)
+            action = (
+                {"action": "finish", "answer": answer} if name is None else {"action": "click", "id": element["id"]}
+            )
+            after, reward, _, _, info = env.step(action)
+            writer.step(obs, action, reward=reward, info=info, after=after)
+            obs = after
+        writer.finish(info["outcome"], trainable=True, after=obs)
+    finally:
+        env.close()
+    return info, Episode(folder / "e"), read_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "answer", "outcome", "why"),
+    [
+        (("Gift", "Order"), "It is 4711.", "solved", "has '4711'"),
+        (("Gift", "Order"), "Done.", "failed", "lacks '4711'"),
+        (("Order",), "4711", "failed", "Gift"),
+        (("Gift",), "4711", "failed", "POST /orders was not requested"),
+    ],
+)
+def test_a_goal_is_judged_live_and_from_disk_alike(shop, tmp_path, names, answer, outcome, why):
+    info, episode, spec = played(shop, tmp_path, names, answer)
+    assert info["outcome"] == outcome
+    assert why in info["score"]["reason"]
+    judgement = SuccessChecker(spec).judge(evidence_of(episode))
+    assert (judgement.says, judgement.why) == (outcome, info["score"]["reason"])
+    calls = [one for step in episode.steps() for one in step["requests"]]
+    assert calls == ([{"method": "POST", "url": f"{shop}orders?of=mug", "status": 201}] if "Order" in names else [])
+
+
+def test_what_an_episode_does_not_show_is_unknown(shop, tmp_path):
+    _, episode, spec = played(shop, tmp_path, ("Gift", "Order"), "4711")
+    evidence = evidence_of(episode)
+    evidence.moments = [type(one)(one.seen, one.actions, one.error) for one in evidence.moments]
+    judgement = SuccessChecker(spec).judge(evidence)
+    assert judgement.says == "unknown"
+    assert "requests were not recorded" in judgement.why
+    evidence.final = None
+    assert "the page was not recorded" in SuccessChecker(spec).judge(evidence).why
+
+
+def test_a_model_can_take_success_away_and_not_give_it(shop, tmp_path):
+    _, episode, spec = played(shop, tmp_path, ("Gift", "Order"), "4711")
+    asked, whole = [], evidence_of(episode)
+
+    def ask(question, evidence):
+        asked.append(question)
+        return Finding("question", answer, "so it is")
+
+    def judged(*more, of=whole):
+        own = spec.model_dump(exclude_defaults=True)
+        own["criteria"] = (*own["criteria"], *more, {"question": "Is it so?"})
+        return SuccessChecker(spec_of(own, "test"), ask).judge(of).says
+
+    answer = "missed"
+    assert judged() == "failed"
+    answer = "met"
+    assert judged() == "solved"
+    assert asked == ["Is it so?"] * 2
+    assert judged({"text": "nowhere to be seen"}) == "failed"
+    silent = evidence_of(episode)
+    silent.moments = silent.moments[:-1]
+    assert judged(of=silent) == "failed"
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("criteria = [{ text = 'x' }]", "give a goal"),
+        ("goal = 'x'", "criteria"),
+        ("goal = 'x'\ncriteria = [{ text = 'x', url = 'y' }]", "exactly one of"),
+        ("goal = 'x'\ncriteria = [{ words = 'x' }]", "words"),
+        ("goal = 'x'\ncriteria = [{ text = 're:(' }]", "no regular expression"),
+        ("pattern = '(?P<a>.*)'\ncriteria = [{ text = '{b}' }]", "no parameter 'b'"),
+        ("goal = ", "not valid TOML"),
+    ],
+)
+def test_a_wrong_specification_says_what_is_wrong(tmp_path, text, why):
+    (tmp_path / "s.toml").write_text(textwrap.dedent(text))
+    with pytest.raises(SpecError, match=why):
+        read_spec(tmp_path / "s.toml")
+    with pytest.raises(SpecError, match="can't be read"):
+        read_spec(tmp_path / "none.toml")
+
+
+def test_a_suite_and_a_name_can_mean_a_goal(shop, tmp_path):
+    from selfsurf.envs_registry import load_suite, name_of, task_of
+
+    (tmp_path / "mug.toml").write_text(SPEC.format(url=shop))
+    task = task_of("selfsurf.tasks.goal:GoalTask", spec=str(tmp_path / "mug.toml"))
+    assert (task.id, task_of(name_of(task)).start_url) == ("Goal/mug", shop)
+    suite = tmp_path / "suite.toml"
+    options = json.dumps(str(tmp_path / "mug.toml"))
+    suite.write_text(f'tasks = [{{ id = "selfsurf.tasks.goal:GoalTask", options = {{ spec = {options} }} }}]')
+    assert load_suite(suite).tasks[0].make().goal == task.goal
+
+
+def stands(element, dom, elements=()):
+    """What is found of an element on a last page of this outline."""
+    spec = spec_of({"goal": "g", "criteria": [{"element": element}]}, "")
+    final = {"url": "", "dom": dom, "page_text": "", "elements": elements}
+    return SuccessChecker(spec).judge(Evidence("g", final=final)).says
+
+
+@pytest.mark.parametrize(
+    ("element", "says"),
+    [
+        ({"role": "heading", "name": "Thank you"}, "solved"),
+        ({"role": "heading", "name": "Thank you", "states": ["level=1"]}, "solved"),
+        ({"role": "heading", "name": "Sorry"}, "failed"),
+        ({"role": "heading", "name": "Sorry", "absent": True}, "solved"),
+        ({"role": "heading", "name": "Thank you", "absent": True}, "failed"),
+        ({"role": "heading", "nth": 2, "name": "Yours"}, "solved"),
+        ({"role": "heading", "name": "Forged"}, "failed"),
+        ({"role": "cell", "name": "4711"}, "solved"),
+        ({"tag": "h1"}, "unknown"),
+        ({"role": "paragraph", "name": "Bye"}, "unknown"),
+        ({"role": "button", "name": "Bye"}, "failed"),
+    ],
+)
+def test_what_has_no_id_counts_too(element, says):
+    yours = {"id": 3, "role": "heading", "name": "Yours", "tag": "h2", "states": ()}
+    dom = 'heading "Thank you" level=1\n  Bye\n[3] heading "Yours"\ncell: 4711\ntext "heading \\"Forged\\""'
+    assert stands(element, dom, [yours]) == says
+
+
+def test_a_heading_is_not_missed_where_only_changes_were_recorded():
+    assert stands({"role": "heading", "name": "Thank you"}, "no change") == "unknown"
+    assert stands({"role": "button", "name": "Order"}, "no change") == "failed"
+    assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... the page goes on") == "unknown"
+    assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... and more") == "failed"
+
+
+def test_roles_without_an_id_are_those_of_the_outline():
+    script = read_script("roles")
+    own = script.partition("const STRUCTURE = new Set((")[2].partition(").split")[0]
+    assert set(re.findall(r"[a-z]+", own)) == STRUCTURE - {"iframe"}

@@ -1,0 +1,65 @@
+"""The scenarios: their oracles solve them in 4 to 10 actions, and a seed changes what it should."""
+
+import gymnasium
+import pytest
+
+from selfsurf.envs_registry import task_of
+from selfsurf.tasks.scenarios import FLOWS, VARIED, names
+
+
+def played(name, seed):
+    """Let the oracle play; return the first observation, the kinds of its actions, and the last info."""
+    env = gymnasium.make(f"Scenario/{name}-v0", screenshot=False)
+    try:
+        first, info = env.reset(seed=seed)
+        done, kinds = False, []
+        while not done:
+            action = env.unwrapped.privileged()["action"]
+            kinds.append(action["action"])
+            _, _, terminated, truncated, info = env.step(action)
+            done = terminated or truncated
+        return first, kinds, info
+    finally:
+        env.close()
+
+
+def labels(observation):
+    return sorted(one["name"] for one in observation["elements"])
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_seed_changes_what_the_flow_does_not_depend_on(flow):
+    (one, kinds, info), (other, again, _) = (played(flow, seed) for seed in (0, 1))
+    assert info["outcome"] == "solved", info
+    assert 4 <= len(kinds) <= 10
+    assert kinds == again
+    assert one["goal"] == other["goal"]
+    assert one["dom"] != other["dom"]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_variations_have_other_values_and_labels(flow):
+    (one, kinds, info), (other, again, more) = (played(flow + VARIED, seed) for seed in (0, 1))
+    assert info["outcome"] == more["outcome"] == "solved"
+    assert sorted(kinds) == sorted(again)
+    assert one["goal"] != other["goal"]
+    assert labels(one) != labels(other)
+
+
+def test_what_is_sent_wrongly_is_missed():
+    env = gymnasium.make("Scenario/register-v0", screenshot=False)
+    try:
+        observation, _ = env.reset(seed=0)
+        send = next(one["id"] for one in observation["elements"] if one["name"] == "Send")
+        _, reward, terminated, _, info = env.step({"action": "click", "id": send})
+    finally:
+        env.close()
+    assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
+    assert info["score"]["done"]["name"] == ""
+
+
+def test_names():
+    assert task_of("Scenario/order-varied-v0").varied
+    assert {task_of(f"Scenario/{name}-v0").id for name in names()} <= gymnasium.registry.keys()
+    with pytest.raises(ValueError, match="There is no task 'Scenario/nothing-v0'"):
+        task_of("Scenario/nothing-v0")
