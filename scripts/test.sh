@@ -1,18 +1,16 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a checked one: sets up what is missing, then runs ruff, mypy and pytest.
+# From a fresh checkout to a checked one: sets up what is missing, then runs ruff, mypy and pytest (tests/suite.py).
 #
-#   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along
+#   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along, --quick is a first verdict
 set -euo pipefail
 unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # or two programs with torch slow each other tenfold
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+trap 'echo "failed: nothing was tested, the set-up ended before"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 bash scripts/setup.sh train server openai mlx graph ray shell otel mcp docs dev
 .venv/bin/python -m selfsurf.scripts.cli models pull smollm2
-
-failed=
-.venv/bin/python -m ruff check . || failed="$failed ruff-check"
-.venv/bin/python -m ruff format --check . || failed="$failed ruff-format"
-.venv/bin/python -m mypy || failed="$failed mypy"
-.venv/bin/python -m pytest -n 2 --dist loadgroup "$@" || failed="$failed pytest"
-[ -z "$failed" ] || { echo "failed:$failed" >&2 && exit 1; }
+exec .venv/bin/python tests/suite.py "$@"

@@ -56,7 +56,8 @@ def test_a_provider_that_only_says_so_has_failed(tmp_path: Path) -> None:
 def test_a_live_page_is_looked_at_and_the_checklist_ticked(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<title>Shop</title><label>Card <input></label><button>Go</button>")
     with serving(tmp_path) as url:
-        refused = CliRunner().invoke(app, ["bench", "live", url, "--logs", str(tmp_path / "a"), "--json"])
+        words = ["bench", "live", url, "--logs", str(tmp_path / "a"), "--json"]
+        refused = CliRunner().invoke(app, words, catch_exceptions=False)
         allowed = ["--allow-domain", "127.0.0.1", "--logs", str(tmp_path / "b")]
         done = CliRunner().invoke(app, ["bench", "live", url, *allowed])
     found = {one["check"]: one["found"] for one in json.loads(refused.stdout)}

@@ -238,7 +238,7 @@ def test_no_browser_is_started_beside_a_profiles_or_one_that_runs(
     ) as theirs:
         try:
             active = tmp_path / "theirs" / "DevToolsActivePort"
-            assert until(active.exists, 20)
+            assert until(lambda: active.exists() and active.read_text(), 60)  # there before it is written
             monkeypatch.setenv("SELFSURF_BROWSER", "/nonexistent")
             address = f"cdp_url=http://127.0.0.1:{active.read_text().split()[0]}"
             result = CliRunner().invoke(app, [*words, f"{tmp_path}/second", "--env", address])
