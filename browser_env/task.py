@@ -15,6 +15,7 @@ import numpy as np
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import ChatMessage, Observation
+from selfsurf.browser_env.session.patience import stretched
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Task:
             from playwright.async_api import TimeoutError as Late
 
             try:
-                answer = await page.goto(self.start_url, wait_until="commit", timeout=COMMIT_PATIENCE * 1000)
+                answer = await page.goto(self.start_url, wait_until="commit", timeout=stretched(COMMIT_PATIENCE) * 1000)
             except Error as error:
                 raise EnvError(first_line(error)) from error
             served = {origin.rstrip("/"): folder for origin, folder in self.sites.items()}
@@ -140,7 +141,7 @@ class Task:
             if answer is not None and answer.status == 404 and folder is not None:
                 raise EnvError(f"{self.start_url}: there is no such page in {folder}")
             with contextlib.suppress(Late):  # a picture or a frame that never arrives: the page is there
-                await page.wait_for_load_state("load", timeout=LOAD_PATIENCE * 1000)
+                await page.wait_for_load_state("load", timeout=stretched(LOAD_PATIENCE) * 1000)
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:

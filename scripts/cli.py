@@ -11,11 +11,6 @@ import typer
 
 from selfsurf.scripts.terminal.lazy import Verbose, lazy_group
 
-if "OMP_WAIT_POLICY" not in os.environ:
-    # Before torch is loaded: its threads wait for each other in a loop, which by itself holds a core for milliseconds:
-    # two processes on the same cores would slow each other down many times over.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("selfsurf.scripts.demo:main", "Evaluate a small model, train it on its own episodes, evaluate it again."),
     "run": ("selfsurf.scripts.run:main", "Run an agent for one goal, with the episode on disk."),

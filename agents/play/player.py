@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CALL_TIMEOUT = 240.0
+CALL_TIMEOUT = 1200.0
 """Seconds that a reset or a step may take. Environments have deadlines of their own, which end far earlier; this is
 for when those fail."""
 

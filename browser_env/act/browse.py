@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.session.determinism import DeterministicTab
+from selfsurf.browser_env.session.patience import stretched
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
         match action:
             case Navigate():
                 await tab.page.goto(
-                    await _checked_url(session, action.url), wait_until="commit", timeout=seconds * 1000
+                    await _checked_url(session, action.url), wait_until="commit", timeout=stretched(seconds) * 1000
                 )
             case Back():
                 await _through_history(session, -1, seconds)
@@ -75,7 +76,7 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
         raise ActionError(f"There is no page to go {'back' if by < 0 else 'forward'} to.")
     page: Page = tab.page
     go = page.go_back if by < 0 else page.go_forward
-    await go(wait_until="commit", timeout=seconds * 1000)
+    await go(wait_until="commit", timeout=stretched(seconds) * 1000)
 
 
 async def _checked_url(session: Session, url: str) -> str:

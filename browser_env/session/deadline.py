@@ -1,4 +1,4 @@
-"""The deadline of a step or a reset, which comes early if the page hangs or crashes.
+"""The deadline of a step or a reset: early if the page hangs or crashes, late if the machine is crowded.
 
 A page counts as hung when its main thread leaves a trivial call unanswered for a while. A slow page answers between
 two of its tasks, so only a single endless, or very long, task looks like this.
@@ -12,9 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.session.patience import LONGEST, TICK, share
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.session import Session
+    from selfsurf.browser_env.session.tab import Tab
 
 FIRST_LOOK = 0.5
 """Seconds before a page is first probed: most steps are over by then."""
@@ -30,8 +32,8 @@ async def deadline(
     """Limit how long the body may take.
 
     Args:
-        seconds: how long it may take.
-        hang: how long the active page may leave a trivial call unanswered.
+        seconds: how long it may take on a machine that isn't crowded (`patience.share`).
+        hang: how long the active page may leave a trivial call unanswered, counted likewise.
         session: returns the session to watch, or None while there is none.
 
     Yields:
@@ -50,9 +52,12 @@ async def deadline(
         reasons.append(await _fault(session, hang))
         limit.reschedule(loop.time())
 
+    def begin() -> None:
+        watching.extend((loop.create_task(watch()), loop.create_task(_stretch(limit, seconds))))
+
     try:
         async with limit:
-            timer = loop.call_later(FIRST_LOOK, lambda: watching.append(loop.create_task(watch())))
+            timer = loop.call_later(FIRST_LOOK, begin)
             yield limit
     except TimeoutError:
         if not limit.expired():
@@ -66,6 +71,19 @@ async def deadline(
             task.cancel()
 
 
+async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
+    """Put a deadline off by the time that the machine takes for others."""
+    left = (LONGEST - 1) * seconds
+    while left > 0:
+        await asyncio.sleep(TICK)
+        more = min(TICK * (1 - share()), left)
+        left -= more
+        when = limit.when()
+        if limit.expired() or when is None:
+            return
+        limit.reschedule(when + more)
+
+
 async def _fault(session: Callable[[], Session | None], hang: float) -> str:
     """Wait until the active page hangs or crashes, and return which."""
     while True:
@@ -75,12 +93,27 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
             if tab.crashed:
                 return "the page crashed"
             try:
-                await asyncio.wait_for(tab.protocol.send("Runtime.evaluate", {"expression": "0"}), hang)
-            except TimeoutError:
+                answered = await _answers(tab, hang)
+            except Exception:
+                answered = True  # the page is navigating or closed, which its user will notice
+            if not answered:
                 if tab.crashed:
                     return "the page crashed"
                 if session() is current and current is not None and current.active is tab and not tab.unanswered():
                     return f"the page hangs: it did not answer for {hang:g} s"
-            except Exception:
-                pass  # the page is navigating or closed, which its user will notice
         await asyncio.sleep(PAUSE)
+
+
+async def _answers(tab: Tab, hang: float) -> bool:
+    """Does a page answer a trivial call in time?"""
+    asking = asyncio.ensure_future(tab.protocol.send("Runtime.evaluate", {"expression": "0"}))
+    try:
+        while hang > 0:
+            done, _ = await asyncio.wait({asking}, timeout=min(TICK, hang))
+            if done:
+                asking.result()
+                return True
+            hang -= TICK * share()
+        return False
+    finally:
+        asking.cancel()

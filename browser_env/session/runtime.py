@@ -22,6 +22,7 @@ from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
+from selfsurf.browser_env.session.patience import stretched
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Runtime:
         driver = await self.playwright()
         try:
             return await driver.chromium.connect_over_cdp(
-                url, timeout=CONNECT_TIMEOUT * 1000, no_defaults=keep_defaults, is_local=True
+                url, timeout=stretched(CONNECT_TIMEOUT) * 1000, no_defaults=keep_defaults, is_local=True
             )
         except Error as error:
             raise EnvError(
@@ -204,7 +205,7 @@ class Runtime:
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
-                    timeout=LAUNCH_TIMEOUT * 1000,
+                    timeout=stretched(LAUNCH_TIMEOUT) * 1000,
                 )
             except Error as error:
                 why = str(words) or first_line(error)

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agents": ("selfsurf.scripts.bench.agents:main", "Time the local policy."),
     "rollouts": ("selfsurf.scripts.bench.rollouts:main", "Measure rollouts with workers."),
     "train": ("selfsurf.scripts.bench.train:main", "Time learning steps."),
+    "threads": ("selfsurf.scripts.bench.threads:main", "Time programs with torch side by side."),
     "gpu": ("selfsurf.scripts.bench.gpu:main", "Time learning steps on a GPU."),
     "contexts": ("selfsurf.scripts.bench.contexts:main", "Measure how much each context helps the teacher."),
     "flows": ("selfsurf.scripts.bench.flows:main", "Learn flows from recordings, and try them."),

@@ -21,6 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+from selfsurf import threads
 from selfsurf.agents import model_files
 from selfsurf.extras import CHECKOUT, how_to_install, how_to_repair
 from selfsurf.scripts.machine import tensorrt_check
@@ -63,6 +64,8 @@ def system() -> Iterator[Check]:
     yield Check("system", "selfsurf", "ok", f"{installed('selfsurf') or 'no version'}, {KIND}")
     yield Check("system", "python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
+    waiting = ", ".join(f"{name}={value}" for name, value in threads.in_force().items())
+    yield Check("system", "threads", "ok", f"wait as {waiting} says")
 
 
 def packages() -> Iterator[Check]:

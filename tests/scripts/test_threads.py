@@ -7,9 +7,11 @@ import sys
 
 import pytest
 
+from selfsurf import threads
+
 WORK = """
 import sys, time
-import selfsurf.scripts.cli
+import selfsurf
 import torch
 
 torch.set_num_threads(2)
@@ -33,9 +35,14 @@ print(count)
 """
 
 
+def without():
+    """The environment without what says how threads wait."""
+    return {name: value for name, value in os.environ.items() if name not in threads.VARIABLES}
+
+
 def steps(processes):
     """The steps that each makes in the same seconds."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    environment = without()
     started = [
         subprocess.Popen([sys.executable, "-c", WORK], env=environment, stdin=-1, stdout=-1, text=True)
         for _ in range(processes)
@@ -57,10 +64,20 @@ def test_a_second_process_takes_half():
 
 @pytest.mark.parametrize(
     ("given", "found"),
-    [({}, "1000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, None)],
+    [
+        ({}, {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}),
+        ({"GOMP_SPINCOUNT": "5"}, {"GOMP_SPINCOUNT": "5"}),
+        ({"KMP_BLOCKTIME": "20"}, {"KMP_BLOCKTIME": "20"}),
+        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+    ],
 )
-def test_what_the_user_has_set_is_left(given, found):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    code = "import json, os, selfsurf.scripts.cli; print(json.dumps(os.environ.get('GOMP_SPINCOUNT')))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment | given, capture_output=True, check=True)
+@pytest.mark.parametrize("module", ["selfsurf", "selfsurf.sdft.rollouts.ray_policy", "selfsurf.scripts.cli"])
+def test_what_the_user_has_set_is_left(given, found, module):
+    code = f"import {module}, json; from selfsurf import threads; print(json.dumps(threads.in_force()))"
+    done = subprocess.run([sys.executable, "-c", code], env=without() | given, capture_output=True, check=True)
     assert json.loads(done.stdout) == found
+
+
+def test_it_is_set_before_torch_is_loaded():
+    code = "import sys\nfrom selfsurf import threads\nassert 'torch' not in sys.modules, 'too late'"
+    subprocess.run([sys.executable, "-c", code], env=without(), check=True)

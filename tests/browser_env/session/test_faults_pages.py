@@ -8,7 +8,7 @@ from tests.processes import counts, until
 
 NEXT = "<button>Next</button>"
 HANG = 2.0
-OPTIONS = {"screenshot": False, "hang_timeout": HANG, "dialogs": "accept"}
+OPTIONS = {"screenshot": False, "dialogs": "accept"}
 
 
 @pytest.fixture
@@ -53,7 +53,9 @@ LOOPS = {
     ],
 )
 def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
-    (_, reward, terminated, truncated, info), seconds = run(LOOPS[where], {"action": "click", "id": 1})
+    (_, reward, terminated, truncated, info), seconds = run(
+        LOOPS[where], {"action": "click", "id": 1}, hang_timeout=HANG
+    )
     assert (info["outcome"], info["trainable"], reward, terminated, truncated) == ("env_error", False, 0.0, False, True)
     assert info["outcome_detail"] == f"the page hangs: it did not answer for {HANG:g} s"
     assert seconds < HANG + 6
@@ -62,7 +64,7 @@ def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
 def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
     from selfsurf import browser_env
 
-    env, _ = open_page(NEXT, page="<script>for (;;);</script>", options=OPTIONS)
+    env, _ = open_page(NEXT, page="<script>for (;;);</script>", options={**OPTIONS, "hang_timeout": HANG})
     start = time.monotonic()
     with pytest.raises(browser_env.EnvError, match="the page hangs"):
         env.reset(options={"start_url": "http://site.test/page.html"})
@@ -74,7 +76,7 @@ def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
 @pytest.mark.slow
 def test_a_page_that_is_slow_but_answers_in_between_is_not_hung(run):
     busy = "<button>Go</button><script>setInterval(() => { const end = Date.now() + 700; while (Date.now() < end); }, 1)</script>"
-    (*_, info), _ = run(busy, {"action": "click", "id": 1}, {"action": "wait", "ms": 3000})
+    (*_, info), _ = run(busy, {"action": "click", "id": 1}, {"action": "wait", "ms": 3000}, hang_timeout=HANG)
     assert info["outcome"] == "running", info["outcome_detail"]
 
 
@@ -87,9 +89,7 @@ def test_a_page_that_is_slow_but_answers_in_between_is_not_hung(run):
 )
 def test_a_page_that_eats_memory_crashes_before_the_machine_does(run, grow):
     page = f"<button onclick='setInterval(() => {{ {grow} }}, 1)'>Go</button><script>window.kept = []</script>"
-    (*_, info), seconds = run(
-        page, {"action": "click", "id": 1}, {"action": "wait", "ms": 20_000}, page_memory=400, hang_timeout=10.0
-    )
+    (*_, info), seconds = run(page, {"action": "click", "id": 1}, {"action": "wait", "ms": 20_000}, page_memory=400)
     assert info["outcome"] == "env_error"
     assert "crashed" in info["outcome_detail"]
     assert seconds < 20
@@ -128,7 +128,7 @@ def test_windows_beyond_the_limit_are_closed_again(run, monkeypatch):
     monkeypatch.setattr("selfsurf.browser_env.session.session.MAX_TABS", 4)
     page = "<button onclick=\"for (let i = 0; i < 10; i++) window.open('index.html')\">Go</button>"
     actions = ({"action": "click", "id": 1}, {"action": "wait", "ms": 2000}, {"action": "new_tab"})
-    (obs, *_, info), _ = run(page, *actions, hang_timeout=10.0)
+    (obs, *_, info), _ = run(page, *actions)
     assert info["outcome"] == "running", info["outcome_detail"]
     assert len(obs["tabs"]) == 4
     assert "There are 4 tabs" in obs["last_error"]
@@ -163,7 +163,7 @@ def test_ten_thousand_changes_a_second_cost_no_more_than_the_bound(run):
 @pytest.mark.slow
 def test_a_hundred_thousand_nodes(run):
     page = "<button>Go</button><script>document.body.insertAdjacentHTML('beforeend', '<div><b>x</b></div>'.repeat(50000))</script>"
-    (*_, info), _ = run(page, hang_timeout=10.0)
+    (*_, info), _ = run(page)
     assert info["outcome"] == "running", info["outcome_detail"]
 
 
@@ -184,7 +184,7 @@ def test_a_storm_is_weathered(run, kind):
 
     actions = [{"action": "click", "x": 30.0, "y": 20.0}, {"action": "wait", "ms": 50}, {"action": "click", "id": 1}]
     bounds = Bounds(load=1.0, network=1.0, quiet=0.3)
-    (*_, info), _ = run(STORMS[kind], *actions, inner="<p>inner", bounds=bounds, hang_timeout=10.0)
+    (*_, info), _ = run(STORMS[kind], *actions, inner="<p>inner", bounds=bounds)
     assert info["outcome"] == "running", info["outcome_detail"]
 
 

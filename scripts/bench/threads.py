@@ -1,0 +1,52 @@
+"""`selfsurf bench threads`: programs with torch, alone and side by side, by how long their threads wait in a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from selfsurf.scripts.terminal.arguments import Out
+from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.results import finish, print_table
+
+
+class Settings(Arguments):
+    """What is measured."""
+
+    setting: tuple[str, ...] = ("300000", "10000", "1000", "passive")
+    """A value of GOMP_SPINCOUNT (300000 is the library's own), or passive. Repeatable."""
+    rounds: int = Field(default=3, ge=1)
+    """Rounds, in which all take turns."""
+    steps: int = Field(default=0, ge=0)
+    """Steps of trainings that are timed, too: alone, two at once, beside eight environments; 0 for none."""
+    out: Out = None
+    """Folder for threads.json; none is written by default."""
+
+
+@command
+def main(settings: Settings) -> int:
+    """Time programs with torch, alone and side by side. Exit code 0: all were measured."""
+    from selfsurf.scripts.machine.processes import ending_on_signal
+    from selfsurf.scripts.training.threads import SETTINGS, measure
+
+    unknown = [name for name in settings.setting if name not in SETTINGS]
+    if unknown:
+        raise typer.BadParameter(f"--setting is one of {', '.join(SETTINGS)}, not {', '.join(unknown)}.")
+    if settings.steps == 1:
+        raise typer.BadParameter("--steps is 0 or at least 2: the first step is not counted.")
+    with ending_on_signal():
+        figures = measure(list(dict.fromkeys(settings.setting)), rounds=settings.rounds, steps=settings.steps)
+    return finish(figures, show, as_json=settings.as_json, out=settings.out, name="threads")
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures as a table."""
+    from selfsurf.scripts.training.threads import medians
+
+    found = medians(figures)
+    works = list(next(iter(found.values())))
+    rows = [[name, *(f"{kinds[work]:.1f}" for work in works)] for name, kinds in found.items()]
+    print_table(("GOMP_SPINCOUNT", *works), rows, f"Seconds, {figures['cores']} cores")
+    print(f"Of {figures['passes']} passes of a network; of a step where it says training.")

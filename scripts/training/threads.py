@@ -1,0 +1,169 @@
+"""Times programs with torch, alone and beside others, by how long their threads wait in a loop before they sleep."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selfsurf import threads
+from selfsurf.scripts.terminal.console import progress
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "300000": {"GOMP_SPINCOUNT": "300000"},  # GNU's default
+    "10000": {"GOMP_SPINCOUNT": "10000"},
+    "1000": {"GOMP_SPINCOUNT": "1000"},
+    "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+"""What is compared: values of `GOMP_SPINCOUNT`, and `OMP_WAIT_POLICY=PASSIVE`."""
+
+PASSES = 60
+"""Forward and backward passes of the network that is timed."""
+
+ENVIRONMENTS = 8
+"""Environments that are stepped beside a training."""
+
+TASK = "MiniWoB/click-link-v0"
+
+_PASSES = f"""
+import sys, time, torch
+weights = [(torch.randn(576, 1536) * 0.02, torch.randn(1536, 576) * 0.02) for _ in range(6)]
+x = torch.randn(192, 576, requires_grad=True)
+def work():
+    y = x
+    for up, down in weights:
+        y = y + torch.nn.functional.silu(torch.nn.functional.layer_norm(y, (576,)) @ up) @ down
+    y.pow(2).mean().backward()
+work()
+print("ready", flush=True)
+sys.stdin.readline()
+began = time.monotonic()
+for _ in range({PASSES}):
+    work()
+print(time.monotonic() - began)
+"""
+
+_STEPPING = f"""
+import gymnasium, selfsurf
+envs = gymnasium.make_vec("{TASK}", num_envs={ENVIRONMENTS})
+envs.reset(seed=0)
+print("ready", flush=True)
+while True:
+    envs.step([{{"action": "scroll", "dy": 10}}] * {ENVIRONMENTS})
+"""
+
+
+def measure(names: list[str], *, rounds: int, steps: int) -> dict[str, Any]:
+    """Time everything with each setting, in turns, and return the figures.
+
+    Args:
+        names: of `SETTINGS`.
+        rounds: how often all take turns.
+        steps: of the trainings, 2 at least; 0: only the network's passes are timed.
+
+    Raises:
+        RuntimeError: a program failed.
+    """
+    kinds = {"alone": 1, "two at once": 2}
+    seconds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    with progress("Rounds", rounds * len(names)) as update:
+        for turn in range(rounds):
+            for name in names if turn % 2 else names[::-1]:
+                around = _around(SETTINGS[name])
+                for kind, number in kinds.items():
+                    seconds[name].setdefault(kind, []).append(_passes(number, around))
+                if steps:
+                    for kind, number in kinds.items():
+                        seconds[name].setdefault(f"training {kind}", []).append(_trainings(number, steps, around))
+                    with _stepping(around):
+                        beside = _trainings(1, steps, around)
+                    seconds[name].setdefault("training beside environments", []).append(beside)
+                update(1)
+    return {"passes": PASSES, "steps": steps, "cores": os.cpu_count(), "rounds": rounds, "seconds": seconds}
+
+
+def medians(figures: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the median seconds by setting and work."""
+    return {
+        name: {kind: statistics.median(each) for kind, each in kinds.items()}
+        for name, kinds in figures["seconds"].items()
+    }
+
+
+def _around(setting: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in threads.VARIABLES} | dict(setting)
+
+
+def _passes(number: int, around: Mapping[str, str]) -> float:
+    """Return the mean seconds that so many programs at once take for their passes."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", _PASSES], env=around, stdin=-1, stdout=-1, text=True)
+        for _ in range(number)
+    ]
+    for program in started:
+        _line(program)
+    answers = []
+    for program in started:
+        assert program.stdin is not None
+        program.stdin.write("\n")
+        program.stdin.flush()
+    for program in started:
+        out, _ = program.communicate()
+        answers.append(float(out))
+    return statistics.mean(answers)
+
+
+def _trainings(number: int, steps: int, around: Mapping[str, str]) -> float:
+    """Return the mean seconds a step that so many trainings at once take."""
+    words = ["train", TASK, "--steps", str(steps), "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [Path(folder, str(one)) for one in range(number)]
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "selfsurf.scripts.cli", *words, "--out", str(run)],
+                env=around, stdin=-3, stdout=-3, stderr=-1, text=True,
+            )
+            for run in runs
+        ]  # fmt: skip
+        for program in started:
+            _, said = program.communicate()
+            if program.returncode:
+                raise RuntimeError(f"A training ended with {program.returncode}: {said.strip()[-500:]}")
+        return statistics.mean(_step_seconds(run) for run in runs)
+
+
+def _step_seconds(run: Path) -> float:
+    """Return the seconds a step of a training took, without the first."""
+    text = (run / "metrics.jsonl").read_text(encoding="utf8")
+    lines = [line for line in map(json.loads, text.splitlines()) if "loss" in line]
+    first, last = lines[0], lines[-1]
+    return float(last["seconds"]["total"] - first["seconds"]["total"]) / (last["step"] - first["step"])
+
+
+@contextmanager
+def _stepping(around: Mapping[str, str]) -> Iterator[None]:
+    """Step environments in another process."""
+    began = time.monotonic()
+    program = subprocess.Popen([sys.executable, "-c", _STEPPING], env=around, stdout=-1, text=True)
+    try:
+        _line(program)
+        yield
+        if program.poll() is not None:
+            raise RuntimeError(f"The environments ended after {time.monotonic() - began:.0f} s.")
+    finally:
+        program.terminate()
+        program.communicate()
+
+
+def _line(program: subprocess.Popen[str]) -> None:
+    assert program.stdout is not None
+    if not program.stdout.readline():
+        raise RuntimeError(f"A program ended with {program.wait()} before it was ready.")
