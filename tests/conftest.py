@@ -54,6 +54,12 @@ def handlers_of_signals() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def wide_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break no line of a message: where it would break depends on the length of a path in it."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget a test's secrets after it: a process hides those of all its environments in all that it writes."""
     from selfsurf.browser_env.safety import secrets

@@ -75,13 +75,13 @@ async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
     """Put a deadline off by the time that the machine takes for others."""
     left = (LONGEST - 1) * seconds
     while left > 0:
-        await asyncio.sleep(TICK)
-        more = min(TICK * (1 - share()), left)
+        more = min(TICK * (1 - share()), left)  # of the time that has just passed
         left -= more
         when = limit.when()
         if limit.expired() or when is None:
             return
         limit.reschedule(when + more)
+        await asyncio.sleep(TICK)
 
 
 async def _fault(session: Callable[[], Session | None], hang: float) -> str:
