@@ -16,10 +16,22 @@ from typing import Any
 import numpy as np
 from gymnasium.utils.seeding import np_random
 
+from selfsurf.browser_env.act.mouse import click_again
 from selfsurf.browser_env.act.perform import perform, resolved
 from selfsurf.browser_env.act.settle import Hint, hint_of
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import Action, AskUser, Fill, Finish, Infeasible, Message, Type, Wait, parse_action
+from selfsurf.browser_env.actions import (
+    Action,
+    AskUser,
+    Click,
+    Fill,
+    Finish,
+    Infeasible,
+    Message,
+    Type,
+    Wait,
+    parse_action,
+)
 from selfsurf.browser_env.asking import Answer, Asks, Program, Question
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError, reason, task_code, traceback_of
 from selfsurf.browser_env.observation import ChatMessage, Info, Observation
@@ -337,6 +349,14 @@ class EnvCore(Reports):
         last_action, last_error, path = done
         scoring = Scoring(self.task, session, self.episode, self._limit)
         view = await self._observer.look(session, since, scoring.read, hint)
+        action = self.episode.last_action
+        if (
+            session.stopped
+            and isinstance(action, Click)
+            and await click_again(Targets(session, view.foreign, view.elements), action)
+        ):
+            session.missed = ""
+            view = await self._observer.look(session, since, scoring.read, hint)
         if session.opening:  # a tab was announced during the observation
             await session.attached()
             view = await self._observer.look(session, -1, scoring.read)
@@ -462,17 +482,6 @@ class EnvCore(Reports):
         """Return what is behind an error: the browser's own end, where it says only that something is closed."""
         ended = await self._contexts.death() if "closed" in str(error) else ""
         return EnvError(ended) if ended else error
-
-    def privileged(self) -> dict[str, Any] | None:
-        """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
-        if self.observation is None or self._ended is not None or self.task.oracle is None:
-            return None
-        told = self.task.oracle(self.observation)
-        if told is None:
-            return None
-        action = parse_action(told)
-        view: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
-        return view
 
     async def _teardown(self, session: Session) -> None:
         try:

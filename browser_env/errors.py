@@ -37,6 +37,10 @@ class EnvError(RuntimeError):
     """Of the error behind it, where that was not foreseen: one of the task's own code, for example."""
 
 
+class ScriptError(EnvError):
+    """The in-page script threw: the page is stranger than it had foreseen."""
+
+
 class TaskError(EnvError):
     """The task's own code failed, on a page that was there."""
 

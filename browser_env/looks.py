@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import fields, replace
 from typing import Any
 
-from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.actions import Action, parse_action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.observe.capture import View
@@ -19,7 +19,7 @@ from selfsurf.browser_env.safety.secrets import Vault
 from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import Viewport
+from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import first_line
 
 
@@ -31,7 +31,9 @@ class Looks:
     session: Session | None
     observation: Observation | None
     vault: Vault
+    task: Task
     foreign: dict[int, Any]
+    _ended: Any
     _observer: Observer
     _confirmer: Confirmer
 
@@ -97,6 +99,17 @@ class Looks:
         async with asyncio.timeout(self.settings.step_timeout):
             risk = await self._confirmer.judge(self.session, action, self.observation, self.foreign)
         return risk, risk is not None and self.settings.safety.confirm is not None
+
+    def privileged(self) -> dict[str, Any] | None:
+        """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
+        if self.observation is None or self._ended is not None or self.task.oracle is None:
+            return None
+        told = self.task.oracle(self.observation)
+        if told is None:
+            return None
+        action = parse_action(told)
+        view: dict[str, Any] = self.vault.redact({"action": action.to_dict(), "reason": action.reason})
+        return view
 
     async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
         """Scroll through the page (`browser_env.observe.paged_scan`). The episode is not affected."""

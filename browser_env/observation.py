@@ -72,7 +72,7 @@ class Observation(_Required, total=False):
 
 Info = dict[str, Any]
 """Gymnasium's `info`: `outcome`, `outcome_detail`, `trainable`, `score`, `seed` (of the episode), `timing`
-(milliseconds)."""
+(milliseconds), and `not_observed` if there are elements at which the observation failed."""
 
 
 def as_text(observation: Observation) -> str:

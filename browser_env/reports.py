@@ -33,12 +33,14 @@ class Reports(Looks):
     """The part of an `EnvCore` that says what has happened."""
 
     episode: EpisodeState
+    faults: tuple[str, ...] = ()
+    """What the last observation is missing (`View.faults`)."""
     failed_as: ErrorType | None = None
     """What kind of failure the last step's `last_error` is, unless the environment failed."""
     _confirmer: Confirmer
 
     def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
-        self.foreign = view.foreign
+        self.foreign, self.faults = view.foreign, view.faults
         observation = Observation(
             goal=self.episode.goal,
             url=view.url,
@@ -112,6 +114,8 @@ class Reports(Looks):
             "score": dict(score.details), "judged": score.judged, "seed": self.episode.seed, "timing": timing,
             "action_path": path, "downloads": self.downloads, "requests": self.episode.requests,
         }  # fmt: skip
+        if self.faults:
+            info["not_observed"] = self.faults
         if self._confirmer.risk is not None:
             info["risk"] = {**asdict(self._confirmer.risk), "confirmed": self._confirmer.confirmed}
         return self.vault.redact(info) if self.vault else info

@@ -76,10 +76,15 @@ async def upload(targets: Targets, action: Upload) -> str:
     id = await _target(targets, action)
     found = await targets.ask("fileInput", id)
     if "input" not in found:
+        if not files:
+            raise ActionError(f"Element {id} is not a file input: there is nothing to clear.")
         await _through_chooser(targets, id, files)
         return "browser"
     if len(files) > 1 and not found["multiple"]:
         raise ActionError(f"Element {id} takes one file only.")
+    if not files:
+        await targets.ask("clearFiles", found["input"])
+        return "dom"
     world = targets.world(id)
     node = await world.call("node", id=found["input"])
     if "objectId" not in node:

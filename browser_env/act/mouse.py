@@ -32,6 +32,24 @@ async def click(targets: Targets, action: Click) -> str:
     return "dom"
 
 
+async def click_again(targets: Targets, action: Click) -> bool:
+    """Click once more, after a press that was stopped since something else had come under the mouse.
+
+    Returns:
+        Was it clicked? Not if the element is covered now, or can't be clicked any more.
+    """
+    if action.id is None:
+        return False
+    try:
+        where = await targets.clear_way(action.id)
+    except ActionError:
+        return False
+    if "covered" in where:
+        return False
+    await press_at(targets, (where["x"], where["y"]), action)
+    return True
+
+
 async def press_at(targets: Targets, point: Point, action: Click) -> str:
     """Move, press and release without waiting in between: a move alone is delayed until the next frame (17 ms)."""
     keyboard = targets.tab.page.keyboard

@@ -31,6 +31,8 @@ _REFUSALS = {
     "inert": "Element {id} is inert: the page lets nobody use it now.",
     "modal": "Element {id} is behind an open dialog; answer or close that first.",
     "hidden": "Element {id} is not visible.",
+    "mouseless": "Element {id} can't be clicked now: the page lets no mouse reach it (pointer-events: none).",
+    "moved": "The page moved the focus from element {id} to {what}; nothing was typed.",
     "readonly": "Element {id} is read-only; it can't be typed into.",
     "format": "Element {id} did not accept the text; a field of type {type} takes {example}.",
     "number": "Element {id} takes {numbers}.",
@@ -48,7 +50,7 @@ _REFUSALS = {
 
 
 _NOT_FOUND = ("unknown", "gone")
-_BLOCKED = ("disabledOption", "disabled", "inert", "modal", "hidden", "readonly", "closed")
+_BLOCKED = ("disabledOption", "disabled", "inert", "modal", "hidden", "readonly", "closed", "mouseless", "moved")
 
 _NUMBER = re.compile(r"[-+.:\dTWe]{1,30}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from selfsurf.browser_env.act.locator import find_element
 from selfsurf.browser_env.act.refusals import refused
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.session import Session
@@ -49,7 +49,10 @@ class Targets:
 
     async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
         """Call an in-page method on an element; its refusal becomes an ActionError."""
-        answer = await self.world(id).call(method, id=id, **arguments) or {}
+        try:
+            answer = await self.world(id).call(method, id=id, **arguments) or {}
+        except ScriptError as error:
+            raise ActionError(f"Element {id} can't be used. {error}", "blocked") from error
         if "error" in answer:
             raise refused(id, answer)
         return dict(answer)
@@ -87,12 +90,12 @@ class Targets:
     async def _out_of_frame(self, place: ForeignFrame, where: dict[str, Any], press: int) -> dict[str, Any]:
         """Convert a point in a frame of another origin to the top frame, scrolling to the frame if needed."""
         x, y = where["x"], where["y"]
-        left, top, free = await place.offset(x, y, press)
-        if not self._in_view(x + left, y + top) or not free:
+        left, top, free = await place.to_top(x, y, press)
+        if not self._in_view(left, top) or not free:
             await place.parent.call("showFrame", index=place.index, x=x, y=y)
-            left, top, free = await place.offset(x, y, press)
+            left, top, free = await place.to_top(x, y, press)
         covered = {} if free else {"covered": "something outside of its frame"}
-        return {**where, **covered, "x": x + left, "y": y + top}
+        return {**where, **covered, "x": left, "y": top}
 
     def _in_view(self, x: float, y: float) -> bool:
         size = self.tab.page.viewport_size

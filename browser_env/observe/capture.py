@@ -58,6 +58,8 @@ class View:
     """Frames of another origin, by the ids of their elements."""
     waited: float = 0.0
     """Seconds spent settling."""
+    faults: tuple[str, ...] = ()
+    """Elements about which nothing could be said, and why: faults of the in-page script."""
 
 
 async def capture(
@@ -102,7 +104,7 @@ async def view_of(
         _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
         asyncio.gather(*(_title(other, raw, limits) for other in shown)),
     )
-    lines, elements, texts, foreign = seen
+    lines, elements, texts, foreign, faults = seen
     tabs = tuple(
         TabView(url=clip(raw["url"] if other is tab else other.page.url, limits.url), title=title, active=other is tab)
         for other, title in zip(shown, titles, strict=True)
@@ -116,6 +118,7 @@ async def view_of(
         page_text="\n".join(texts),
         screenshot=pixels,
         foreign=foreign,
+        faults=tuple(faults),
     )
 
 
@@ -204,7 +207,7 @@ async def _title(tab: Tab, raw: dict[str, Any], limits: Limits) -> str:
         return ""  # a background tab that is loading or hangs
 
 
-Seen = tuple[list[Line], list[Element], list[str], dict[int, ForeignFrame]]
+Seen = tuple[list[Line], list[Element], list[str], dict[int, ForeignFrame], list[str]]
 
 
 async def _unpacked(
@@ -220,7 +223,7 @@ async def _unpacked(
     session.next_id = max(session.next_id, raw["nextId"])
     session.note_missed(raw["miss"])
     lines, elements = _unpack(raw)
-    texts = [raw["text"]]
+    texts, faults = [raw["text"]], list(raw["faults"])
     foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
@@ -255,7 +258,8 @@ async def _unpacked(
         elements += seen[1]
         texts += seen[2]
         foreign.update(seen[3])
-    return lines, elements, texts, foreign
+        faults += seen[4]
+    return lines, elements, texts, foreign, faults
 
 
 def _unpack(raw: dict[str, Any]) -> tuple[list[Line], list[Element]]:

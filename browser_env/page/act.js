@@ -5,7 +5,6 @@ const describe = (el) => {
   const name = (mark, text) => /^[\w-]{1,40}$/.test(text) ? mark + text : '';
   return name('', el.localName) + name('#', el.id) + name('.', String(el.className?.baseVal ?? el.className).trim().split(/\s+/)[0]);
 };
-const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
 
@@ -19,39 +18,25 @@ function barred(el) {
   return null;
 }
 
-// Converts coordinates of the element's viewport to the top document's; frames may be scaled.
-function toTop(el, x, y) {
-  for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
-    const rect = holder.getBoundingClientRect();
-    const sx = holder.offsetWidth ? rect.width / holder.offsetWidth : 1, sy = holder.offsetHeight ? rect.height / holder.offsetHeight : 1;
-    x = rect.left + (holder.clientLeft + x) * sx;
-    y = rect.top + (holder.clientTop + y) * sy;
-  }
-  return [x, y];
-}
-
-// Does a click at this point of the element's viewport reach it? True, or what is hit instead (null: nothing).
-function hits(el, x, y) {
-  const hit = reaches(el, x, y);
-  if (hit !== true) return hit;
-  for (let doc = el.ownerDocument, holder = holderOf(doc); holder; doc = holder.ownerDocument, holder = holderOf(doc)) {
-    const at = toTop(el, x, y), origin = toTop(holder, 0, 0);
-    const over = deepest(holder.ownerDocument, at[0] - origin[0], at[1] - origin[1]);
-    if (over !== holder) return over;
-  }
-  return true;
-}
-
 function points(el) {
-  const rect = el.getBoundingClientRect();
+  const rect = boxOf(el);
   const out = [[rect.left + rect.width / 2, rect.top + rect.height / 2]];
   for (const r of Array.from(el.getClientRects()).slice(0, 4)) out.push([r.left + r.width / 2, r.top + r.height / 2]);
   for (const [fx, fy] of [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75], [0.5, 0.1], [0.5, 0.9]]) out.push([rect.left + rect.width * fx, rect.top + rect.height * fy]);
   return out;
 }
 
-const drawn = (el) => el.getClientRects().length > 0 && getComputedStyle(el).visibility === 'visible';
-const sized = (el) => { const rect = el.getBoundingClientRect(); return rect.width > 0 && rect.height > 0; };
+const sized = (el) => { const rect = boxOf(el); return rect.width > 0 && rect.height > 0; };
+const drawn = (el) => (el.getClientRects().length > 0 || sized(el)) && getComputedStyle(el).visibility === 'visible';
+
+// Brings an element into view; one that has no box of its own by what is in it.
+function bring(el, block) {
+  for (let node = el; node; node = node.firstElementChild) {
+    if (getComputedStyle(node).display === 'contents') continue;
+    node.scrollIntoView({block, inline: block, behavior: 'instant'});
+    return;
+  }
+}
 
 // A point of `target` at which a click reaches `el` (itself, or its label's control), or null.
 function pointOf(target, el) {
@@ -66,15 +51,15 @@ const linkAt = (label, x, y) => { const link = deepest(label.ownerDocument, x, y
 
 // Is the element's centre in view, in its own frame and in those around it?
 function inView(el) {
-  const rect = el.getBoundingClientRect();
+  const rect = boxOf(el);
   let x = rect.left + rect.width / 2, y = rect.top + rect.height / 2;
   for (let doc = el.ownerDocument; ; ) {
     const win = DOC.defaultView(doc);
     if (x < 0 || y < 0 || x >= win.innerWidth || y >= win.innerHeight) return false;
     const holder = holderOf(doc);
     if (!holder) return true;
-    const at = toTop(el, rect.left + rect.width / 2, rect.top + rect.height / 2), origin = toTop(holder, 0, 0);
-    [x, y] = [at[0] - origin[0], at[1] - origin[1]];
+    const at = insideOf(holder);
+    [x, y] = [at.x + x * at.sx, at.y + y * at.sy];
     doc = holder.ownerDocument;
   }
 }
@@ -95,9 +80,9 @@ function locate({id, hover, press}) {
   for (const target of targets) {
     let at = inView(target) ? pointOf(target, el) : null;
     if (!at) {
-      const before = target.getBoundingClientRect();
-      target.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-      const after = target.getBoundingClientRect();
+      const before = boxOf(target);
+      bring(target, 'center');
+      const after = boxOf(target);
       scrolled = scrolled || before.top !== after.top || before.left !== after.left;
       at = pointOf(target, el);
     }
@@ -107,6 +92,7 @@ function locate({id, hover, press}) {
       return {x, y, scrolled};
     }
   }
+  if (getComputedStyle(targets[0]).pointerEvents === 'none') return {error: 'mouseless'};
   const [x, y] = points(targets[0])[0];
   const blocker = points(targets[0]).map(([px, py]) => hits(targets[0], px, py)).find((hit) => hit && hit !== true);
   const top = toTop(targets[0], x, y);
@@ -118,9 +104,9 @@ function showFrame({index, x, y}) {
   const frame = holder({index});
   if (!frame) return;
   frame.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
-  const rect = frame.getBoundingClientRect();
   const win = DOC.defaultView(frame.ownerDocument);
-  const left = rect.left + frame.clientLeft + x, top = rect.top + frame.clientTop + y;
+  const at = insideOf(frame);
+  const left = at.x + x * at.sx, top = at.y + y * at.sy;
   if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
 }
 
@@ -134,10 +120,18 @@ function nodeAt(path) {
   return node.nodeType === 1 ? node : null;
 }
 
+// A selector may name a part of a control: what is meant is the control.
+const WHOLE = new Set(['button', 'checkbox', 'link', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'radio', 'switch', 'tab']);
+function wholeOf(el) {
+  if (el.matches('input, textarea, select, option') || el.isContentEditable) return el;
+  for (let node = el; node; node = parentAcross(node)) if (node.localName === 'label' || WHOLE.has(roleOf(node))) return node;
+  return el;
+}
+
 function idAt({path, firstId}) {
   beginIds(firstId);
   const found = nodeAt(path);
-  return found ? {id: idOf(found)} : null;
+  return found ? {id: idOf(wholeOf(found))} : null;
 }
 
 function holderAt({path}) {
@@ -198,16 +192,26 @@ function fieldOf(el) {
   return inner.length === 1 ? inner[0] : el;
 }
 
-function show(el) { el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'}); }
+function show(el) { bring(el, 'nearest'); }
 
 // Why a field can't be written to, or null.
 function refusal(el) {
+  if (!drawn(el)) return {error: 'hidden'};
   if (disabled(el)) return {error: 'disabled'};
   const bar = barred(el);
   if (bar) return {error: bar};
   if ((el.readOnly && (textField(el) || VALUE_TYPES.has(el.type))) || ariaOf(el, 'readonly')) return {error: 'readonly'};
   return null;
 }
+
+// The focus is somewhere else than in the field that was just focused: who has it?
+function moved() {
+  const focused = focusedElement();
+  const none = !focused || focused === DOC.body(focused.ownerDocument);
+  return {error: 'moved', what: none ? 'nothing' : `[${idOf(focused)}] ${called(focused)}`};
+}
+
+const holdsFocus = (el) => DOC.hasFocus(el.ownerDocument) && isInside(focusedElement() || DOC.documentElement(el.ownerDocument), el);
 
 function setValue(el, text) {
   const before = el.value;
@@ -243,12 +247,14 @@ function prepareFill({id, text}) {
     if (el.type === 'number' && text.trim() !== '' && !/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text.trim())) return {error: 'number', min: el.min, max: el.max, step: el.step === 'any' ? '' : el.step};
     if (el.maxLength >= 0 && text.length > el.maxLength) return {error: 'long', limit: el.maxLength, length: text.length};
     el.focus();
+    if (!holdsFocus(el)) return moved();
     if (el.closest(EDITORS)) return {how: 'editor', empty: false};
     el.select();
     return {how: 'text', empty: el.value === ''};
   }
   if (el.isContentEditable) {
     el.focus();
+    if (!holdsFocus(el)) return moved();
     DOC.getSelection(el.ownerDocument).selectAllChildren(el);
     return {how: 'editor', empty: false};
   }
@@ -263,17 +269,17 @@ function prepareType({id, take}) {
   const refused = refusal(el);
   if (refused) return refused;
   show(el);
-  const has = () => DOC.hasFocus(el.ownerDocument) && isInside(focusedElement() || DOC.documentElement(el.ownerDocument), el);
-  if (!take) return {focused: has()};
-  if (!has()) el.focus();
+  if (!take) return {focused: holdsFocus(el)};
+  if (!holdsFocus(el)) el.focus();
+  if (!holdsFocus(el)) return moved();
   if (el.localName === 'textarea' || el.localName === 'input') {
     try { el.setSelectionRange(el.value.length, el.value.length); } catch { /* a type without selection */ }
-  } else if (el.isContentEditable && has()) {
+  } else if (el.isContentEditable) {
     const selection = DOC.getSelection(el.ownerDocument);
     selection.selectAllChildren(el);
     selection.collapseToEnd();
   }
-  return {focused: has()};
+  return {focused: true};
 }
 
 // A custom list: the element itself, or what it controls.
@@ -359,6 +365,15 @@ function fileInput({id}) {
   return {input: idOf(input), multiple: input.multiple};
 }
 
+function clearFiles({id}) {
+  const {el, error} = find(id);
+  if (error) return {error};
+  if (!el.files.length) return {};
+  el.value = '';
+  fire(el, 'input', 'change');
+  return {};
+}
+
 function focus({id}) {
   const {el, error} = find(id);
   if (error) return {error};
@@ -386,7 +401,8 @@ function scroll({id, dx, dy}) {
   if (id !== null) {
     const {el, error} = find(id);
     if (error) return {error};
-    if (!dx && !dy) { el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'}); return {moved: true}; }
+    if (!drawn(el)) return {error: 'hidden'};
+    if (!dx && !dy) { bring(el, 'center'); return {moved: true}; }
     target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
     const root = DOC.scrollingElement(document);

@@ -29,6 +29,21 @@ const byIdRef = (el, attribute) => {
 const BY_ID = new Map([[9, method(Document.prototype, 'getElementById')], [11, method(DocumentFragment.prototype, 'getElementById')]]);
 const rootOf = (el) => shadowOf(el) || (anyClosed && closedRoots.get(el)) || null;
 
+const HTML = 'http://www.w3.org/1999/xhtml';
+const ONLY_HTML = new Set(('area audio button canvas details dialog fieldset figure form frame iframe img input label li map ' +
+  'meter object optgroup option output progress select slot summary table template textarea video').split(' '));
+
+// Is it one of SVG's, MathML's or nobody's elements that has only the name of an HTML element?
+const isForeign = (el) => el.namespaceURI !== HTML && ONLY_HTML.has(el.localName);
+const isSlot = (el) => tagOf(el) === 'slot' && el.namespaceURI === HTML;
+
+// Faults of this script in single elements, which cost these alone: a page can be stranger than we thought.
+const MOST_FAULTS = 20;
+let faults = [];
+function noteFault(el, error) {
+  if (faults.length < MOST_FAULTS) faults.push(`${describe(el)}: ${String(error).slice(0, 200)}`);
+}
+
 function idOf(el) {
   let id = ids.get(el);
   if (id === undefined) {
@@ -80,13 +95,21 @@ function deepest(doc, x, y) {
   return hit;
 }
 
-// Does a click at this point of the element's own document reach the element (or a label of it)?
+// Does a click at this point of the element's own document reach the element (or what stands for it)?
 function reaches(el, x, y) {
   const hit = deepest(el.ownerDocument, x, y);
   if (!hit) return null;
-  if (isInside(hit, el)) return true;
-  const label = hit.closest?.('label');
-  return label && label.control === el ? true : hit;
+  return isInside(hit, el) || standsFor(hit, el) ? true : hit;
+}
+
+const THUMB = 24;  // CSS pixels that a thumb is larger than the control in it, at most
+
+// Is a click on `hit` meant for `el`? On its label, or on the thumb of a slider around an input that is clipped to nothing.
+function standsFor(hit, el) {
+  if (hit.closest?.('label')?.control === el) return true;
+  if (el.localName !== 'input' || hit.localName === 'label' || !isInside(el, hit)) return false;
+  const inner = el.getBoundingClientRect(), outer = hit.getBoundingClientRect();
+  return outer.width <= inner.width + THUMB && outer.height <= inner.height + THUMB;
 }
 
 // An element's box, even if it has none itself; an image map's area gets its box from the image.
@@ -110,16 +133,43 @@ function boxOf(el) {
   return new DOMRect(box.left + x, box.top + y, Math.max(...xs) - x, Math.max(...ys) - y);
 }
 
-function frameOffset(el) {
-  let x = 0, y = 0;
-  for (let win = DOC.defaultView(el.ownerDocument); win && win !== window; win = win.parent) {
-    const holder = win.frameElement;
-    if (!holder) break;
-    const rect = holder.getBoundingClientRect();
-    x += rect.left + holder.clientLeft;
-    y += rect.top + holder.clientTop;
+const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
+
+// Where a frame's document lies in the viewport of the document around it: its origin, and its scale.
+function insideOf(frame) {
+  const rect = frame.getBoundingClientRect(), style = getComputedStyle(frame);
+  const sx = frame.offsetWidth ? rect.width / frame.offsetWidth : 1, sy = frame.offsetHeight ? rect.height / frame.offsetHeight : 1;
+  return {x: rect.left + (frame.clientLeft + parseFloat(style.paddingLeft)) * sx, y: rect.top + (frame.clientTop + parseFloat(style.paddingTop)) * sy, sx, sy};
+}
+
+// Converts coordinates of the element's viewport to the top document's; frames may be scaled.
+function toTop(el, x, y) {
+  for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
+    const at = insideOf(holder);
+    x = at.x + x * at.sx;
+    y = at.y + y * at.sy;
   }
   return [x, y];
+}
+
+// What lies over this point of an element's viewport in the documents around its own: an element, null for nothing
+// there, or undefined if the point is free.
+function overFrames(el, x, y) {
+  for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
+    const at = insideOf(holder);
+    [x, y] = [at.x + x * at.sx, at.y + y * at.sy];
+    const over = deepest(holder.ownerDocument, x, y);
+    if (over !== holder) return over;
+  }
+  return undefined;
+}
+
+// Does a click at this point of the element's viewport reach it? True, or what is hit instead (null: nothing).
+function hits(el, x, y) {
+  const hit = reaches(el, x, y);
+  if (hit !== true) return hit;
+  const over = overFrames(el, x, y);
+  return over === undefined ? true : over;
 }
 
 function focusedElement() {
@@ -157,16 +207,16 @@ function holderNumber(el) {
   if (index < 0) index = holders.push(new WeakRef(el)) - 1;
   return index;
 }
-// The offset of the frame's document in this one, and whether a point of it is on top here. `press`: as in locate.
-function holderOffset({index, x, y, press}) {
+// A point of the frame's document in the top document here, and whether it is on top. `press`: as in locate.
+function pointInHolder({index, x, y, press}) {
   const el = holder({index});
   if (!el || !el.isConnected) return {error: 'gone'};
-  const rect = el.getBoundingClientRect();
-  const [ox, oy] = frameOffset(el);
-  const left = rect.left + el.clientLeft, top = rect.top + el.clientTop;
-  const free = x === null || deepest(el.ownerDocument, left + x, top + y) === el;
+  const at = insideOf(el);
+  const left = at.x + x * at.sx, top = at.y + y * at.sy;
+  const free = deepest(el.ownerDocument, left, top) === el && overFrames(el, left, top) === undefined;
   if (press) expectPress(press, null, el);
-  return {x: left + ox, y: top + oy, free};
+  const [topX, topY] = toTop(el, left, top);
+  return {x: topX, y: topY, free};
 }
 
 // Hosts that may have a closed shadow root, which only the protocol can reveal; `adopt` takes what it finds.

@@ -29,7 +29,8 @@ function contentText(el, seen, style) {
   style = style || getComputedStyle(el);
   const transform = TRANSFORMS[style.textTransform];
   let out = pseudoText(el, '::before');
-  const children = el.localName === 'slot' && el.assignedNodes().length ? el.assignedNodes() : (rootOf(el) || el).childNodes;
+  const slotted = isSlot(el) ? el.assignedNodes() : [];
+  const children = slotted.length ? slotted : (rootOf(el) || el).childNodes;
   for (const child of children) {
     if (child.nodeType === 3) { const data = child.data.length > 4000 ? child.data.slice(0, 4000) : child.data; out += transform ? transform(data) : data; seen.length += child.data.length; continue; }
     if (child.nodeType === 1) out += embeddedText(child, seen);
@@ -45,6 +46,7 @@ function embeddedText(child, seen) {
   if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
   const tag = child.localName;
   if (tag === 'br' || tag === 'wbr') return ' ';
+  if (isForeign(child)) return ' ' + contentText(child, seen) + ' ';
   const style = getComputedStyle(child);
   if (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount)) return '';
   const role = roleOf(child);
@@ -65,6 +67,7 @@ function embeddedText(child, seen) {
 
 // The name of an element that another element's name refers to; it may be hidden.
 function referredText(el) {
+  if (isForeign(el)) return el.textContent;
   if (tagOf(el) === 'form') return attributeOf(el, 'aria-label') || textOf(el);
   const label = el.getAttribute('aria-label');
   if (label && label.trim()) return label;
@@ -83,12 +86,34 @@ function labelText(el) {
   }).join(' '));
 }
 
+const naming = new Set();  // elements whose names are being computed: names may refer to each other in circles
+let referring = false;  // references of what is referred to don't count (accname 1.2, 2B)
+
+// An element's accessible name. `interactive`: its content may name it, whatever its role.
 function nameOf(el, role, interactive) {
-  const referred = byIdRef(el, 'aria-labelledby');
-  if (referred.length) {
-    const text = squeeze(referred.map(referredText).join(' '));
-    if (text) return text;
+  if (naming.has(el)) return '';
+  naming.add(el);
+  try {
+    return ownName(el, role, interactive);
+  } catch (error) {
+    noteFault(el, error);
+    return '';
+  } finally {
+    naming.delete(el);
   }
+}
+
+function nameByReference(el) {
+  if (referring) return '';
+  const referred = byIdRef(el, 'aria-labelledby');
+  if (!referred.length) return '';
+  referring = true;
+  try { return squeeze(referred.map(referredText).join(' ')); } finally { referring = false; }
+}
+
+function ownName(el, role, interactive) {
+  const referred = nameByReference(el);
+  if (referred) return referred;
   const label = el.getAttribute('aria-label');
   if (label && label.trim()) return squeeze(label);
   const tag = el.localName;

@@ -15,7 +15,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   purge();
   suspects = [];
   plain = new Set();
-  const [originX, originY] = origin || [0, 0];
+  faults = [];
+  const [originX, originY, originSX, originSY] = origin || [0, 0, 1, 1];
   const elements = [];
   const lines = [];
   const opaque = [];
@@ -59,12 +60,13 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     return drawings.get(svg);
   }
 
-  // `at`: the document's offset in the top frame, its frame's URL, its visible size, and the boxes that clip flowing and
-  // positioned content (null: only the viewport does), in the document's coordinates.
+  // `at`: the document's offset in the top frame and its scale there, its frame's URL, its visible size, and the boxes
+  // that clip flowing and positioned content (null: only the viewport does), in the document's coordinates.
   function distanceOf(rect, at) {
-    const top = rect.top + at.y, left = rect.left + at.x;
-    const dy = top >= height ? top - height : top + rect.height < 0 ? -(top + rect.height) : 0;
-    const dx = left >= width ? left - width : left + rect.width < 0 ? -(left + rect.width) : 0;
+    const top = rect.top * at.sy + at.y, left = rect.left * at.sx + at.x;
+    const bottom = top + rect.height * at.sy, right = left + rect.width * at.sx;
+    const dy = top >= height ? top - height : bottom < 0 ? -bottom : 0;
+    const dx = left >= width ? left - width : right < 0 ? -right : 0;
     let away = dx + dy;
     if (away === 0 && at.clip) {
       const c = at.clip;
@@ -106,18 +108,19 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   // Is it in view? And a state: `clipped` by something that does not scroll, or `covered`.
   function visibility(el, rect, at) {
     const c = at.clip;
-    let l = Math.max(rect.left, 0, -at.x, c ? c[0] : -1e9), t = Math.max(rect.top, 0, -at.y, c ? c[1] : -1e9);
-    let r = Math.min(rect.right, at.w, width - at.x, c ? c[2] : 1e9), b = Math.min(rect.bottom, at.h, height - at.y, c ? c[3] : 1e9);
+    let l = Math.max(rect.left, 0, -at.x / at.sx, c ? c[0] : -1e9), t = Math.max(rect.top, 0, -at.y / at.sy, c ? c[1] : -1e9);
+    let r = Math.min(rect.right, at.w, (width - at.x) / at.sx, c ? c[2] : 1e9), b = Math.min(rect.bottom, at.h, (height - at.y) / at.sy, c ? c[3] : 1e9);
     if (r - l <= 0 || b - t <= 0) {
       if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, 'clipped'];
       return [false, ''];
     }
-    if (reaches(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+    if (hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
     for (const part of Array.from(el.getClientRects()).slice(0, 3)) {
       l = Math.max(part.left, 0); t = Math.max(part.top, 0); r = Math.min(part.right, at.w); b = Math.min(part.bottom, at.h);
-      if (r > l && b > t && reaches(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+      if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
     }
-    return [true, rect.width <= 1 || rect.height <= 1 ? 'clipped' : 'covered'];
+    if (rect.width <= 1 || rect.height <= 1) return [true, 'clipped'];
+    return [true, getComputedStyle(el).pointerEvents === 'none' ? 'unclickable' : 'covered'];
   }
 
   function addElement(el, role, depth, rect, at, name, value, source) {
@@ -131,12 +134,14 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
     else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
     elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,
-      [rect.left + at.x, rect.top + at.y, rect.width, rect.height].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
+      [rect.left * at.sx + at.x, rect.top * at.sy + at.y, rect.width * at.sx, rect.height * at.sy].map((v) => Math.round(v * 100) / 100), shown, at.frame, options]);
     lines.push([depth, null, elements.length - 1, distanceOf(rect, at)]);
   }
 
   // Walks the children of `node`, as drawn. `keep`: whitespace is preserved; the other arguments as in visit.
+  let walked = 0;
   function walk(node, depth, at, quiet, pointer, inert, near, keep) {
+    walked++;
     if (level >= DEEPEST) { shallow(node, depth, at, quiet, inert); return; }
     level++;
     walkIn(node, depth, at, quiet, pointer, inert, near, keep);
@@ -158,13 +163,13 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   function walkIn(node, depth, at, quiet, pointer, inert, near, keep) {
     const inner = rootOf(node);
-    if (!inner && tagOf(node) === 'slot') {
+    if (!inner && isSlot(node)) {
       const assigned = node.assignedNodes();
       if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
     }
-    if (tagOf(node) === 'details' && !node.open) {
+    if (tagOf(node) === 'details' && node.open === false) {
       const summary = node.querySelector(':scope > summary');
-      if (summary) visit(summary, depth, at, quiet, pointer, inert, near);
+      if (summary) visitSafely(summary, depth, at, quiet, pointer, inert, near);
       return;
     }
     let child = firstOf(inner || node);
@@ -191,9 +196,23 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       return 0;
     }
     if (type !== 1) return 0;
-    if (tagOf(child) === 'form') return visitForm(child, depth, at, quiet, pointer, inert);
     if (SKIP.has(child.tagName)) return 0;
-    return visit(child, depth, at, quiet, pointer, inert, near);
+    return visitSafely(child, depth, at, quiet, pointer, inert, near);
+  }
+
+  // Visits an element; a fault costs what it says itself, not what is in it.
+  function visitSafely(el, depth, at, quiet, pointer, inert, near) {
+    const [levelBefore, walkedBefore] = [level, walked];
+    try {
+      if (isForeign(el)) { walk(el, depth, at, quiet, pointer, inert, near, false); return 0; }
+      if (tagOf(el) === 'form') return visitForm(el, depth, at, quiet, pointer, inert);
+      return visit(el, depth, at, quiet, pointer, inert, near);
+    } catch (error) {
+      level = levelBefore;
+      noteFault(el, error);
+      if (walked === walkedBefore) walk(el, depth, at, quiet, pointer, inert, near, false);
+      return 0;
+    }
   }
 
   const range = DOC.createRange(document);
@@ -211,21 +230,21 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       let probe = middle;
       while (probe < high && !children[probe].getClientRects().length) probe++;
       if (probe === high) { high = middle; continue; }
-      if (children[probe].getBoundingClientRect().bottom + at.y < -band) low = middle; else high = middle;
+      if (children[probe].getBoundingClientRect().bottom * at.sy + at.y < -band) low = middle; else high = middle;
     }
     return children[low];
   }
 
   const BELOW = 1;
 
-  // `quiet`: the text is already part of an ancestor's name; `pointer`: the hand cursor is inherited; `inert`: nothing
+  // `quiet`: the text is already part of an ancestor's name; `pointer`: the cursor that is inherited; `inert`: nothing
   // inside can be acted on; `near`: all of its container is near the viewport. Returns BELOW if it is too far below to
   // be observed.
   function visit(el, depth, at, quiet, pointer, inert, near) {
     let box = null;
     if (kept && !near) {
       box = el.getBoundingClientRect();
-      const top = box.top + at.y, bottom = box.bottom + at.y;
+      const top = box.top * at.sy + at.y, bottom = box.bottom * at.sy + at.y;
       if ((top > height + band || bottom < -band) && (box.height || box.width) && !kept.has(el)) {
         const below = top > height + band;
         if (below || el.scrollHeight <= box.height + 1) { cut = true; return below ? BELOW : 0; }
@@ -240,13 +259,13 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const visible = style.visibility === 'visible';
     const inline = display === 'inline';
     const block = !inline && !contents && !display.startsWith('inline');
-    const hasPointer = style.cursor === 'pointer';
+    const hand = style.cursor !== pointer && HANDS.test(style.cursor);
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
     // Text formatting, the most common case, needs no box of its own.
-    if (inline && role === 'generic' && !box && PHRASING.has(tag) && (pointer || !hasPointer) && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
+    if (inline && role === 'generic' && !box && PHRASING.has(tag) && !hand && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
       if (visible && !quiet && isBare(el)) text += iconText(el);
-      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, hasPointer, inert, near, false); else if (text) text += ' ';
+      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, style.cursor, inert, near, false); else if (text) text += ' ';
       return 0;
     }
     const rect = contents ? boxOf(el) : box || el.getBoundingClientRect();
@@ -261,7 +280,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
-    if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer);
+    if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);
     // A label represents its control if that is not drawn.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
@@ -280,7 +299,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (tag === 'textarea' || tag === 'input') return 0;
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', hasPointer, inert, near, false);
+      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', style.cursor, inert, near, false);
       flush(depth + 1);
       if (block) words.push('\n');
       return 0;
@@ -306,7 +325,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       lines.push([depth, role + (name ? ' ' + quoted(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', hasPointer, inert, near, tag === 'pre');
+      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', style.cursor, inert, near, tag === 'pre');
       flush(depth + 1);
       fold(before, depth);
       if (block) words.push('\n');
@@ -323,7 +342,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const mute = !visible && !el.childElementCount;
     const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
-    if (!mute) walk(el, depth, clipped, quiet || !visible || said, hasPointer, inert, near, tag === 'pre');
+    if (!mute) walk(el, depth, clipped, quiet || !visible || said, style.cursor, inert, near, tag === 'pre');
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
@@ -342,7 +361,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const style = getComputedStyle(form);
     if (style.display === 'none' || style.contentVisibility === 'hidden') return 0;
     const rect = rectOf(form);
-    if (kept && rect.height && rect.top + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
+    if (kept && rect.height && rect.top * at.sy + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
     const block = !style.display.startsWith('inline') && style.display !== 'contents';
     const shown = style.visibility === 'visible' && !quiet && attributeOf(form, 'role') === null && (rect.width || rect.height);
     if (block) words.push('\n');
@@ -354,7 +373,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       lines.push([depth, 'form' + (name ? ' ' + quoted(name) : ''), -1, distanceOf(rect, at)]);
     }
     const before = lines.length;
-    walk(form, below, at, quiet || style.visibility !== 'visible', style.cursor === 'pointer', inert || attributeOf(form, 'inert') !== null, false, false);
+    walk(form, below, at, quiet || style.visibility !== 'visible', style.cursor, inert || attributeOf(form, 'inert') !== null, false, false);
     if (block || shown) flush(below);
     if (shown) fold(before, depth);
     if (block) words.push('\n');
@@ -370,7 +389,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       first.getClientRects().length > 0 && first.getBoundingClientRect().height > 0;
   }
 
-  function canBeActedOn(el, tag, role, style, svgChild, hasPointer, pointer) {
+  function canBeActedOn(el, tag, role, style, svgChild, hand) {
     if (tag === 'input') return el.type !== 'hidden';
     if (INTERACTIVE_ROLES.has(role) && role !== 'gridcell') return !(tag === 'option' && el.closest('select'));
     if (tag === 'select' || tag === 'textarea' || tag === 'summary' || tag === 'area') return true;
@@ -386,7 +405,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
-    if (hasPointer && !pointer) return !el.querySelector('a[href], button, input, select, textarea');
+    if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
 
@@ -453,10 +472,10 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   function enterFrame(el, depth, at, rect, inert) {
     let inner = null;
     try { inner = el.contentDocument; } catch { /* another origin */ }
-    const left = rect.left + el.clientLeft, top = rect.top + el.clientTop;
-    const x = left + at.x, y = top + at.y;
+    const own = insideOf(el);
+    const [x, y, sx, sy] = [own.x * at.sx + at.x, own.y * at.sy + at.y, own.sx * at.sx, own.sy * at.sy];
     if (!inner) {
-      opaque.push([lines.length, depth, holderNumber(el), [x, y]]);
+      opaque.push([lines.length, depth, holderNumber(el), [x, y, sx, sy]]);
       lines.push([depth, 'iframe', -1, distanceOf(rect, at)]);
       return;
     }
@@ -464,7 +483,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
     if (!inner.body) return;
     const modal = topModal(inner);
-    const inside = {x, y, modal, frame: clip(inner.URL, limits.url), w: el.clientWidth, h: el.clientHeight, clip: [0, 0, el.clientWidth, el.clientHeight], absolute: null, hard: false};
+    const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
+    const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
     inside.absolute = inside.clip;
     words.push('\n');
     visitAll(inner, depth + 1, inside, inert || !!modal);
@@ -505,12 +525,12 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   function visitAll(doc, depth, at, inert) {
     for (const part of DOC.documentElement(doc)?.children || []) {
-      if (!SKIP.has(part.tagName)) { visit(part, depth, at, false, false, inert, false); flush(depth); }
+      if (!SKIP.has(part.tagName)) { visitSafely(part, depth, at, false, 'auto', inert, false); flush(depth); }
     }
   }
 
   const modal = topModal(document);
-  visitAll(document, 0, {x: originX, y: originY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
+  visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
   const marked = markedText(focused);
   if (marked) lines.push([0, 'marked text: ' + quoted(clip(marked, 300)), -1, 0]);
   if (cut) lines.push([0, goesOn(), -1, 0]);
@@ -518,12 +538,14 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, nextId, suspects: suspects.length,
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, faults, nextId, suspects: suspects.length,
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };
 }
 
+// Cursors that say that something can be clicked or taken hold of.
+const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

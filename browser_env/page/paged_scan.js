@@ -40,9 +40,9 @@
       [left, top, width, height] = [rect.left + el.clientLeft, rect.top + el.clientTop, el.clientWidth, el.clientHeight];
     }
     for (let inner = win; inner !== window; inner = inner.parent) {
-      const holder = inner.frameElement, rect = holder.getBoundingClientRect();
-      left += rect.left + holder.clientLeft;
-      top += rect.top + holder.clientTop;
+      const holder = inner.frameElement, rect = holder.getBoundingClientRect(), style = getComputedStyle(holder);
+      left += rect.left + holder.clientLeft + parseFloat(style.paddingLeft);
+      top += rect.top + holder.clientTop + parseFloat(style.paddingTop);
     }
     const right = Math.min(left + width, innerWidth), bottom = Math.min(top + height, innerHeight);
     left = Math.max(left, 0);

@@ -46,7 +46,7 @@ function onPress(event) {
 function isMeant(hit) {
   const {el, target, role, name} = aim;
   if (!el) return false;
-  if (isInside(hit, el) || isInside(hit, target) || hit.closest('label')?.control === el) return true;
+  if (isInside(hit, el) || isInside(hit, target) || standsFor(hit, el)) return true;
   if (el.isConnected) return false;
   // It was drawn anew, as frameworks do: the same again, and none that was there before.
   for (let node = hit; node && !ids.has(node); node = parentAcross(node)) {

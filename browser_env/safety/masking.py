@@ -27,6 +27,11 @@ _FRAME_BOUND = 2.0
 """Seconds for a frame of another process to answer; a hung frame shows nothing new."""
 
 
+_CONTENT = """(e) => { const style = getComputedStyle(e);
+return [e.clientLeft + parseFloat(style.paddingLeft), e.clientTop + parseFloat(style.paddingTop)]; }"""
+"""How far a frame's document lies within the frame's own box."""
+
+
 async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] | None = None) -> list[Box]:
     """Return the boxes in which a tab shows a match of one of the patterns, in all frames.
 
@@ -44,7 +49,7 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] |
                 async with asyncio.timeout(_FRAME_BOUND):
                     holder = await frame.frame_element()
                     box = await holder.bounding_box()
-                    border = await holder.evaluate("e => [e.clientLeft, e.clientTop]")
+                    border = await holder.evaluate(_CONTENT)
                     if box:
                         offset = (box["x"] + border[0], box["y"] + border[1])
                         boxes += await boxes_in_process(session, patterns, offset, kinds=kinds)

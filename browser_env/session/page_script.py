@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.errors import EnvError, ScriptError
 from selfsurf.browser_env.text import well_formed_json
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "act", "press", "settle", "loading")
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
-    "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput", "idAt",
-    "holder", "holderOffset", "holderAt", "showFrame", "missed",
+    "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput",
+    "clearFiles", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
@@ -118,7 +118,8 @@ class PageScript:
         """Call a method of the script, installing it first if needed.
 
         Raises:
-            EnvError: the page crashed, or the script threw, which is a bug in the script.
+            EnvError: the page crashed.
+            ScriptError: the script threw.
         """
         for attempt in range(_ATTEMPTS):
             if self.crashed():
@@ -143,7 +144,7 @@ class PageScript:
                 await self.wait(0.1 * attempt)
                 continue
             if "exceptionDetails" in answer:
-                raise EnvError(f"The in-page script failed in {method}: {_thrown(answer)}")
+                raise ScriptError(f"The in-page script failed in {method}: {_thrown(answer)}")
             return answer["result"] if method in _BY_REFERENCE else answer["result"].get("value")
         raise AssertionError("unreachable")
 

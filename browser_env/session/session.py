@@ -67,6 +67,8 @@ class Session:
         """Of events."""
         self.missed = ""
         """Why this step's press reached another element than it was aimed at, as a sentence."""
+        self.stopped = False
+        """Was that press stopped before the page heard of it?"""
         self._presses = 0
         self._events: list[str] = []
         self.calls = Calls()
@@ -265,7 +267,7 @@ class Session:
     def start_step(self) -> None:
         """Forget what went wrong in the last step."""
         self.access.start_step()
-        self.missed = ""
+        self.missed, self.stopped = "", False
         self._presses += 1
 
     def aim(self) -> int:
@@ -277,6 +279,7 @@ class Session:
         """Note what the in-page script says of the last press (`page/press.js`), if it is of this step."""
         if miss is None or miss["press"] != self._presses:
             return
+        self.stopped = miss["stopped"]
         there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."
 

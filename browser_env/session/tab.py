@@ -33,25 +33,24 @@ class ForeignFrame:
     outer: ForeignFrame | None
     """The parent, if it is such a frame itself."""
 
-    async def offset(self, x: float | None = None, y: float | None = None, press: int = 0) -> tuple[float, float, bool]:
-        """Return the document's offset in the top frame, and whether its point x, y is on top there.
+    async def to_top(self, x: float, y: float, press: int = 0) -> tuple[float, float, bool]:
+        """Return a point of the document's viewport in the top frame, and whether nothing there is over it.
 
         Args:
-            x: of the point, if there is one.
+            x: of the point.
             y: of the point.
             press: number of the press that follows there; 0 for none.
 
         Raises:
             EnvError: the frame is gone.
         """
-        here = await self.parent.call("holderOffset", index=self.index, x=x, y=y, press=press)
+        here = await self.parent.call("pointInHolder", index=self.index, x=x, y=y, press=press)
         if "error" in here:
             raise EnvError("The frame is gone.")
         if self.outer is None:
             return here["x"], here["y"], here["free"]
-        inner = (None, None) if x is None or y is None else (here["x"] + x, here["y"] + y)
-        left, top, free = await self.outer.offset(inner[0], inner[1], press)
-        return here["x"] + left, here["y"] + top, here["free"] and free
+        left, top, free = await self.outer.to_top(here["x"], here["y"], press)
+        return left, top, here["free"] and free
 
 
 class Tab:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.in_page import value
+
 STYLE = """<style>#a, #b {position: absolute; left: 50px; top: 50px; width: 120px; height: 40px; overflow: hidden}
 #b {left: 300px}</style>"""
 HEARS = """<p id=heard style="margin-top: 200px"></p><script>
@@ -16,9 +18,13 @@ def swapped(how):
     return f"{TWO}<script>document.onmousemove = () => {{ {how} }}</script>"
 
 
+CHANGE = "[a.style.left, b.style.left] = [b, a].map((one) => getComputedStyle(one).left)"
 MISSED = {
-    "moved": ("a.style.left = '300px'; b.style.left = '50px'", 'button "Delete"'),
-    "moved away": ("a.style.left = '300px'", "html"),
+    "change places": (CHANGE, 'button "Delete"'),
+    "moves on and on": (
+        "a.style.left = getComputedStyle(a).left === '50px' ? '300px' : '50px'; b.hidden = true",
+        "html",
+    ),
     "covered": ("b.style.cssText = 'left: 0; top: 0; width: 100%; height: 100%; opacity: 0'", 'button "Delete"'),
     "replaced": ("a.remove(); b.style.left = '50px'", 'button "Delete"'),
     "another of that name": ("a.remove(); b.style.left = '50px'; b.textContent = 'Renew'", 'button "Renew"'),
@@ -26,7 +32,8 @@ MISSED = {
 
 
 @pytest.mark.parametrize(
-    ("case", "more"), [*((case, {}) for case in MISSED), ("moved", {"count": 2}), ("moved", {"button": "right"})]
+    ("case", "more"),
+    [*((case, {}) for case in MISSED), ("change places", {"count": 2}), ("change places", {"button": "right"})],
 )
 def test_a_press_on_something_else_is_stopped(open_page, by_name, case, more):
     how, there = MISSED[case]
@@ -37,6 +44,15 @@ def test_a_press_on_something_else_is_stopped(open_page, by_name, case, more):
         f"The click did not reach its element: when the mouse was pressed, {there} was in its place. It was stopped."
     )
     obs, *_ = env.step({"action": "wait", "ms": 0})
+    assert obs["last_error"] == ""
+
+
+@pytest.mark.parametrize("more", [{}, {"count": 2}, {"button": "right"}])
+def test_what_has_moved_once_is_clicked_where_it_is_now(open_page, by_name, more):
+    page = swapped(f"if (!window.done) {{ done = 1; {CHANGE} }}")
+    env, obs = open_page(page, options={"screenshot": False})
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"], **more})
+    assert ("mousedown:a" in obs["page_text"], "mousedown:b" in obs["page_text"]) == (True, False)
     assert obs["last_error"] == ""
 
 
@@ -138,10 +154,11 @@ def test_a_key_is_not_pressed_on_something_else(open_page, by_name):
 
 def test_the_pages_first_listeners_hear_of_no_press_that_is_stopped(open_page, by_name):
     first = "<script>for (const type of ['pointerdown', 'mousedown', 'click']) addEventListener(type, () => { heard.append(':') }, true)</script>"
-    page = swapped("a.style.left = '300px'; b.style.left = '50px'")
+    page = swapped(f"if (!window.done) {CHANGE}")
     env, obs = open_page(first + page, options={"screenshot": False})
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert ":" not in obs["page_text"]
     assert "It was stopped." in obs["last_error"]
+    value(env, "window.done = 1")
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert "click:a" in obs["page_text"]

@@ -2,14 +2,9 @@
 
 import pytest
 
+from tests.in_page import value
+
 SMALL = {"screenshot": False}
-
-
-def value(env, expression):
-    """Evaluate an expression in the page."""
-    from selfsurf.browser_env.session.runtime import runtime
-
-    return runtime().run(env.unwrapped.core.session.active.page.evaluate(expression))
 
 
 HIDES = "<label>Comment <input id=a></label><label>PIN <input id=b type=password></label>"
@@ -130,9 +125,12 @@ def test_what_takes_no_mouse_is_not_clicked(open_page, by_name, tag):
     )
     element = by_name(obs, "Next")
     assert "covered" not in element["states"]
-    assert "no mouse" in element["states"]
+    assert "unclickable" in element["states"]
     obs, *_ = env.step({"action": "click", "id": element["id"]})
-    assert obs["last_error"] == f"Element {element['id']} takes no mouse now: the page has switched that off."
+    assert (
+        obs["last_error"]
+        == f"Element {element['id']} can't be clicked now: the page lets no mouse reach it (pointer-events: none)."
+    )
     assert (obs["title"], value(env, "window.c")) == ("index", None)
 
 
