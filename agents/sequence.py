@@ -14,7 +14,7 @@ from selfsurf.browser_env import Action, Element, Observation
 ALONE = ("finish", "infeasible")
 """What is only done first in a reply: what the other actions led to decides whether the goal is reached."""
 
-LAST = ("navigate", "back", "forward", "new_tab", "focus_tab", "close_tab", "ask_user")
+LAST = ("navigate", "back", "forward", "reload", "new_tab", "focus_tab", "close_tab", "ask_user")
 """What ends a reply: the page after it is another one, or there is an answer to read."""
 
 

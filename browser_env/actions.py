@@ -170,6 +170,8 @@ class Drag(BaseAction):
     from_: ElementId | Point | Selector = Field(alias="from")
     to: ElementId | Point | Selector
     via: tuple[Point, ...] = Field(default=(), max_length=200)
+    hold: float = Field(default=0, ge=0, le=10_000)
+    """Milliseconds to hold still after the press, before the mouse moves."""
 
 
 class Upload(_AtElement):
@@ -196,6 +198,12 @@ class Forward(BaseAction):
     """Go forward in the active tab's history."""
 
     action: Literal["forward"] = "forward"
+
+
+class Reload(BaseAction):
+    """Load the active tab's page again."""
+
+    action: Literal["reload"] = "reload"
 
 
 class NewTab(BaseAction):
@@ -257,7 +265,7 @@ class Infeasible(BaseAction):
 
 
 Action: TypeAlias = (
-    Click | Fill | Type | Press | Select | Hover | Scroll | Drag | Upload | Navigate | Back | Forward
+    Click | Fill | Type | Press | Select | Hover | Scroll | Drag | Upload | Navigate | Back | Forward | Reload
     | NewTab | CloseTab | FocusTab | Wait | Message | AskUser | Finish | Infeasible
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ from selfsurf.browser_env.safety.confirm import Confirmer, focused, host_of
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
 from selfsurf.browser_env.scoring import Scoring, outcome_of
-from selfsurf.browser_env.session.deadline import deadline
+from selfsurf.browser_env.session.deadline import deadline, put_off
 from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.sources import context_source
@@ -321,7 +321,7 @@ class EnvCore(Reports):
             self.episode.last_action = action
             last_action = well_formed(action.to_json())
             if isinstance(action, Wait) and self._limit is not None:
-                self._put_off(self._limit, action.ms / 1000)
+                put_off(self._limit, action.ms / 1000)
             path = await (self._do(session, action) if answered is None else self._go_on(session, *answered))
             hint = hint_of(action)
             if isinstance(action, Wait) and isinstance(session.active, DeterministicTab):
@@ -361,9 +361,7 @@ class EnvCore(Reports):
             await session.attached()
             view = await self._observer.look(session, -1, scoring.read)
         await session.downloads.ended()
-        if session.trouble:
-            last_error = self.settings.view.limits.note(session.trouble)
-            self.failed_as = "refused" if session.access.navigation else "blocked"
+        last_error = self._troubled(session, last_error)
         before, self.episode.requests = self.observation, session.calls.take()
         observation = self._observation(session, view, last_action=last_action, last_error=last_error)
         score = scoring.final(before, observation)
@@ -467,13 +465,6 @@ class EnvCore(Reports):
         id = action.id if action.id is not None else focused(self.observation)
         host = await host_of(session, id, self.foreign)
         return action.model_copy(update={"text": self.vault.fill(action.text, host)})
-
-    @staticmethod
-    def _put_off(limit: asyncio.Timeout, seconds: float) -> None:
-        """Extend a step's deadline: a page that is merely waited for doesn't hang."""
-        when = limit.when()
-        if when is not None and not limit.expired():
-            limit.reschedule(when + seconds)
 
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)

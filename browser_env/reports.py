@@ -59,6 +59,17 @@ class Reports(Looks):
         self.observation = self.vault.redact_observation(observation)
         return self.observation
 
+    def _troubled(self, session: Session, last_error: str) -> str:
+        """Return a step's error, with what went wrong besides the action itself."""
+        limits = self.settings.view.limits
+        if session.trouble:
+            self.failed_as = "refused" if session.access.navigation else "blocked"
+            return limits.note(session.trouble)
+        if session.unreached and not last_error:
+            self.failed_as = "navigation"
+            return limits.note(session.unreached)
+        return last_error
+
     def _asking(self, question: Question, error: str, start: float) -> StepResult:
         """Return the result of a step that waits. The page was not looked at."""
         assert self.observation is not None

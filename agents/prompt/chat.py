@@ -31,6 +31,7 @@ ACTIONS: dict[str, str] = {
     "navigate": '{"navigate":"https://example.org"}  open an address in this tab',
     "back": '{"back":true}  go back to the page before',
     "forward": '{"forward":true}  go forward again',
+    "reload": '{"reload":true}  load the page again',
     "new_tab": '{"new_tab":"https://example.org"}  open an address in a new tab',
     "focus_tab": '{"focus_tab":0}  go to tab 0',
     "close_tab": '{"close_tab":true}  close this tab',

@@ -35,6 +35,7 @@ INSTRUCTIONS: dict[str, tuple[str, str]] = {
     "navigate": ("navigate to a URL", '{{"navigate":"https://example.org"}} to open a page'),
     "back": ("go back", '{{"back":true}} to go back'),
     "forward": ("go forward", '{{"forward":true}} to go forward'),
+    "reload": ("reload", '{{"reload":true}} to load the page again'),
     "new_tab": ("open a new tab", '{{"new_tab":"https://example.org"}} to open a tab'),
     "focus_tab": ("go to another tab by its number", '{{"focus_tab":0}} to go to the first tab'),
     "close_tab": ("close the tab", '{{"close_tab":true}} to close the tab'),

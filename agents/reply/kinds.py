@@ -10,7 +10,7 @@ from selfsurf.browser_env.observation import Element, Tab
 
 KINDS = (
     "click", "fill", "type", "select", "hover", "press", "scroll", "drag", "upload", "navigate", "back", "forward",
-    "new_tab", "focus_tab", "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
+    "reload", "new_tab", "focus_tab", "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
 )  # fmt: skip
 """The actions that a model can be offered: all that the environment knows."""
 
@@ -51,7 +51,7 @@ Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
 
 WITHOUT_ELEMENT: dict[str, Value] = {
     "press": KEYS, "scroll": ("down", "up"), "wait": (200, 1000), "focus_tab": range(10),
-    "back": True, "forward": True, "close_tab": True, "navigate": Text.SOME,
+    "back": True, "forward": True, "reload": True, "close_tab": True, "navigate": Text.SOME,
     **dict.fromkeys(("new_tab", "message", "ask_user", "finish", "infeasible"), Text.ANY),
 }  # fmt: skip
 """The main argument of the kinds that need no element."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Wait
+from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Reload, Wait
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.patience import stretched
@@ -14,6 +14,10 @@ from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+
+NAVIGATION_TIMEOUT = 15.0
+"""Seconds for a server to answer a navigation."""
 
 
 async def browse(session: Session, action: Action, seconds: float) -> None:
@@ -41,6 +45,8 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 await _through_history(session, -1, seconds)
             case Forward():
                 await _through_history(session, 1, seconds)
+            case Reload():
+                await tab.page.reload(wait_until="commit", timeout=stretched(seconds) * 1000)
             case NewTab():
                 await session.new_tab(await _checked_url(session, action.url) if action.url else "")
             case CloseTab():

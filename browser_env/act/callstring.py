@@ -45,6 +45,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "go_back": ("back", (), {}),
     "forward": ("forward", (), {}),
     "go_forward": ("forward", (), {}),
+    "reload": ("reload", (), {}),
     "new_tab": ("new_tab", ("url",), {}),
     "close_tab": ("close_tab", (), {}),
     "tab_close": ("close_tab", (), {}),

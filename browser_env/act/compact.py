@@ -28,7 +28,7 @@ MAIN: dict[str, str] = {
 _ONE = {"select": {"option": "options"}, "upload": {"file": "files"}}
 """How a list's only item is named instead: `{"select":5,"option":"Red"}`."""
 
-BARE = ("back", "forward", "close_tab")
+BARE = ("back", "forward", "reload", "close_tab")
 """Actions without arguments: `{"back":true}`."""
 
 

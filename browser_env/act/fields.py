@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 from selfsurf.browser_env.act.keyboard import press_chord
 from selfsurf.browser_env.act.mouse import click
@@ -10,41 +12,107 @@ from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.safety.files import uploadable
+from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
 """Seconds for a file chooser to open after the click."""
+
+LIST_BOUND = 1.0
+"""Seconds for a list to open, or to offer what was typed, before an option is missing."""
+
+CHOICE_BOUND = 0.3
+"""Seconds for a list to take in a choice before the next one."""
+
+MOST_OPTIONS = 100
+"""Options of a list of several that are unselected at most."""
+
+MANY_LINES = 40
+"""Lines from which on they are pasted as a whole into any editor."""
+
+SHOWN = 300
+"""Characters of a field's text in an error."""
 
 _TRUE = frozenset({"true", "on", "yes", "1", "checked", "check"})
 _FALSE = frozenset({"false", "off", "no", "0", "unchecked", "uncheck", ""})
 
 
 async def fill(targets: Targets, action: Fill) -> str:
-    """Replace a field's value; return how: `keyboard`, `dom` or `mouse`."""
+    """Replace a field's value; return how: `keyboard`, `dom` or `mouse`.
+
+    Raises:
+        ActionError: the field can't be written to, holds another text afterwards, or the browser doesn't accept it.
+    """
     id = await _target(targets, action)
     ready = await targets.ask("prepareFill", id, text=action.text)
-    keyboard = targets.tab.page.keyboard
     match ready["how"]:
         case "done":
+            _accepted(id, ready)
             return "dom"
         case "option":
             return await select(targets, Select(id=id, options=(action.text,)))
         case "check":
             return await _check(targets, id, ready, action.text)
-        case "editor":  # editors have a model of their own, which the DOM may show in part
-            await press_chord(targets, "ControlOrMeta+a")
-    if not action.text:
-        if not ready["empty"]:
-            await keyboard.press("Delete")
-    elif ready["how"] == "editor" and "\n" in action.text:
-        for number, line in enumerate(re.split(r"\r?\n", action.text)):
-            if number:
-                await keyboard.press("Shift+Enter")  # in a chat, Enter alone would send
-            if line:
-                await keyboard.insert_text(line)
-    else:
+        case "editor":
+            return await _fill_editor(targets, id, action.text, code=ready["code"])
+    keyboard = targets.tab.page.keyboard
+    if action.text:
         await keyboard.insert_text(action.text)
+    elif not ready["empty"]:
+        await keyboard.press("Delete")
+    _accepted(id, await targets.ask("written", id, text=action.text))
     return "keyboard"
+
+
+async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> str:
+    """Replace an editor's text, which may have a model of its own that the page shows in part.
+
+    Code is pasted as a whole: editors of code indent a new line by themselves, and each takes its time. Elsewhere lines
+    are written one by one; what pasted text becomes there is the editor's affair.
+    """
+    keyboard, world = targets.tab.page.keyboard, targets.world(id)
+    await press_chord(targets, "ControlOrMeta+a")
+    lines = re.split(r"\r?\n", text)
+    if len(lines) > 1 and (code or len(lines) > MANY_LINES):
+        await world.call("settle", frames=1, bound=100)  # the selection is news to the editor
+        if (await world.call("paste", text=text))["taken"]:
+            await world.call("settle", frames=2, bound=500)
+            if not await _reads_otherwise(targets, id, text, code=code):
+                return "keyboard"
+            await press_chord(targets, "ControlOrMeta+a")
+    if not text:
+        await keyboard.press("Delete")
+    for number, line in enumerate(lines if text else ()):
+        if number:
+            await keyboard.press("Shift+Enter")  # in a chat, Enter alone would send
+        if line:
+            await keyboard.insert_text(line)
+    if shown := await _reads_otherwise(targets, id, text, code=code):
+        _accepted(id, {"shown": shown})
+    return "keyboard"
+
+
+async def _reads_otherwise(targets: Targets, id: int, text: str, *, code: bool) -> str:
+    """Return what an editor holds, if that is another text than was written; empty if it is the same."""
+    if code:  # all of it is read by copying it
+        await press_chord(targets, "ControlOrMeta+a")
+    answer = await targets.ask("written", id, text=text)
+    if code:
+        await targets.tab.page.keyboard.press("ArrowRight")
+    return str(answer.get("shown", ""))
+
+
+def _accepted(id: int, answer: dict[str, Any]) -> None:
+    """Check what the page says of a text that was written.
+
+    Raises:
+        ActionError: the field holds another text now, or the browser doesn't accept it.
+    """
+    if "shown" in answer:
+        raise ActionError(f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}.", "blocked")
+    if "objection" in answer:
+        raise ActionError(f"Element {id} was filled, but the browser objects: {answer['objection']}", "blocked")
 
 
 async def _check(targets: Targets, id: int, ready: dict[str, object], text: str) -> str:
@@ -62,12 +130,57 @@ async def select(targets: Targets, action: Select) -> str:
     """Choose options: at once in a `<select>`, by clicks in a custom list. In a text field, select the text."""
     id = await _target(targets, action)
     answer = await targets.ask("select", id, options=list(action.options))
+    if "fill" in answer:
+        return await fill(targets, Fill(id=answer["at"], text=answer["fill"]))
     way = "dom"
-    for option in answer.get("click", ()):
-        if id in targets.foreign:
-            targets.foreign.setdefault(option, targets.foreign[id])
-        way = await click(targets, Click(id=option))
+    for _ in range(MOST_OPTIONS):  # chosen before, and not wanted now
+        if "unselects" not in answer:
+            break
+        way = await _press_option(targets, id, answer["click"])
+        answer = await targets.ask("select", id, options=list(action.options))
+    if "shown" in answer:
+        for option in action.options:
+            way = await _choose(targets, id, option)
     return way
+
+
+async def _choose(targets: Targets, id: int, option: str) -> str:
+    """Choose one option of a custom list: open the list if it is closed, and type its text if it still isn't there."""
+    found = await targets.ask("optionIn", id, option=option)
+    if not found.keys() & {"click", "done"}:
+        if not found["options"]:
+            await click(targets, Click(id=id))
+            found = await _once_there(targets, id, option)
+        if not found.keys() & {"click", "done"} and found["text"]:
+            await fill(targets, Fill(id=found["at"], text=option))
+            found = await _once_there(targets, id, option)
+    if "done" in found:
+        return "dom"
+    if "click" not in found:
+        error = {"error": "option", "option": option} if found["options"] else {"error": "closed"}
+        raise refused(id, {**found, **error})
+    return await _press_option(targets, id, found["click"])
+
+
+async def _press_option(targets: Targets, id: int, option: int) -> str:
+    if id in targets.foreign:
+        targets.foreign.setdefault(option, targets.foreign[id])
+    way = await click(targets, Click(id=option))
+    if targets.session.missed:
+        return way
+    await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+    return way
+
+
+async def _once_there(targets: Targets, id: int, option: str) -> dict[str, Any]:
+    """Return what chooses an option as soon as it is shown; lists open late."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LIST_BOUND
+    while True:
+        found = await targets.ask("optionIn", id, option=option)
+        if found.keys() & {"click", "done"} or loop.time() > end:
+            return found
+        await targets.world(id).call("firstSign", bound=max(end - loop.time(), 0.05) * 1000)
 
 
 async def upload(targets: Targets, action: Upload) -> str:
@@ -96,12 +209,15 @@ async def upload(targets: Targets, action: Upload) -> str:
 async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
     from playwright.async_api import TimeoutError as NotOpened
 
+    targets.session.choosing = True
     try:
         async with targets.tab.page.expect_file_chooser(timeout=CHOOSER_BOUND * 1000) as waiting:
             await click(targets, Click(id=id))
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(f"Element {id} is not a file input, and clicking it opens no file chooser.") from None
+    finally:
+        targets.session.choosing = False
     if len(files) > 1 and not chooser.is_multiple():
         raise ActionError(f"The file chooser of element {id} takes one file only.")
     await chooser.set_files(files)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
 from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import Click, Press, Type
+from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
 from selfsurf.browser_env.errors import ActionError
 
 TYPE_LIMIT = 5000
@@ -40,6 +41,15 @@ def key_chord(key: str) -> str:
     return "+".join(parts)
 
 
+_OF_THE_BROWSER: dict[str, Action] = {
+    **dict.fromkeys(("F5", "Control+F5", "Shift+F5", "Control+r", "Meta+r", "Control+Shift+R"), Reload()),
+    **dict.fromkeys(("Alt+ArrowLeft", "Meta+["), Back()),
+    **dict.fromkeys(("Alt+ArrowRight", "Meta+]"), Forward()),
+    "Control+t": NewTab(), "Meta+t": NewTab(), "Control+w": CloseTab(), "Meta+w": CloseTab(),
+}  # fmt: skip
+"""Keys that the browser itself answers, unless the page does, and what they do. It has no window here that hears."""
+
+
 async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:
     """Type at the end of an element's text, or wherever the focus is: key by key, or line by line with `at_once`."""
     if not action.text:
@@ -48,12 +58,14 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
     id = await targets.resolve(action.id, action.selector)
     if id is not None:
-        ready = await targets.ask("prepareType", id)
+        ready = await targets.ask("prepareType", id, text=action.text)
+        if ready.get("how") == "done":
+            return "dom"
         if not ready["focused"]:
             where = await targets.clear_way(id)
             if "covered" not in where:
                 await press_at(targets, (where["x"], where["y"]), Click(id=id))
-            await targets.ask("prepareType", id, take=True)
+            await targets.ask("prepareType", id, take=True, text=action.text)
             targets.session.aim()  # what became of the click doesn't matter: the element has the focus
     keyboard = targets.tab.page.keyboard
     if not at_once:
@@ -75,7 +87,12 @@ async def press(targets: Targets, action: Press) -> str:
         if "covered" not in where:
             await press_at(targets, (where["x"], where["y"]), Click(id=id))
             await targets.check_press(id)
+    browsers = _OF_THE_BROWSER.get(key_chord(action.key))
+    if browsers is not None:
+        await targets.tab.call("hearKey")
     await press_chord(targets, action.key)
+    if browsers is not None and not await targets.tab.call("keptKey"):
+        await browse(targets.session, browsers, NAVIGATION_TIMEOUT)
     return "keyboard"
 
 

@@ -12,6 +12,12 @@ from selfsurf.browser_env.errors import ActionError
 
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
+PRESSURE = 0.5
+"""Of a mouse's button, as pointer events tell it (https://www.w3.org/TR/pointerevents/#dom-pointerevent-pressure)."""
+
+HOLD = 300.0
+"""Milliseconds that a drag which did nothing holds still at its second try; lists that scroll by touch want 250."""
+
 DRAG_STEPS = 5
 """Mouse moves in a drag; pages measure the distance and what is passed on the way."""
 
@@ -29,6 +35,7 @@ async def click(targets: Targets, action: Click) -> str:
             f"Element {id} is covered by {where['covered']}; only a plain click can go through that.", "blocked"
         )
     await targets.ask("domClick", id, count=action.count, button=action.button)
+    targets.session.note(f"clicked [{id}] through {where['covered']}, which covers it, by a script's event")
     return "dom"
 
 
@@ -59,7 +66,7 @@ async def press_at(targets: Targets, point: Point, action: Click) -> str:
     events: list[dict[str, Any]] = [{"type": "mouseMoved", "button": "none", **at}]
     for count in range(1, action.count + 1):
         pressed = {"button": action.button, "clickCount": count, **at}
-        events.append({"type": "mousePressed", "buttons": held, **pressed})
+        events.append({"type": "mousePressed", "buttons": held, "force": PRESSURE, **pressed})
         events.append({"type": "mouseReleased", **pressed})
     try:
         for key in action.modifiers:
@@ -93,18 +100,47 @@ async def hover(targets: Targets, action: Hover) -> str:
 async def drag(targets: Targets, action: Drag) -> str:
     """Press at one place, move to the other in steps, through the points of `via` if any, and release.
 
+    A drag of an element that changes nothing on the page is tried once more, holding still after the press: some lists
+    take that for the sign that something is to be moved.
+
+    Raises:
+        ActionError: an end can't be reached, or the drag changed nothing.
+    """
+    target = await targets.resolve_point(action.to)
+    source = await targets.resolve_point(action.from_)
+    before = await targets.tab.call("edition")
+    await _drag_once(targets, action, source, target, action.hold)
+    if action.hold or action.via or isinstance(source, tuple) or not await _unchanged(targets, source, before):
+        return "mouse"
+    await _drag_once(targets, action, source, target, HOLD)
+    if await _unchanged(targets, source, before):
+        raise ActionError("The drag changed nothing on the page.", "blocked")
+    return "mouse"
+
+
+async def _unchanged(targets: Targets, source: int, before: str) -> bool:
+    """Has nothing happened since? What an element like a canvas shows can't be known, nor what frames do."""
+    if source in targets.foreign or (await targets.ask("draws", source))["draws"]:
+        return False
+    await targets.tab.call("settle", frames=2, bound=200)
+    return bool(await targets.tab.call("edition") == before)
+
+
+async def _drag_once(targets: Targets, action: Drag, source: int | Point, target: int | Point, hold: float) -> None:
+    """Drag.
+
     The target is located after the drag has begun, which may move things, and is scrolled into view with the mouse held
     down. Both ends are located once before that: a press with nowhere to go would be a click.
     """
     mouse = targets.tab.page.mouse
-    target = await targets.resolve_point(action.to)
-    source = await targets.resolve_point(action.from_)
     await targets.point(target)
     start = await targets.point(source, press=True)
     way = [targets.on_page(*point) for point in action.via]
     await mouse.move(*start)
     await mouse.down()
     try:
+        if hold:
+            await asyncio.sleep(hold / 1000)
         if way:
             for point in way:
                 await mouse.move(*point)
@@ -117,7 +153,6 @@ async def drag(targets: Targets, action: Drag) -> str:
         await mouse.move(*end)
     finally:
         await mouse.up()
-    return "mouse"
 
 
 async def scroll(targets: Targets, action: Scroll) -> str:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from selfsurf.browser_env.act.browse import browse
+from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
 from selfsurf.browser_env.act.fields import fill, select, upload
 from selfsurf.browser_env.act.keyboard import press, type_text
 from selfsurf.browser_env.act.mouse import click, drag, hover, scroll
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Fill, Press, Type
-
-NAVIGATION_TIMEOUT = 15.0
-"""Seconds for a server to answer a navigation."""
 
 _AT_PAGE: dict[str, Callable[[Targets, Any], Awaitable[str]]] = {
     "click": click, "hover": hover, "drag": drag, "scroll": scroll, "fill": fill, "select": select, "upload": upload,

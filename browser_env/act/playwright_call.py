@@ -43,6 +43,7 @@ _AT_PAGE: _Calls = {
     "goto": ("navigate", ("url",), {}),
     "go_back": ("back", (), {}),
     "go_forward": ("forward", (), {}),
+    "reload": ("reload", (), {}),
     "close": ("close_tab", (), {}),
     "wait_for_timeout": ("wait", ("ms",), {}),
     "keyboard.press": ("press", ("key",), {}),

@@ -42,6 +42,7 @@ _REFUSALS = {
     "file": "Element {id} is a file input; use upload.",
     "option": "Element {id} has no option {option!r}; it has {offered}.",
     "closed": "Element {id} is a {kind} that shows no options; click it to open it, then choose one.",
+    "ambiguous": "Element {id} has several options {quoted}: choose {either}.",
     "single": "Element {id} takes one option only.",
     "noText": "Element {id} does not hold the text {text!r}, so it can't be marked.",
     "kind": "Element {id} is a {kind}, which this action is not for.",
@@ -64,7 +65,10 @@ def refused(id: int, answer: dict[str, Any]) -> ActionError:
 
 def refusal(id: int, answer: dict[str, Any]) -> str:
     """Return the in-page script's refusal to act on element `id` as a sentence."""
+    offered = [visible(one) for one in answer.get("options", ())]
     more = {
+        "quoted": quote(str(answer.get("option", ""))),
+        "either": " or ".join(offered),
         "example": _EXAMPLES.get(answer.get("type", ""), ""),
         "numbers": _numbers(answer),
         "offered": ", ".join(

@@ -74,6 +74,7 @@ class Settling:
         self.since = since
         self._hint: Hint = hint
         self._passed = False
+        self._announced = False
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
@@ -141,12 +142,17 @@ class Settling:
         """Wait for a likely reaction although all is quiet; return whether to observe the page again.
 
         Args:
-            raw: the pass: `busy`, does the page show that it is loading; `stirred`, has it changed since the action;
-                `due`, to which actions the focused element may react late.
+            raw: the pass: `busy`, does the page show that it is loading; `announced`, is a popup to come; `stirred`,
+                has it changed since the action; `due`, to which actions the focused element may react late.
         """
         left = self._busy_end - time.monotonic()
         if raw["busy"] and left > 0:
             await self.tab.call("loaded", bound=left * 1000)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
+        if raw["announced"] and not self._announced and not isinstance(self.tab, DeterministicTab):
+            self._announced = True
+            await self.tab.call("popupCame", bound=self.bounds.reaction * 400)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""

@@ -6,7 +6,7 @@ const describe = (el) => {
   return name('', el.localName) + name('#', el.id) + name('.', String(el.className?.baseVal ?? el.className).trim().split(/\s+/)[0]);
 };
 const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
-const disabled = (el) => el.matches(':disabled') || ariaOf(el, 'disabled');
+const disabled = (el) => el.matches(':disabled') || el.closest('[aria-disabled=true]') !== null;
 
 // Why the element can't be used now, or null.
 function barred(el) {
@@ -79,14 +79,18 @@ function locate({id, hover, press}) {
   let scrolled = false;
   for (const target of targets) {
     let at = inView(target) ? pointOf(target, el) : null;
-    if (!at) {
+    for (const block of ['center', 'start', 'end', 'nearest']) {  // a bar that is fixed there may cover one of them
+      if (at) break;
       const before = boxOf(target);
-      bring(target, 'center');
+      bring(target, block);
       const after = boxOf(target);
-      scrolled = scrolled || before.top !== after.top || before.left !== after.left;
-      at = pointOf(target, el);
+      const moved = before.top !== after.top || before.left !== after.left;
+      scrolled = scrolled || moved;
+      at = moved || block === 'center' ? pointOf(target, el) : null;
     }
+    if (!at && scrolled) bring(target, 'center');
     if (at) {
+      noteActed(el);
       if (press) expectPress(press, el, target, ...at);
       const [x, y] = toTop(target, ...at);
       return {x, y, scrolled};
@@ -140,7 +144,7 @@ function holderAt({path}) {
 }
 
 const fire = (el, ...types) => {
-  for (const type of types) el.dispatchEvent(type === 'input' ? new InputEvent(type, {bubbles: true, composed: true}) : new Event(type, {bubbles: true, composed: true}));
+  for (const type of types) el.dispatchEvent(type === 'input' ? new InputEvent(type, {bubbles: true, composed: true}) : new Event(type, {bubbles: true}));
 };
 
 function pointer(el, type, extra) {
@@ -184,7 +188,7 @@ function fieldOf(el) {
   if (el.localName === 'label' && el.control) return el.control;
   if (el.matches('input, textarea, select')) return el;
   if (el.isContentEditable) {
-    while (el.parentElement?.isContentEditable) el = el.parentElement;
+    for (let up = parentOf(el); up?.isContentEditable && tagOf(up) !== 'form'; up = parentOf(el)) el = up;
     return el;
   }
   const inner = [...el.querySelectorAll('input:not([type=hidden]), textarea, [contenteditable]:not([contenteditable=false])'),
@@ -223,8 +227,53 @@ function setValue(el, text) {
     return {error: 'format', type: el.type};
   }
   fire(el, 'input', 'change');
-  return {how: 'done'};
+  return {how: 'done', ...unaccepted(el)};
 }
+
+// What the browser itself has against a field's value, in its words.
+const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternMismatch', 'typeMismatch', 'tooShort', 'badInput'];
+const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
+
+const words = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').toLowerCase();
+const rows = (text) => text.replace(/[\u200b\ufeff]/g, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
+
+// What stands in a field after `text` was written into it: `shown` if that is another text, `objection` if the browser
+// doesn't accept it. Fields may format what they are given.
+function written({id, text}) {
+  const found = find(id);
+  if (found.error) return {};  // the page has replaced it
+  const el = fieldOf(found.el);
+  if (textField(el) && !el.closest(EDITORS)) {
+    if (!words(el.value).includes(words(text)) || (text && !el.value)) return {shown: el.value};
+    return unaccepted(el);
+  }
+  const now = editorText(el);
+  return now === null || rows(now) === rows(text) ? {} : {shown: now};
+}
+
+// The whole text of an editor: what it copies when all is selected, for it may draw a part only; else its own text. Null
+// if that can't be known.
+function editorText(el) {
+  const focused = focusedElement() || el;
+  if (el.closest(EDITORS)) {
+    const clipboard = new DataTransfer();
+    const copied = !focused.dispatchEvent(new ClipboardEvent('copy', {bubbles: true, cancelable: true, composed: true, clipboardData: clipboard}));
+    return copied ? clipboard.getData('text/plain') : null;
+  }
+  return el.isContentEditable ? el.innerText : null;
+}
+
+// Pastes a text over what is selected, in the editor that has the focus. Returns whether it took it.
+function paste({text}) {
+  const focused = focusedElement();
+  if (!focused) return {taken: false};
+  const clipboardData = new DataTransfer();
+  clipboardData.setData('text/plain', text);
+  return {taken: !focused.dispatchEvent(new ClipboardEvent('paste', {bubbles: true, cancelable: true, composed: true, clipboardData}))};
+}
+
+// Does the editor hold code, where each line break would indent the next line?
+const isCode = (el) => el.closest(EDITORS) !== null || getComputedStyle(el).whiteSpace === 'pre';
 
 // Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once.
 function prepareFill({id, text}) {
@@ -248,7 +297,7 @@ function prepareFill({id, text}) {
     if (el.maxLength >= 0 && text.length > el.maxLength) return {error: 'long', limit: el.maxLength, length: text.length};
     el.focus();
     if (!holdsFocus(el)) return moved();
-    if (el.closest(EDITORS)) return {how: 'editor', empty: false};
+    if (el.closest(EDITORS)) return {how: 'editor', empty: false, code: true};
     el.select();
     return {how: 'text', empty: el.value === ''};
   }
@@ -256,19 +305,23 @@ function prepareFill({id, text}) {
     el.focus();
     if (!holdsFocus(el)) return moved();
     DOC.getSelection(el.ownerDocument).selectAllChildren(el);
-    return {how: 'editor', empty: false};
+    return {how: 'editor', empty: false, code: isCode(el)};
   }
   return {error: 'kind', kind};
 }
 
 // Is the element ready to be typed into? With `take` it is focused, with the caret after its content.
-function prepareType({id, take}) {
+function prepareType({id, take, text}) {
   const found = find(id);
   if (found.error) return found;
   const el = fieldOf(found.el);
   const refused = refusal(el);
   if (refused) return refused;
   show(el);
+  if (el.localName === 'input' && VALUE_TYPES.has(el.type) && el.type !== 'range') {  // whose parts take keys in another order
+    el.focus();
+    return setValue(el, text.trim());
+  }
   if (!take) return {focused: holdsFocus(el)};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
@@ -282,48 +335,113 @@ function prepareType({id, take}) {
   return {focused: true};
 }
 
-// A custom list: the element itself, or what it controls.
-function listOf(el) {
-  for (const list of [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns')]) {
-    const options = Array.from(list.querySelectorAll('[role=option]')).filter((option) => drawn(option) && sized(option));
-    if (options.length) return {list, options};
+const COMBOBOXES = new Set(['combobox', 'listbox']);
+
+// Is it a list, or does it open one? A native one, one of ARIA's, or a field with suggestions.
+const isList = (el) => optionsOf(el).length > 0 || el.localName === 'select' || COMBOBOXES.has(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
+
+// The list that a named element stands for: itself, or the one in the field that it wraps.
+const listFor = (named) => isList(named) ? named : fieldOf(named);
+
+// The options that are shown for a custom list: in the element itself or slotted into it, in what it controls, or in
+// whatever list is open, which may be anywhere in the page.
+function shownOptions(el) {
+  const of = (list) => Array.from(list.querySelectorAll('[role=option]')).filter((option) => drawn(option) && sized(option));
+  const root = rootOf(el);
+  const near = [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns'), ...(root ? [root] : [])];
+  for (const list of near) {
+    const found = of(list);
+    if (found.length) return found;
   }
-  return null;
+  if (el.getAttribute('aria-expanded') === 'false') return [];
+  const open = Array.from(DOC.querySelectorAll(el.ownerDocument, '[role=listbox]')).filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
+  return open.length === 1 ? open[0] : [];
 }
 
+// What can be clicked and says just this: an option of a list that doesn't say what its options are.
+function lineThatSays(el, text) {
+  const same = (node) => squeeze(node.textContent) === text && drawn(node) && sized(node) && !isInside(el, node) && !isInside(node, el);
+  const found = Array.from(DOC.querySelectorAll(el.ownerDocument, 'div, li, span, a, p, td')).filter((node) => same(node) && (getComputedStyle(node).cursor === 'pointer' || listens(node)));
+  const outermost = found.filter((node) => !found.some((other) => other !== node && other.contains(node)));
+  return outermost.length === 1 ? outermost[0] : null;
+}
+
+const optionText = (o) => squeeze(o.getAttribute('aria-label') || o.innerText);
+
+// The option that is meant: by its text, its value, or its text in another case.
+function optionMeant(found, wanted, textOf, valueOfOption) {
+  const text = squeeze(wanted);
+  for (const fits of [(o) => textOf(o) === text, (o) => clip(textOf(o), LONGEST_LABEL) === text, (o) => valueOfOption(o) === wanted, (o) => textOf(o).toLowerCase() === text.toLowerCase()]) {
+    const all = found.filter(fits);
+    if (all.length) return all;
+  }
+  return [];
+}
+
+// Chooses options in a native list. In a custom one, and in a field with suggestions, says what is to be done for the
+// next of `options`: `click` an option, `fill` a text, `open` the list.
 function select({id, options}) {
   const {el: named, error} = find(id);
   if (error) return {error};
-  const el = fieldOf(named);
-  const own = el.localName === 'select' ? null : ['listbox', 'combobox'].includes(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
-  const isText = own === false && roleOf(el) === 'textbox' && options.length === 1;
+  const el = listFor(named);
+  const native = el.localName === 'select' && el.namespaceURI === HTML;
+  const list = native || isList(el);
+  const isText = !list && roleOf(el) === 'textbox' && options.length === 1;
   const refused = refusal(el);
-  if (refused && !(isText && refused.error === 'readonly')) return refused;
+  if (refused && refused.error !== 'readonly' || refused && !list && !isText) return refused;
   if (isText) return mark(el, options[0]);
-  if (own === false) return {error: 'kind', kind: roleOf(el)};
-  const found = own ? listOf(el) : {options: Array.from(el.options)};
-  if (!found) return {error: 'closed', kind: roleOf(el)};
-  const label = (o) => squeeze(own ? o.getAttribute('aria-label') || o.innerText : o.label);
+  if (!list) return {error: 'kind', kind: roleOf(el)};
+  if (native) return selectNative(el, options);
+  if (optionsOf(el).length) {
+    if (options.length > 1) return {error: 'single'};
+    const [meant] = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
+    return meant ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
+  }
+  const shown = shownOptions(el);
+  const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
+  if (shown.length && options.length > 1 && !multiple) return {error: 'single'};
+  if (multiple && options.length === 1 || !multiple) {
+    const wrong = multiple && roleOf(el) === 'listbox' ? shown.find((o) => ariaOf(o, 'selected') && !optionMeant([o], options[0], optionText, (one) => one.dataset.value).length) : null;
+    if (wrong) return {click: idOf(wrong), unselects: true};
+  }
+  return {shown: shown.length, multiple, opens: !ariaOf(el, 'expanded') || !shown.length};
+}
+
+// What chooses one option of a custom list: `click`, or `done`; `options` are those that are shown if there is no such.
+function optionIn({id, option}) {
+  const {el: named, error} = find(id);
+  if (error) return {error};
+  const el = listFor(named);
+  const shown = shownOptions(el);
+  const [meant] = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  if (meant) {
+    if (disabled(meant)) return {error: 'disabledOption', option};
+    const multiple = meant.closest('[aria-multiselectable=true]') !== null;
+    return multiple && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
+  }
+  const line = lineThatSays(el, squeeze(option));
+  if (line) return {click: idOf(line)};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), text: textField(el) && !el.readOnly, at: idOf(el)};
+}
+
+function selectNative(el, options) {
+  const all = Array.from(el.options);
   const wanted = [];
   for (const option of options) {
-    const text = squeeze(option);
-    const match = found.options.find((o) => label(o) === text) || found.options.find((o) => clip(label(o), LONGEST_LABEL) === text) || found.options.find((o) => (own ? o.dataset.value : o.value) === option) ||
-      found.options.find((o) => label(o).toLowerCase() === text.toLowerCase());
-    if (!match) return {error: 'option', option, options: found.options.slice(0, 20).map(label)};
-    if (disabled(match)) return {error: 'disabledOption', option};
+    const meant = optionMeant(all, option, (o) => labelOf(o, el), (o) => o.value);
+    const alike = meant.length ? meant : all.filter((o) => textOfOption(o) === squeeze(option));
+    if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map((o) => labelOf(o, el))};
+    if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => labelOf(o, el))};
+    const [match] = alike;
+    if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};
     wanted.push(match);
   }
-  const multiple = own ? ariaOf(found.list, 'multiselectable') : el.multiple;
-  if (wanted.length > 1 && !multiple) return {error: 'single'};
-  if (own) {
-    const chosen = (o) => ariaOf(o, 'selected');
-    return {click: found.options.filter((o) => wanted.includes(o) ? !multiple || !chosen(o) : multiple && chosen(o)).map(idOf)};
-  }
+  if (wanted.length > 1 && !el.multiple) return {error: 'single'};
   show(el);
   el.focus();
-  for (const option of found.options) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
+  for (const option of all) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
-  return {};
+  return {done: true};
 }
 
 // Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.
@@ -365,6 +483,14 @@ function fileInput({id}) {
   return {input: idOf(input), multiple: input.multiple};
 }
 
+// Does it show what the document does not say, or is text marked, which is what dragging over it is for?
+function draws({id}) {
+  const {el, error} = find(id);
+  if (error) return {draws: true};
+  const picture = el.matches('canvas, video, object, embed, iframe, input[type=range]') || el.querySelector('canvas, video, object, embed, iframe') !== null;
+  return {draws: picture || markedText(focusedElement()) !== ''};
+}
+
 function clearFiles({id}) {
   const {el, error} = find(id);
   if (error) return {error};
@@ -385,6 +511,18 @@ function focus({id}) {
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
   return {focused: has() || (el.localName === 'label' && focusedElement() === el.control)};
 }
+
+// Did the page keep the key that is pressed next from the browser? Asked before and after.
+let keyKept = false;
+function hearKey() {
+  keyKept = false;
+  const focused = focusedElement();
+  const win = focused ? DOC.defaultView(focused.ownerDocument) : window;
+  const hear = (event) => { if (!MODIFIERS.has(event.key)) { keyKept = event.defaultPrevented; win.removeEventListener('keydown', hear); } };
+  win.addEventListener('keydown', hear);
+}
+const MODIFIERS = new Set(['Alt', 'Control', 'Meta', 'Shift']);
+const keptKey = () => keyKept;
 
 function scrollableAt(el) {
   for (let node = el; node; node = parentAcross(node)) {

@@ -16,7 +16,8 @@ const closedRoots = new WeakMap();
 let anyClosed = false;
 
 const LONGEST = 1e6;  // characters of a text that are looked at; what is shown of any is shorter
-const squeeze = (text) => (text.length > LONGEST ? text.slice(0, LONGEST) : text).replace(/\u200b/g, '').replace(/[\s\u00a0]+/g, ' ').trim();
+const squeeze = (text) => (text.length > LONGEST ? text.slice(0, LONGEST) : text).replace(/\u200b|(?<=\p{L})\u00ad(?=\p{L})/gu, '').replace(/[\s\u00a0]+/g, ' ').trim();
+const keepsSpace = (style) => style.whiteSpaceCollapse === 'preserve' || style.whiteSpaceCollapse === 'break-spaces';
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 // A field's text is clipped in the middle: typing continues at its end.
 const clipMiddle = (text, limit) => text.length > limit ? clip(text, limit * 3 / 4) + text.slice(text.length - limit / 4) : text;
@@ -76,6 +77,24 @@ function listens(el) {
 }
 const hidden = new WeakSet();
 
+// Does the element listen for what is dropped on it? Asked as above, by an event that bubbles.
+function drops(el) {
+  if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('ondrop') || el.hasAttribute('ondragover');
+  return !dispatch(el, new Event(probe, {...CLICK_PROBE, bubbles: true}));
+}
+
+// The options of a list or of a field with suggestions.
+const optionsOf = (el) => el.namespaceURI !== HTML ? [] : el.localName === 'select' ? Array.from(el.options) : el.localName === 'input' && el.list ? Array.from(el.list.options) : [];
+const groupOf = (option) => option.parentElement?.localName === 'optgroup' ? option.parentElement : null;
+const textOfOption = (option) => squeeze(option.label || option.value);
+
+// An option's text, with its group's where another option has the same.
+function labelOf(option, list) {
+  const text = textOfOption(option), group = groupOf(option);
+  const same = group && Array.from(list.options || []).some((other) => other !== option && textOfOption(other) === text);
+  return same ? squeeze(group.label) + ' / ' + text : text;
+}
+
 function parentAcross(el) {
   return slotOf(el) || parentOf(el) || treeOf(el).host || null;
 }
@@ -89,11 +108,24 @@ function deepest(doc, x, y) {
   let hit = DOC.elementFromPoint(doc, x, y);
   for (let root; hit && (root = rootOf(hit));) {
     const inner = root.elementFromPoint(x, y);
-    if (!inner || inner === hit) break;
+    if (!inner || inner === hit) return slotAt(root, x, y) || hit;  // text that is slotted into it is its host's
     hit = inner;
   }
   return hit;
 }
+
+// The element around the slot with text of its host at this point, if there is one.
+function slotAt(root, x, y) {
+  for (const slot of root.querySelectorAll('slot')) {
+    for (const node of slot.assignedNodes()) {
+      if (node.nodeType !== 3) continue;
+      slotted.selectNodeContents(node);
+      for (const box of slotted.getClientRects()) if (x >= box.left && x < box.right && y >= box.top && y < box.bottom) return slot;
+    }
+  }
+  return null;
+}
+const slotted = DOC.createRange(document);
 
 // Does a click at this point of the element's own document reach the element (or what stands for it)?
 function reaches(el, x, y) {

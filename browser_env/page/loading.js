@@ -8,10 +8,13 @@ const LOADING_TEXT = /^\W*(loading|please wait|searching|fetching|one moment|wor
 const outlived = new WeakSet();
 let mutationsSeen = -1;
 
+const animatedForEver = (el) => el.getAnimations({subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
+
 function isLoading(el) {
   const rect = el.getBoundingClientRect();
   if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: true, visibilityProperty: true})) return false;
-  if (ariaOf(el, 'busy') || el.localName === 'progress' || el.getAttribute('role') === 'progressbar') return true;
+  if (ariaOf(el, 'busy') || el.localName === 'progress') return true;
+  if (el.getAttribute('role') === 'progressbar') return animatedForEver(el);  // else it may count down until a note goes
   if (el.textContent.length < 60 && LOADING_TEXT.test(el.textContent)) return true;
   return LOADING_CLASS.test(el.className.baseVal ?? el.className) && el.getAnimations({subtree: true}).some((one) => one.playState === 'running');
 }
@@ -50,8 +53,29 @@ function due() {
 function signs() {
   const stirred = mutations !== mutationsSeen;
   mutationsSeen = mutations;
-  return {stirred, busy: stirred && loadingNow().length > 0, due: due()};
+  return {stirred, busy: stirred && loadingNow().length > 0, due: due(), announced: announced()};
 }
+
+const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
+const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filter((el) => sized(el) && el.checkVisibility({visibilityProperty: true})).length;
+
+// Notes what is acted on, and how many popups there are before.
+let acted = null;
+function noteActed(el) {
+  acted = {el, popups: shownPopups(el.ownerDocument), open: ariaOf(el, 'expanded')};
+}
+
+// Has what was acted on announced a popup that isn't there yet?
+function announced() {
+  if (!acted?.el.isConnected) return false;
+  const {el, popups, open} = acted;
+  const opened = ariaOf(el, 'expanded') && !open;
+  const has = el.getAttribute('aria-haspopup');
+  if (!opened && (!has || has === 'false' || open || el.getAttribute('aria-expanded') === 'false' && !opened)) return false;
+  if (shownPopups(el.ownerDocument) > popups) return false;
+  return !byIdRef(el, 'aria-controls').some((list) => sized(list) && list.checkVisibility({visibilityProperty: true}));
+}
+const popupCame = ({bound}) => until(() => !announced(), bound);
 
 // Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
 // 50 milliseconds, since style sheets can hide things without a change of the DOM.
@@ -60,7 +84,7 @@ function until(done, bound) {
     const finish = (answer) => { observer.disconnect(); clearInterval(timer); clearTimeout(end); resolve(answer); };
     const ask = (records) => { if (done(records)) finish(true); };
     const observer = new MutationObserver(ask);
-    observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+    for (const root of roots()) observer.observe(root, CHANGES);
     const timer = setInterval(ask, 50, []);
     const end = setTimeout(finish, bound, false);
   });

@@ -2,8 +2,8 @@
 
 const NAMED_BY_CONTENT = new Set(('button cell checkbox columnheader gridcell heading link menuitem ' +
   'menuitemcheckbox menuitemradio option radio row rowheader switch tab tooltip treeitem').split(' '));
-const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox', 'slider', 'spinbutton', 'progressbar', 'meter', 'scrollbar']);
-const CSS_TEXT = /^(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')/;
+const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox', 'slider', 'spinbutton', 'progressbar', 'meter', 'scrollbar', 'menu']);
+const CSS_CONTENT = /"((?:[^"\\]|\\.)*)"|attr\(([^\s(),]+)[^()]*\)|(\/)/g;
 
 // The plain text of a pseudo-element; private-use characters of icon fonts mean nothing. Within one pass, if an element
 // has none, others of the same tag and class are assumed to have none.
@@ -11,27 +11,34 @@ let plain = new Set();
 function pseudoText(el, which) {
   const key = which + el.localName + ' ' + el.className;
   if (plain.has(key)) return '';
-  const content = getComputedStyle(el, which).content;
+  const style = getComputedStyle(el, which);
+  const content = style.content;
   if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
-  const slash = content.lastIndexOf('" / "');  // content: "x" / "what is read out instead"
-  const match = CSS_TEXT.exec(slash > 0 ? content.slice(slash + 4) : content);
-  return match ? (match[1] ?? match[2]).replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '') : '';
+  if (style.display === 'none' || style.visibility !== 'visible') return '';
+  let out = '';
+  for (const [, text, attribute, slash] of content.matchAll(CSS_CONTENT)) {
+    if (slash) out = '';  // content: "x" / "what is read out instead"
+    else out += attribute ? attributeOf(el, attribute) ?? '' : text.replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '');
+  }
+  return style.display.startsWith('inline') ? out : ` ${out} `;
 }
 
 const TRANSFORMS = {uppercase: (s) => s.toUpperCase(), lowercase: (s) => s.toLowerCase(), capitalize: (s) => s.replace(/(^|[\s\-/(])(\p{L})/gu, (_, a, b) => a + b.toUpperCase())};
 
 // The text that a screen reader announces for an element's content: visible text, alternative texts, names of embedded
-// elements. `seen` breaks cycles and limits the work on huge contents.
+// elements. `seen` breaks cycles and limits the work on huge contents; with `seen.whole` what is hidden counts, too.
 function contentText(el, seen, style) {
   seen = seen || {elements: new Set(), length: 0};
   if (seen.elements.has(el) || seen.length > 2000) return '';
   seen.elements.add(el);
   style = style || getComputedStyle(el);
   const transform = TRANSFORMS[style.textTransform];
+  const hidden = style.visibility !== 'visible' && !seen.whole;
   let out = pseudoText(el, '::before');
   const slotted = isSlot(el) ? el.assignedNodes() : [];
   const children = slotted.length ? slotted : (rootOf(el) || el).childNodes;
   for (const child of children) {
+    if (child.nodeType === 3 && hidden) continue;
     if (child.nodeType === 3) { const data = child.data.length > 4000 ? child.data.slice(0, 4000) : child.data; out += transform ? transform(data) : data; seen.length += child.data.length; continue; }
     if (child.nodeType === 1) out += embeddedText(child, seen);
     if (seen.length > 2000) break;
@@ -48,9 +55,9 @@ function embeddedText(child, seen) {
   if (tag === 'br' || tag === 'wbr') return ' ';
   if (isForeign(child)) return ' ' + contentText(child, seen) + ' ';
   const style = getComputedStyle(child);
-  if (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount)) return '';
+  if (!seen.whole && (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount))) return '';
   const role = roleOf(child);
-  if (WIDGETS_IN_NAMES.has(role)) return ' ' + valueOf(child, role) + ' ';
+  if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role)) + ' ';
   const label = child.getAttribute('aria-label');
   if (label && label.trim()) return ' ' + label + ' ';
   if (tag === 'img' || tag === 'area') return ' ' + (child.getAttribute('alt') ?? child.title ?? '') + ' ';
@@ -69,13 +76,35 @@ function embeddedText(child, seen) {
 function referredText(el) {
   if (isForeign(el)) return el.textContent;
   if (tagOf(el) === 'form') return attributeOf(el, 'aria-label') || textOf(el);
-  const label = el.getAttribute('aria-label');
+  const label = isSlot(el) ? '' : el.getAttribute('aria-label');
   if (label && label.trim()) return label;
   const role = roleOf(el);
+  if (role === 'listbox') return chosenIn(el) ?? '';
   if (WIDGETS_IN_NAMES.has(role)) return valueOf(el, role);
   if (el.localName === 'img') return el.alt;
   if (el.localName === 'input') return nameOf(el, role, true);
-  return getComputedStyle(el).display === 'none' ? el.textContent : contentText(el) || el.title;
+  const style = getComputedStyle(el);
+  const whole = style.display === 'none' || style.visibility !== 'visible' || !(el.getClientRects().length || isSlot(el) || style.display === 'contents');
+  return contentText(el, {elements: new Set(), length: 0, whole}, style) || el.title;
+}
+
+// The options that are chosen in a list of ARIA's, as text; null if none is.
+function chosenIn(el) {
+  if (el.localName === 'select') return null;
+  const chosen = Array.from(el.querySelectorAll('[role=option][aria-selected=true]'));
+  return chosen.length ? squeeze(chosen.map((option) => option.getAttribute('aria-label') || option.textContent).join(', ')) : null;
+}
+
+// The text of a combobox of ARIA's without that of its list.
+function textBesideList(el) {
+  let out = '';
+  for (const child of el.childNodes) {
+    if (child.nodeType === 3) out += child.data;
+    else if (child.nodeType === 1 && !SKIP.has(child.tagName) && !/^(?:listbox|tree|grid|dialog|menu)$/.test(child.getAttribute('role')) && child.checkVisibility()) {
+      out += ' ' + (textField(child) ? child.value : textBesideList(child));
+    }
+  }
+  return squeeze(out);
 }
 
 function labelText(el) {
@@ -147,6 +176,7 @@ function ownName(el, role, interactive) {
 // An icon made of an empty element has no text: the words of its id and classes describe it. Generated ones (with digits
 // or capitals) say nothing.
 function markupWords(el) {
+  if (el.firstElementChild || el.localName.includes('-')) return '';
   const words = `${el.getAttribute('id') || ''} ${el.getAttribute('class') || ''}`.split(/\s+/);
   return words.filter((word) => /^[a-z]+([-_]+[a-z]+)*$/.test(word)).slice(0, 4).join(' ');
 }
@@ -163,10 +193,11 @@ function valueOf(el, role) {
   if (tag === 'textarea') return el.value;
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
-  if (el.isContentEditable && role === 'textbox') return squeeze(el.innerText);
+  if (el.isContentEditable && role === 'textbox') return keepsSpace(getComputedStyle(el)) ? el.innerText.replace(/\u200b/g, '').replace(/\n$/, '') : squeeze(el.innerText);
   const said = el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow');
   if (said) return said;
-  if (role === 'combobox' || role === 'textbox' || role === 'searchbox') return squeeze(el.textContent);
+  if (role === 'combobox') return chosenIn(el) ?? textBesideList(el);
+  if (role === 'textbox' || role === 'searchbox') return squeeze(el.textContent);
   return '';
 }
 
@@ -177,20 +208,34 @@ function statesOf(el, role, extra, focused) {
   if (aria('checked') === 'mixed' || el.indeterminate) out.push('mixed');
   if (aria('selected') === 'true' || (el.localName === 'option' && el.selected) || el.classList.contains('selected')) out.push('selected');
   if (aria('pressed') === 'true') out.push('pressed');
+  if (aria('pressed') === 'mixed') out.push('mixed');
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');
   else if (open === 'false' || (el.localName === 'summary' && el.parentElement?.open === false)) out.push('collapsed');
-  if (el.matches(':disabled') || aria('disabled') === 'true') out.push('disabled');
+  if (disabled(el)) out.push('disabled');
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');
   if (el.localName === 'input' && el.type === 'file') out.push('file');
   if (el.required || aria('required') === 'true') out.push('required');
   const invalid = aria('invalid');
-  if (invalid && invalid !== 'false') out.push('invalid');
+  if (invalid && invalid !== 'false' || el.matches(':user-invalid')) out.push('invalid');
   const current = aria('current');
   if (current && current !== 'false') out.push('current');
   if (aria('busy') === 'true') out.push('busy');
   if (el === focused) out.push('focused');
-  if (extra) out.push(extra);
+  out.push(...extra);
+  return out;
+}
+
+const LONGEST_NOTE = 100;  // characters of a placeholder or a description
+
+// What a person sees in or reads beside a field that its name does not say: the format that it wants, what it is for.
+function notesOf(el, name, value) {
+  const out = [];
+  const placeholder = squeeze(el.placeholder || el.getAttribute('aria-placeholder') || '');
+  if (placeholder && placeholder !== name && !value) out.push('placeholder=' + quoted(clip(placeholder, LONGEST_NOTE)));
+  const told = byIdRef(el, 'aria-describedby').map((one) => contentText(one, {elements: new Set(), length: 0, whole: true})).join(' ');
+  const description = squeeze(told || el.getAttribute('aria-description') || el.title || '');
+  if (description && description !== name && description !== placeholder) out.push('description=' + quoted(clip(description, LONGEST_NOTE)));
   return out;
 }

@@ -92,6 +92,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     text += data.length > room ? data.slice(0, Math.max(0, room)) : data;
   }
 
+  // White space that the page keeps is not squeezed below.
+  const KEPT = {' ': '\u0001', '\u00a0': '\u0001', '\t': '\u0002'};
   function addWords(data) {
     if (spoken <= limits.page) words.push(data.length > limits.page ? data.slice(0, limits.page + 1) : data);
     spoken += data.length;
@@ -105,32 +107,34 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     swatches.end = text.length;
   }
 
-  // Is it in view? And a state: `clipped` by something that does not scroll, or `covered`.
+  // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
     const c = at.clip;
     let l = Math.max(rect.left, 0, -at.x / at.sx, c ? c[0] : -1e9), t = Math.max(rect.top, 0, -at.y / at.sy, c ? c[1] : -1e9);
     let r = Math.min(rect.right, at.w, (width - at.x) / at.sx, c ? c[2] : 1e9), b = Math.min(rect.bottom, at.h, (height - at.y) / at.sy, c ? c[3] : 1e9);
     if (r - l <= 0 || b - t <= 0) {
-      if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, 'clipped'];
-      return [false, ''];
+      if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, ['clipped']];
+      return [false, []];
     }
-    if (hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+    const over = hits(el, l + (r - l) / 2, t + (b - t) / 2);
+    if (over === true) return [true, []];
     for (const part of Array.from(el.getClientRects()).slice(0, 3)) {
       l = Math.max(part.left, 0); t = Math.max(part.top, 0); r = Math.min(part.right, at.w); b = Math.min(part.bottom, at.h);
-      if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, ''];
+      if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, []];
     }
-    if (rect.width <= 1 || rect.height <= 1) return [true, 'clipped'];
-    return [true, getComputedStyle(el).pointerEvents === 'none' ? 'unclickable' : 'covered'];
+    if (rect.width <= 1 || rect.height <= 1) return [true, ['clipped']];
+    if (getComputedStyle(el).pointerEvents === 'none') return [true, ['unclickable']];
+    return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
   function addElement(el, role, depth, rect, at, name, value, source) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
     const [shown, why] = visibility(source || el, rect, at);
-    const options = el.localName === 'select' ? Array.from(el.options, (o) => clip(squeeze(o.label), LONGEST_LABEL)) : [];
+    const options = optionsOf(el).map((o) => clip(labelOf(o, el), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
     for (const option of options) written += option.length;
-    const states = statesOf(source || el, role, why, focused);
+    const states = [...statesOf(source || el, role, why, focused), ...notesOf(source || el, name, value)];
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
     else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
     elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,
@@ -140,6 +144,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   // Walks the children of `node`, as drawn. `keep`: whitespace is preserved; the other arguments as in visit.
   let walked = 0;
+  const windows = [window];
   function walk(node, depth, at, quiet, pointer, inert, near, keep) {
     walked++;
     if (level >= DEEPEST) { shallow(node, depth, at, quiet, inert); return; }
@@ -163,6 +168,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   function walkIn(node, depth, at, quiet, pointer, inert, near, keep) {
     const inner = rootOf(node);
+    if (inner) watch(inner);
     if (!inner && isSlot(node)) {
       const assigned = node.assignedNodes();
       if (assigned.length) { for (const child of assigned) step(child, depth, at, quiet, pointer, inert, false, keep); return; }
@@ -187,12 +193,12 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const type = typeOf(child);
     if (type === 3) {
       const data = child.data;
-      if (!/\S/.test(data)) { if (text) text += ' '; words.push(' '); return 0; }
+      if (!/\S/.test(data)) { if (text) text += ' '; if (keep) addWords(data.replace(/[ \u00a0\t]/g, (blank) => KEPT[blank])); else words.push(' '); return 0; }
       if (!quiet) {
         if (!text) textDistance = near ? 0 : distanceOf(textRect(child), at);
         addText(data);
       }
-      addWords(keep ? data.replace(/ /g, '\u00a0') : data.replace(/\n/g, ' '));
+      addWords(keep ? data.replace(/[ \u00a0\t]/g, (blank) => KEPT[blank]) : data.replace(/\n/g, ' '));
       return 0;
     }
     if (type !== 1) return 0;
@@ -265,7 +271,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     // Text formatting, the most common case, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && !hand && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
       if (visible && !quiet && isBare(el)) text += iconText(el);
-      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, style.cursor, inert, near, false); else if (text) text += ' ';
+      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, style.cursor, inert, near, keepsSpace(style)); else if (text) text += ' ';
       return 0;
     }
     const rect = contents ? boxOf(el) : box || el.getBoundingClientRect();
@@ -283,23 +289,23 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);
     // A label represents its control if that is not drawn.
     let source = null;
-    if (tag === 'label' && visible && boxed && el.control && el.control.getClientRects().length === 0 && el.control.type !== 'hidden') { source = el.control; interactive = true; }
+    if (tag === 'label' && visible && boxed && el.control?.matches('button, input:not([type=hidden]), select, textarea') && !standsItself(el.control)) { source = el.control; interactive = true; }
     const clipped = inline || !el.firstElementChild && !el.shadowRoot ? at : clipFor(el, style, rect, at, display);
     near = near && clipped === at;
 
     if (interactive) {
       flush(depth);
       const shownRole = source ? roleOf(source) : tag === 'a' && role === 'generic' ? 'link' : role;
-      const holds = shownRole === 'generic' && el.querySelector('a[href], button, input, select, textarea, [tabindex], [role]') !== null;
+      const holds = shownRole === 'generic' && el.querySelector('a[href], button, input, select, textarea, [tabindex], [role]:not([role=presentation], [role=none], [role=img])') !== null;
       const name = clip(nameOf(source || el, shownRole, !holds), 300);
       const value = valueOf(source || el, shownRole);
       if (inert) lines.push([depth, shownRole + (name ? ' ' + quoted(name) : '') + ' inert', -1, distanceOf(rect, at)]);
       else addElement(el, shownRole, depth, rect, at, name, value, source);
-      if (tag === 'select') { optionLines(el, depth + 1, at, inert); return 0; }
+      if (tag === 'select' || el.list) { optionLines(el, depth + 1, at); return 0; }
       if (tag === 'textarea' || tag === 'input') return 0;
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', style.cursor, inert, near, false);
+      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', style.cursor, inert, near, keepsSpace(style));
       flush(depth + 1);
       if (block) words.push('\n');
       return 0;
@@ -325,7 +331,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       lines.push([depth, role + (name ? ' ' + quoted(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', style.cursor, inert, near, tag === 'pre');
+      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', style.cursor, inert, near, keepsSpace(style));
       flush(depth + 1);
       fold(before, depth);
       if (block) words.push('\n');
@@ -340,12 +346,18 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
-    const said = tag === 'label' && el.control && el.control.type !== 'hidden' && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
+    const said = tag === 'label' && el.control && standsItself(el.control) && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
-    if (!mute) walk(el, depth, clipped, quiet || !visible || said, style.cursor, inert, near, tag === 'pre');
+    if (!mute) walk(el, depth, clipped, quiet || !visible || said, style.cursor, inert, near, keepsSpace(style));
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
+  }
+
+  // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
+  function standsItself(control) {
+    if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
+    return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);
   }
 
   function areas(image, depth, at, inert) {
@@ -405,6 +417,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
+    if (droppable && drops(el)) return true;
     if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
@@ -460,13 +473,16 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     lines.push([depth, `scrolls: ${above} px above, ${below} px below`, -1, distanceOf(rect, at)]);
   }
 
-  function optionLines(el, depth, at, inert) {
-    const box = el.multiple || el.size > 1;
+  function optionLines(el, depth, at) {
     const away = distanceOf(el.getBoundingClientRect(), at);
-    Array.from(el.options).slice(0, OPTION_LINES).forEach((option) => {
-      lines.push([depth, 'option ' + quoted(clip(squeeze(option.label), 100)) + (option.selected ? ' selected' : '') + (option.disabled ? ' disabled' : ''), -1, away]);
-    });
-    if (el.options.length > OPTION_LINES) lines.push([depth, `... ${el.options.length - OPTION_LINES} more options`, -1, away]);
+    const options = optionsOf(el);
+    let group = null;
+    for (const option of options.slice(0, OPTION_LINES)) {
+      if (groupOf(option) !== group && (group = groupOf(option))) lines.push([depth, 'group ' + quoted(clip(squeeze(group.label), 100)), -1, away]);
+      const chosen = option.selected && el.localName === 'select';
+      lines.push([depth + (group ? 1 : 0), 'option ' + quoted(clip(textOfOption(option), 100)) + (chosen ? ' selected' : '') + (option.disabled || group?.disabled ? ' disabled' : ''), -1, away]);
+    }
+    if (options.length > OPTION_LINES) lines.push([depth, `... ${options.length - OPTION_LINES} more options`, -1, away]);
   }
 
   function enterFrame(el, depth, at, rect, inert) {
@@ -482,6 +498,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
     lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
     if (!inner.body) return;
+    watch(inner);
+    windows.push(DOC.defaultView(inner));
     const modal = topModal(inner);
     const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
     const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
@@ -529,16 +547,29 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     }
   }
 
+  // Fields that the browser has refused since the last pass, and why.
+  function refusals() {
+    const out = [];
+    for (const win of windows) {
+      for (const field of win.refusedFields?.splice(0) || []) {
+        const role = roleOf(field);
+        if (out.length < 5 && field.validationMessage) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${field.validationMessage}${field.title && field.validity.patternMismatch && !field.validationMessage.includes(field.title) ? ' ' + field.title : ''}`);
+      }
+    }
+    return out;
+  }
+
+  const droppable = DOC.querySelectorAll(document, '[draggable=true]').length > 0;
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
   const marked = markedText(focused);
   if (marked) lines.push([0, 'marked text: ' + quoted(clip(marked, 300)), -1, 0]);
   if (cut) lines.push([0, goesOn(), -1, 0]);
   if (written > limits.page) lines.push([0, `... the page is longer than the ${limits.page} characters that are shown`, -1, 0]);
-  let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim();
+  let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim().replace(/\u0001/g, ' ').replace(/\u0002/g, '\t').trimEnd();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, faults, nextId, suspects: suspects.length,
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, faults, refused: refusals(), nextId, suspects: suspects.length,
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };

@@ -2,4 +2,6 @@
 for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'auxclick', 'contextmenu', 'dblclick']) {
   addEventListener(type, (event) => pressed?.(event), true);
 }
-var pressed = null, hearsPresses = true;
+// Hears which fields the browser itself refuses when a form is to be sent.
+addEventListener('invalid', (event) => { if (refusedFields.length < 20) refusedFields.push(event.target); }, true);
+var pressed = null, hearsPresses = true, refusedFields = [];

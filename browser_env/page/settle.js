@@ -4,11 +4,26 @@ let watcher = null;
 let mutations = 0;
 const self = Math.random().toString(36);
 
+const CHANGES = {subtree: true, childList: true, attributes: true, characterData: true};
+
+// What else is watched: shadow roots and documents of frames that an observation has come through.
+let watched = [];
+const isWatched = new WeakSet();
+function watch(root) {
+  if (isWatched.has(root)) return;
+  isWatched.add(root);
+  watched = watched.filter((ref) => ref.deref());
+  watched.push(new WeakRef(root));
+  counted();
+  watcher.observe(root, CHANGES);
+}
+const roots = () => [document, ...watched.map((ref) => ref.deref()).filter(Boolean)];
+
 // The number of DOM mutations so far.
 function counted() {
   if (!watcher) {
     watcher = new MutationObserver((records) => { mutations += records.length; });
-    watcher.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+    watcher.observe(document, CHANGES);
   }
   return mutations += watcher.takeRecords().length;
 }

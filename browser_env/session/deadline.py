@@ -71,16 +71,20 @@ async def deadline(
             task.cancel()
 
 
+def put_off(limit: asyncio.Timeout, seconds: float) -> None:
+    """Extend a step's deadline: a page that is merely waited for doesn't hang."""
+    when = limit.when()
+    if when is not None and not limit.expired():
+        limit.reschedule(when + seconds)
+
+
 async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
     """Put a deadline off by the time that the machine takes for others."""
     left = (LONGEST - 1) * seconds
     while left > 0:
         more = min(TICK * (1 - share()), left)  # of the time that has just passed
         left -= more
-        when = limit.when()
-        if limit.expired() or when is None:
-            return
-        limit.reschedule(when + more)
+        put_off(limit, more)
         await asyncio.sleep(TICK)
 
 

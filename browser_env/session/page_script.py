@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 _PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "act", "press", "settle", "loading")
 _METHODS = (
-    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "node", "forget", "takeSuspects", "adopt",
-    "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "focus", "scroll", "fileInput",
-    "clearFiles", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed",
+    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "forget",
+    "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
+    "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "idAt", "holder", "pointInHolder",
+    "holderAt", "showFrame", "missed", "hearKey", "keptKey",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame"})
 
 _REPLACED = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",

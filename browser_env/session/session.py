@@ -24,13 +24,16 @@ from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Response, Route
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Request, Response, Route
 
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
 
 CLOSE_BOUND = 2.0
 """Seconds for a tab to close by itself; one that hangs is closed by force."""
+
+_ERROR_PAGE = "chrome-error://"
+"""What the browser shows instead of a page that it could not load."""
 
 MAX_TABS = 20
 """Tabs of a session; any that a page opens beyond these are closed at once."""
@@ -55,7 +58,7 @@ class Session:
         self.closed = False
         self.access = access
         """What the session may reach, and what was blocked."""
-        self.downloads = Downloads(self.access.safety, self._note)
+        self.downloads = Downloads(self.access.safety, self.note)
         self.stayed = False
         """Was a page's question whether to leave it dismissed? Reset before each navigation."""
         self._decided = asyncio.Event()
@@ -67,6 +70,10 @@ class Session:
         """Of events."""
         self.missed = ""
         """Why this step's press reached another element than it was aimed at, as a sentence."""
+        self.choosing = False
+        """Is a file chooser about to be answered?"""
+        self.unreached = ""
+        """Why the page that a tab went to could not be loaded, as a sentence."""
         self.stopped = False
         """Was that press stopped before the page heard of it?"""
         self._presses = 0
@@ -129,12 +136,12 @@ class Session:
         session.dialogs, session.limits, session.clock, session.on_tab = dialogs, limits, clock, on_tab
         session.scripted = options.get("java_script_enabled", True)
         try:
-            await source.prepare(context, session._note)
+            await source.prepare(context, session.note)
             if clock is not None:
                 await clock.install(context)
             for origin, folder in served(task.sites, access).items():
                 await context.route(f"{origin}/**", _serve(folder))
-            await access.report_to(context, session._note)
+            await access.report_to(context, session.note)
             before = [] if source.shared_with_people else context.pages
             if source.embedded:
                 session.active = await session._attach(context.pages[0])
@@ -155,9 +162,12 @@ class Session:
     async def _attach(self, page: Page) -> Tab:
         page.on("dialog", self._dialog)
         page.on("download", self._download)
-        page.on("pageerror", lambda error: self._note(f"page error: {one_line(str(error))}"))
+        if self.source.spec.headless and not self.source.shared_with_people:  # else a person is to see it
+            page.on("filechooser", lambda _: self._chooser())
+        page.on("pageerror", lambda error: self.note(f"page error: {one_line(str(error))}"))
         page.on("response", self._answered)
         page.on("requestfailed", self.calls.failed)
+        page.on("requestfailed", self._unreached)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
         tab = await (Tab.open(page) if self.clock is None else DeterministicTab.attach(page, self.clock))
@@ -200,7 +210,7 @@ class Session:
             self.active = tab
             with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
                 await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
-            self._note(f"new tab: {page.url}")
+            self.note(f"new tab: {page.url}")
         except Exception:
             return  # a popup that was closed again before it could be used
         finally:
@@ -209,7 +219,7 @@ class Session:
     async def _refuse(self, page: Page) -> None:
         if self.source.shared_with_people and not await self._is_ours(page):
             return
-        self._note(f"new tab closed again: there are {MAX_TABS} already")
+        self.note(f"new tab closed again: there are {MAX_TABS} already")
         self._expected = max(0, self._expected - 1)
         with contextlib.suppress(Exception):  # it may be gone by itself
             await page.close()
@@ -227,7 +237,7 @@ class Session:
         self._decided.set()
         if closed is self.active and self.tabs:
             self.active = self.tabs[-1]
-        self._note("tab closed")
+        self.note("tab closed")
 
     async def _dialog(self, dialog: Dialog) -> None:
         if self.dialogs == "leave":
@@ -241,10 +251,10 @@ class Session:
             for tab in self.tabs:
                 if tab.page is dialog.page:
                     tab.stay()
-        self._note(f"{dialog.type} dialog {done}: {one_line(dialog.message)}".rstrip(": "))
+        self.note(f"{dialog.type} dialog {done}: {one_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
-        self._note(f"download: {download.suggested_filename}")
+        self.note(f"download: {download.suggested_filename}")
         self.downloads.start(download)
 
     def _answered(self, response: Response) -> None:
@@ -253,12 +263,26 @@ class Session:
             self._refused[response.url] = response.status
 
     def _navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None and frame.url.startswith(_ERROR_PAGE):
+            self._refused.clear()
+            return  # what it stands for is told as it failed
         if frame.parent_frame is None and frame.url != "about:blank":
             status = self._refused.pop(frame.url.split("#")[0], None)
-            self._note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
+            self.note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
             self._refused.clear()
 
-    def _note(self, event: str) -> None:
+    def _chooser(self) -> None:
+        if not self.choosing:
+            self.note("file chooser: nothing was chosen; upload to what opened it chooses files")
+
+    def _unreached(self, request: Request) -> None:
+        why = request.failure or ""
+        frame = request.frame if request.is_navigation_request() else None
+        if frame is not None and frame.parent_frame is None and "ERR_ABORTED" not in why:
+            self.unreached = f"{one_line(request.url)} could not be loaded: {why.removeprefix('net::')}."
+
+    def note(self, event: str) -> None:
+        """Note an event of this step."""
         if len(self._events) < MAX_EVENTS:
             self._events.append(self.limits.note(event))
         elif len(self._events) == MAX_EVENTS:
@@ -267,7 +291,7 @@ class Session:
     def start_step(self) -> None:
         """Forget what went wrong in the last step."""
         self.access.start_step()
-        self.missed, self.stopped = "", False
+        self.missed, self.stopped, self.unreached = "", False, ""
         self._presses += 1
 
     def aim(self) -> int:
@@ -282,6 +306,11 @@ class Session:
         self.stopped = miss["stopped"]
         there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."
+
+    def note_refused(self, fields: list[str]) -> None:
+        """Note the fields because of which the browser did not send a form."""
+        for field in fields:
+            self.note(f"form not sent: {field}")
 
     @property
     def trouble(self) -> str:

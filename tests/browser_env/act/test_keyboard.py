@@ -5,7 +5,7 @@ import pytest
 from selfsurf.browser_env.act.keyboard import key_chord
 
 LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;
-out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftKey && 'S', e.key, e.code].filter(Boolean).join(' '); if (e.ctrlKey || e.altKey) e.preventDefault() })</script>"""
+out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftKey && 'S', e.key, e.code].filter(Boolean).join(' '); if (e.ctrlKey || e.altKey || e.key === 'F5') e.preventDefault() })</script>"""
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,27 @@ def test_chords(open_page, key, heard):
     obs, *_ = env.step({"action": "press", "key": key, "id": 1})
     assert obs["last_error"] == ""
     assert obs["page_text"].rstrip().endswith(heard)
+
+
+def test_keys_that_the_page_leaves_to_the_browser_do_what_they_do_there(open_page):
+    env, obs = open_page(
+        "<p>one<a href=two.html>on</a><script>document.body.append(performance.now())</script>", two="<p>two"
+    )
+    before = obs["page_text"]
+    obs, *_ = env.step({"action": "press", "key": "F5"})
+    assert obs["page_text"] != before
+    env.step({"action": "click", "selector": "text=on"})
+    obs, *_ = env.step({"action": "press", "key": "alt+left"})
+    assert (obs["title"], obs["last_error"]) == ("index", "")
+    obs, *_ = env.step({"action": "press", "key": "alt+right"})
+    assert obs["title"] == "two"
+    obs, *_ = env.step({"action": "press", "key": "ctrl+t"})
+    assert len(obs["tabs"]) == 2
+    obs, *_ = env.step({"action": "press", "key": "ctrl+w"})
+    assert len(obs["tabs"]) == 1
+    before = obs["page_text"]
+    obs, *_ = env.step({"action": "reload"})
+    assert (obs["title"], obs["last_error"]) == ("two", "")
 
 
 def test_spelling_of_chords():
