@@ -116,6 +116,9 @@ class _OnePage:
     def note_missed(self, told: Any) -> None:
         """Nothing was pressed."""
 
+    def note_refused(self, fields: list[str]) -> None:
+        """No form was sent."""
+
 
 async def xpath_of(tab: Tab, foreign: Mapping[int, ForeignFrame], id: int) -> str:
     """Return the XPath of an element, within its own frame or shadow root.

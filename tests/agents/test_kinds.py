@@ -85,6 +85,7 @@ SAID: dict[str, tuple[str, Before, Callable[[Observation], Any]]] = {
     "navigate": (f'{{"navigate":"{ORIGIN}/second.html"}}', (), lambda obs: obs["title"] == "second"),
     "back": ('{"back":true}', (SECOND,), lambda obs: obs["title"] == "first"),
     "forward": ('{"forward":true}', (SECOND, {"action": "back"}), lambda obs: obs["title"] == "second"),
+    "reload": ('{"reload":true}', ({"action": "click", "selector": "text=Press"},), lambda obs: number(obs, "Press")),
     "new_tab": (f'{{"new_tab":"{ORIGIN}/second.html"}}', (), lambda obs: len(obs["tabs"]) == 2),
     "focus_tab": ('{"focus_tab":0}', ({"action": "new_tab"},), lambda obs: obs["tabs"][0]["active"]),
     "close_tab": ('{"close_tab":true}', ({"action": "new_tab"},), lambda obs: len(obs["tabs"]) == 1),

@@ -170,7 +170,7 @@ def test_covered_clipped_scrolled_out_and_off_screen_are_told_apart(open_page, b
         "Clipped": (False, ("clipped",)),
         "Scrolled out": (False, ()),
         "Off screen": (False, ()),
-        "Covered": (True, ("covered",)),
+        "Covered": (True, ("covered", "by div")),
         "Disabled": (True, ("disabled",)),
         "Free": (True, ()),
     }
