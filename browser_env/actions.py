@@ -156,11 +156,20 @@ class Hover(_Target):
 
 
 class Scroll(_MaybeAtElement):
-    """Scroll the page, or a scrollable element, by CSS pixels; positive `dy` goes down."""
+    """Scroll the page, a scrollable element, or what is at a point, by CSS pixels; positive `dy` goes down."""
 
     action: Literal["scroll"] = "scroll"
     dx: float = 0
     dy: float = 0
+    x: float | None = None
+    y: float | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Scroll:
+        named = self.id is not None or self.selector is not None
+        if (self.x is None) != (self.y is None) or (named and self.x is not None):
+            raise ValueError("give either id, or selector, or both x and y")
+        return self
 
 
 class Drag(BaseAction):

@@ -21,6 +21,7 @@ from selfsurf.browser_env.observation import Info, Observation, as_text
 from selfsurf.browser_env.observe.capture import ViewOptions
 from selfsurf.browser_env.observe.context import xpath_of
 from selfsurf.browser_env.observe.delta import WHOLE
+from selfsurf.browser_env.observe.find import Found
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.paged_scan import Scan
 from selfsurf.browser_env.remade import Remade
@@ -271,6 +272,23 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
+    def find(self, text: str, *, around: int = 1, most: int = 20) -> tuple[Found, ...]:
+        """Return the lines of the page that have a text, beyond the budget and what is near the viewport.
+
+        This is not a step, and the episode's observation stays the same. Actions can use the ids that it returns:
+        `scroll` brings one into view.
+
+        Args:
+            text: what is looked for, in any case.
+            around: neighbours of a line on each side that come with it.
+            most: lines at most.
+
+        Raises:
+            EnvError: called before a reset, or the page hangs or has crashed.
+            ValueError: the text is empty.
+        """
+        return runtime().run(self.core.find(text, around, most))
+
     def marked(self) -> Any:
         """Return the screenshot with the elements' boxes and ids drawn on it (`browser_env.observe.marks.draw`).
 
@@ -400,6 +418,10 @@ class AsyncBrowserEnv(Remade):
     async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """As `BrowserEnv.paged_scan`."""
         return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
+
+    async def find(self, text: str, *, around: int = 1, most: int = 20) -> tuple[Found, ...]:
+        """As `BrowserEnv.find`."""
+        return await _on_runtime(self.core.find(text, around, most))
 
     async def judge(self, action: Action) -> tuple[Risk | None, bool]:
         """Return an action's risk on the page as it is, if any, and whether a step with it has somebody asked first.

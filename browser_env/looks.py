@@ -10,6 +10,7 @@ from selfsurf.browser_env.actions import Action, parse_action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.observe.capture import View
+from selfsurf.browser_env.observe.find import Found, find_in
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
@@ -84,6 +85,17 @@ class Looks:
             return ""
         visited = history["entries"][: history["currentIndex"] + 1]
         return next((each["url"] for each in reversed(visited) if each["transitionType"] != "form_submit"), "")
+
+    async def find(self, text: str, around: int, most: int) -> tuple[Found, ...]:
+        """Return the lines of the whole page that have a text (`browser_env.observe.find`)."""
+        session = self.session
+        if session is None or self.observation is None:
+            raise EnvError("Call reset() before find().")
+        async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
+            view = await self._observer.whole(session)
+        self.foreign = {**self.foreign, **view.foreign}
+        found = find_in(view.dom, text, around=around, most=most)
+        return tuple(Found(*self.vault.redact(list(one))) for one in found) if self.vault else found
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""

@@ -9,6 +9,7 @@ from typing import Any
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Click, Drag, Hover, Scroll
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.session.page_script import read_script
 
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
@@ -156,20 +157,32 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
 
 
 async def scroll(targets: Targets, action: Scroll) -> str:
-    """Scroll the page or an element. If nothing scrolls, send wheel events: maps and the like listen to them."""
+    """Scroll the page, an element or what is at a point.
+
+    The wheel is turned at a point, where the page takes it for itself, and where nothing scrolls: maps listen to it.
+    """
     id = await targets.resolve(action.id, action.selector)
-    if id is not None:
+    size = targets.tab.page.viewport_size or {"width": 0, "height": 0}
+    point: Point = size["width"] / 2, size["height"] / 2
+    if action.x is not None and action.y is not None:
+        point = targets.on_page(action.x, action.y)
+    elif id is not None:
         answer = await targets.ask("scroll", id, dx=action.dx, dy=action.dy)
-    else:
-        answer = await targets.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
-    if answer["moved"] or not (action.dx or action.dy):
-        return "dom"
-    if id is not None:
+        if answer["moved"] or not (action.dx or action.dy):
+            return "dom"
         where = await targets.locate(id, hover=True)
-        x, y = where["x"], where["y"]
-    else:
-        size = targets.tab.page.viewport_size or {"width": 0, "height": 0}
-        x, y = size["width"] / 2, size["height"] / 2
-    wheel = {"type": "mouseWheel", "x": x, "y": y, "deltaX": action.dx, "deltaY": action.dy}
+        point = where["x"], where["y"]
+    elif not await _takes_wheel(targets, point):
+        answer = await targets.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
+        if answer["moved"] or not (action.dx or action.dy):
+            return "dom"
+    wheel = {"type": "mouseWheel", "x": point[0], "y": point[1], "deltaX": action.dx, "deltaY": action.dy}
     await targets.tab.protocol.send("Input.dispatchMouseEvent", wheel)
     return "mouse"
+
+
+async def _takes_wheel(targets: Targets, point: Point) -> bool:
+    """Does the page listen to the wheel there, so that it may do something else than scroll?"""
+    asked = {"expression": f"({read_script('wheels')})({point[0]}, {point[1]})", "includeCommandLineAPI": True}
+    answer = await targets.tab.protocol.send("Runtime.evaluate", {**asked, "returnByValue": True})
+    return answer["result"].get("value") is True

@@ -14,15 +14,15 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from selfsurf.browser_env.actions import Action, Click, Fill, Press, Type
+from selfsurf.browser_env.actions import Action, Click, Fill, Hover, Press, Type
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
-from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")
-Hint: TypeAlias = Literal["", "enter", "button", "text"]
-"""Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed."""
+Hint: TypeAlias = Literal["", "enter", "button", "text", "hover"]
+"""Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed, the
+mouse was moved over something."""
 
 
 def hint_of(action: Action) -> Hint:
@@ -36,6 +36,8 @@ def hint_of(action: Action) -> Hint:
             return "text"
         case Click():
             return "button"
+        case Hover():
+            return "hover"
     return ""
 
 
@@ -52,8 +54,8 @@ class Bounds:
     busy: float = 3.0
     """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
     reaction: float = 1.3
-    """For a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners,
-    and changes of a field with suggestions, get two fifths of it."""
+    """For a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons and what is
+    hovered, with listeners, announced popups, and changes of a field with suggestions get two fifths of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -88,7 +90,7 @@ class Settling:
             EnvError: the page crashed.
         """
         tab, since = self.tab, self.since
-        while tab.loading(since) and (left := self._load_end - time.monotonic()) > 0:
+        while tab.loading(since) and (left := self._load_until() - time.monotonic()) > 0:
             await self._change(left)
         while tab.fetching(since) and not tab.loading(since) and (left := self._network_end - time.monotonic()) > 0:
             await self._change(left)
@@ -100,6 +102,15 @@ class Settling:
             self._passed = await tab.pass_step()
             if not self._passed and not self.is_over():
                 await self.wait_for_traffic()
+
+    def _load_until(self) -> float:
+        """Return until when loads are waited for: once a page is there, its pictures and frames are only requests."""
+        parsed = self.tab.parsed_at
+        return (
+            self._load_end
+            if parsed is None
+            else min(self._load_end, max(parsed + self.bounds.network, self._network_end))
+        )
 
     async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
         """Await a call to the page; a navigation that begins meanwhile delays it by the bound for loading at most."""
@@ -136,7 +147,7 @@ class Settling:
         """Is nothing pending, or no time left to wait for it?"""
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
-        return not (loading and now < self._load_end) and not (fetching and now < self._network_end)
+        return not (loading and now < self._load_until()) and not (fetching and now < self._network_end)
 
     async def wait_for_reaction(self, raw: dict[str, Any]) -> bool:
         """Wait for a likely reaction although all is quiet; return whether to observe the page again.
@@ -161,21 +172,9 @@ class Settling:
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
-        if not await self._listens(hint):
+        if not await self.tab.call("reacts", hint=hint):
             return False
         bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
         changed = await self.tab.call("firstSign", bound=bound * 1000)
         self._quiet_end = time.monotonic() + self.bounds.quiet
         return bool(changed) or self.tab.clock != clock
-
-    async def _listens(self, hint: Hint) -> bool:
-        """Does the page listen for this kind of action at the focused element or an ancestor? Its main world knows."""
-        answer = await self.tab.protocol.send(
-            "Runtime.evaluate",
-            {
-                "expression": f"({read_script('listens')})('{hint}')",
-                "includeCommandLineAPI": True,
-                "returnByValue": True,
-            },
-        )
-        return answer["result"].get("value") is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -242,6 +242,7 @@ async def _unpacked(
                     reach=options.reach,
                     limits=asdict(options.limits),
                 )
+            await _mark_covered(inner, place, origin)
         except Exception:  # a frame that hangs, or was removed meanwhile, is left out
             if place is not None:
                 tab.drop(place)
@@ -261,6 +262,20 @@ async def _unpacked(
         foreign.update(seen[3])
         faults += seen[4]
     return lines, elements, texts, foreign, faults
+
+
+async def _mark_covered(inner: dict[str, Any], place: ForeignFrame, origin: Sequence[float]) -> None:
+    """Mark the elements of a frame that something in the page around it covers, which only that page can know."""
+    shown = [one for one in inner["elements"] if one[7] and "covered" not in one[5]]
+    if not shown:
+        return
+    left, top, across, down = origin
+    points = [((x + w / 2 - left) / across, (y + h / 2 - top) / down) for x, y, w, h in (one[6] for one in shown)]
+    async with asyncio.timeout(FRAME_BOUND):
+        covers = await place.parent.call("overHolder", index=place.index, points=points)
+    for one, cover in zip(shown, covers, strict=True):
+        if cover is not None:
+            one[5] += ["covered", f"by {cover}"]
 
 
 def _unpack(raw: dict[str, Any]) -> tuple[list[Line], list[Element]]:

@@ -70,6 +70,11 @@ class Observer:
         """Observe the page as it is, with a screenshot, without waiting."""
         return await self._see(session, replace(self._settings.view, screenshot=True, stamp_ids=False))
 
+    async def whole(self, session: Session) -> View:
+        """Observe all of the page as it is, however long, without a screenshot and without waiting."""
+        options = replace(self._settings.view, screenshot=False, stamp_ids=False, reach=None, budget=None)
+        return await self._see(session, options)
+
     async def _see(
         self,
         session: Session,

@@ -90,7 +90,7 @@ function locate({id, hover, press}) {
     }
     if (!at && scrolled) bring(target, 'center');
     if (at) {
-      noteActed(el);
+      noteActed(el, hover);
       if (press) expectPress(press, el, target, ...at);
       const [x, y] = toTop(target, ...at);
       return {x, y, scrolled};

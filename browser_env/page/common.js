@@ -77,10 +77,10 @@ function listens(el) {
 }
 const hidden = new WeakSet();
 
-// Does the element listen for what is dropped on it? Asked as above, by an event that bubbles.
+// Does the element listen for what is dropped on it? Asked as above.
 function drops(el) {
   if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('ondrop') || el.hasAttribute('ondragover');
-  return !dispatch(el, new Event(probe, {...CLICK_PROBE, bubbles: true}));
+  return !dispatch(el, new Event(probe + '-drop', CLICK_PROBE));
 }
 
 // The options of a list or of a field with suggestions.
@@ -249,6 +249,19 @@ function pointInHolder({index, x, y, press}) {
   if (press) expectPress(press, null, el);
   const [topX, topY] = toTop(el, left, top);
   return {x: topX, y: topY, free};
+}
+
+// What covers points of the frame's document, in the documents around it: for each a name, or null.
+function overHolder({index, points}) {
+  const el = holder({index});
+  if (!el || !el.isConnected) return points.map(() => null);
+  const at = insideOf(el);
+  return points.map(([x, y]) => {
+    const left = at.x + x * at.sx, top = at.y + y * at.sy;
+    const hit = deepest(el.ownerDocument, left, top);
+    const over = hit === el ? overFrames(el, left, top) : hit;
+    return over ? called(over) : null;
+  });
 }
 
 // Hosts that may have a closed shadow root, which only the protocol can reveal; `adopt` takes what it finds.

@@ -1,14 +1,22 @@
-// Answers the in-page script's event PROBE in the page's main world: does an element have listeners for clicks, or, if the
-// event bubbles, for what is dropped on it?
+// Answers the in-page script's events PROBE... in the page's main world, by cancelling them: does an element have listeners
+// for clicks, for what is dropped on it, for a kind of action that a page may answer late?
 ((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
-  const types = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart'.split(' ');
-  const drops = ['drop', 'dragover'];
-  const bubbles = Object.getOwnPropertyDescriptor(Event.prototype, 'bubbles').get;
-  addEventListener('PROBE', (event) => {
-    apply(stop, event, []);
-    const all = listenersOf(apply(path, event, [])[0]);
-    for (const type of apply(bubbles, event, []) ? drops : types) if (all[type]) { apply(cancel, event, []); return; }
-  }, true);
+  const kinds = {
+    '': 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart',
+    '-drop': 'drop dragover',
+    '-enter': 'keydown keypress keyup submit change',
+    '-button': 'click mousedown mouseup pointerdown pointerup submit',
+    '-text': 'input keyup keydown keypress change',
+    '-hover': 'mouseenter mouseover pointerenter pointerover',
+  };
+  for (const kind in kinds) {
+    const types = kinds[kind].split(' ');
+    addEventListener('PROBE' + kind, (event) => {
+      apply(stop, event, []);
+      const all = listenersOf(apply(path, event, [])[0]);
+      for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
+    }, true);
+  }
 })(getEventListeners)

@@ -39,6 +39,7 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 // To which actions the focused element may react late, judged by its kind: Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
+  if (acted?.hovered && acted.el.isConnected) return ['hover'];
   if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return [];
   const long = el.localName === 'textarea' || el.isContentEditable;
   const out = long ? [] : ['enter'];
@@ -46,6 +47,16 @@ function due() {
   const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
   if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
   return out;
+}
+
+// Does the page listen for this kind of action (`due`) at the focused element, at what the mouse was moved over, or at an
+// ancestor?
+function reacts({hint}) {
+  const el = hint === 'hover' ? acted?.el : focusedElement();
+  if (!el) return false;
+  const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
+  for (let node = el; node; node = parentAcross(node)) if (asks(node)) return true;
+  return asks(el.ownerDocument) || asks(DOC.defaultView(el.ownerDocument));
 }
 
 // What has happened since the last observation: `stirred`, has the DOM changed; `busy`, does it show a loading indicator
@@ -61,8 +72,8 @@ const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filte
 
 // Notes what is acted on, and how many popups there are before.
 let acted = null;
-function noteActed(el) {
-  acted = {el, popups: shownPopups(el.ownerDocument), open: ariaOf(el, 'expanded')};
+function noteActed(el, hovered) {
+  acted = {el, hovered, popups: shownPopups(el.ownerDocument), open: ariaOf(el, 'expanded')};
 }
 
 // Has what was acted on announced a popup that isn't there yet?

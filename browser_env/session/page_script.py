@@ -27,7 +27,7 @@ _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "forget",
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
     "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "idAt", "holder", "pointInHolder",
-    "holderAt", "showFrame", "missed", "hearKey", "keptKey",
+    "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ class Tab:
         """Do the page's scripts run? If not, our in-page callbacks don't run either."""
         self.clock = 0
         """Counts the loads and requests begun so far; anything that begins later gets a higher number."""
+        self.parsed_at: float | None = None
+        """When (`time.monotonic`) the main frame's document was there, without its pictures; None while it comes."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
         self._listener: InputListener | None = None
@@ -88,6 +91,8 @@ class Tab:
     def _watch(self, protocol: CDPSession) -> None:
         protocol.on("Page.frameRequestedNavigation", self._begin)
         protocol.on("Page.frameStartedLoading", self._begin)
+        if protocol is self.protocol:
+            protocol.on("Page.domContentEventFired", lambda _: self._parsed())
         for event in ("frameStoppedLoading", "frameDetached", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
         # From the page's own session, where events and answers arrive in order: Playwright reports a routed request
@@ -113,6 +118,12 @@ class Tab:
             return  # it continues in another tab
         self.clock += 1
         self._loads[event["frameId"]] = self.clock
+        if event["frameId"] == self.main.frame_id:
+            self.parsed_at = None
+
+    def _parsed(self) -> None:
+        self.parsed_at = time.monotonic()
+        self.changed.set()
 
     def _end(self, event: dict[str, Any]) -> None:
         self._loads.pop(event["frameId"], None)

@@ -1,0 +1,103 @@
+"""What a page does late is in the next observation, wherever it happens; what never comes is not waited for."""
+
+import time
+
+import pytest
+
+from selfsurf.browser_env import Bounds
+from tests.in_page import value
+
+SMALL = {"screenshot": False}
+LATE = "<button onclick='setTimeout(() => q.textContent = 1234, 60)'>Go</button><p id=q>idle</p>"
+
+
+@pytest.mark.parametrize("how", ["plain", "frame", "shadow root", "shadow root in a frame"])
+def test_a_late_change_is_waited_for(open_page, by_name, how):
+    shadow = """<div id=d></div><script>const r = d.attachShadow({mode: 'open'}); r.innerHTML = '<button>Go</button><p>idle</p>';
+      r.firstChild.onclick = () => setTimeout(() => r.lastChild.textContent = 1234, 60)</script>"""
+    pages = {
+        "plain": LATE, "frame": "<iframe src=inner.html></iframe>", "shadow root": shadow,
+        "shadow root in a frame": "<iframe src=inner.html></iframe>",
+    }  # fmt: skip
+    env, obs = open_page(pages[how], inner=LATE if how == "frame" else shadow, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+    assert "1234" in obs["page_text"]
+
+
+@pytest.mark.parametrize("how", ["onmouseenter", "onpointerover"])
+def test_a_menu_that_opens_on_hover_is_waited_for(open_page, by_name, how):
+    env, obs = open_page(
+        f"<div {how}='setTimeout(() => m.hidden = false, 120)'><button>More</button></div><div id=m hidden><button>Copy</button></div>",
+        options=SMALL,
+    )
+    obs, *_ = env.step({"action": "hover", "id": by_name(obs, "More")["id"]})
+    assert by_name(obs, "Copy")
+
+
+def test_a_hover_over_what_does_not_listen_is_not(open_page, by_name):
+    env, obs = open_page("<button>More</button>", options=SMALL)
+    *_, info = env.step({"action": "hover", "id": by_name(obs, "More")["id"]})
+    assert info["timing"]["settle"] < 400
+
+
+@pytest.mark.parametrize("what", ["<img src=/never width=9 height=9>", "<iframe src=/never></iframe>"])
+def test_a_picture_or_a_frame_that_never_comes_costs_the_bound_for_requests(make, loopback, what):
+    def answer(request):
+        if request.path == "/never":
+            time.sleep(9)
+        return f"<p>here</p>{what if request.path == '/slow' else ''}".encode()
+
+    server = loopback(answer)
+    env, _ = make(server.url, bounds=Bounds(network=0.6, load=8.0))
+    obs, *_, info = env.step({"action": "navigate", "url": f"{server.url}/slow"})
+    assert ("here" in obs["page_text"], obs["last_error"]) == (True, "")
+    assert info["timing"]["total"] < 5000
+
+
+COVERED = """<p style="height:1200px">a<button style="display:block;margin-top:900px" onclick="window.c=event.isTrusted">Target</button></p>
+<p style="height:1200px">b<div style="position:fixed;left:0;right:0;%s:0;height:340px;background:#fcc">Cookies?</div>"""
+
+
+@pytest.mark.parametrize("where", ["bottom", "top"])
+def test_an_element_is_scrolled_to_where_nothing_covers_it(open_page, by_name, where):
+    env, obs = open_page(COVERED % where, options={**SMALL, "reach": None})
+    *_, info = env.step({"action": "click", "id": by_name(obs, "Target")["id"]})
+    assert (info["action_path"], value(env, "window.c")) == ("mouse", True)
+
+
+WHEEL = """<div id=map style="width:300px;height:300px;overflow:hidden">0</div><p style="height:3000px">long</p><script>
+let zoom = 0; map.addEventListener('wheel', (event) => { event.preventDefault(); map.textContent = zoom += event.deltaY }, {passive: false})</script>"""
+
+
+def test_the_wheel_is_turned_at_a_point_and_where_the_page_takes_it(open_page):
+    env, _ = open_page(WHEEL, options=SMALL)
+    obs, *_ = env.step({"action": "scroll", "dy": 100, "x": 100, "y": 100})
+    assert obs["page_text"].startswith("100")
+    env.step({"action": "scroll", "dy": 100})
+    assert value(env, "scrollY") == 100
+    value(
+        env,
+        "addEventListener('wheel', (event) => { event.preventDefault(); document.title = 'taken' }, {passive: false})",
+    )
+    obs, *_ = env.step({"action": "scroll", "dy": 100})
+    assert (obs["title"], value(env, "scrollY")) == ("taken", 100)
+
+
+def test_a_text_is_found_wherever_it_is_and_scrolled_to(open_page):
+    rows = "".join(
+        f"<section><h2>Part {i}</h2><p style='height:300px'>text {i}</p><button>Buy {i}</button></section>"
+        for i in range(60)
+    )
+    env, obs = open_page(rows, options={**SMALL, "budget": 500})
+    assert "Buy 55" not in obs["dom"]
+    (found,) = env.unwrapped.find("buy 55")
+    assert found.line == f'[{found.id}] button "Buy 55"'
+    assert "text 55" in found.around
+    (found_text,) = env.unwrapped.find("TEXT   55")
+    assert (found_text.line, found_text.id) == ("text 55", None)
+    env.step({"action": "scroll", "id": found.id})
+    obs, *_ = env.step({"action": "click", "id": found.id})
+    assert obs["last_error"] == ""
+    assert "Buy 55" in obs["dom"]
+    with pytest.raises(ValueError, match="no text to look for"):
+        env.unwrapped.find("  ")
