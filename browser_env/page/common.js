@@ -116,7 +116,7 @@ function deepest(doc, x, y) {
 
 // The element around the slot with text of its host at this point, if there is one.
 function slotAt(root, x, y) {
-  for (const slot of root.querySelectorAll('slot')) {
+  for (const slot of Array.from(root.querySelectorAll('slot')).filter(isSlot)) {
     for (const node of slot.assignedNodes()) {
       if (node.nodeType !== 3) continue;
       slotted.selectNodeContents(node);

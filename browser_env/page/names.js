@@ -98,9 +98,9 @@ function chosenIn(el) {
 // The text of a combobox of ARIA's without that of its list.
 function textBesideList(el) {
   let out = '';
-  for (const child of el.childNodes) {
-    if (child.nodeType === 3) out += child.data;
-    else if (child.nodeType === 1 && !SKIP.has(child.tagName) && !/^(?:listbox|tree|grid|dialog|menu)$/.test(child.getAttribute('role')) && child.checkVisibility()) {
+  for (let child = firstOf(el); child; child = nextOf(child)) {
+    if (typeOf(child) === 3) out += child.data;
+    else if (typeOf(child) === 1 && tagOf(child) !== 'form' && !SKIP.has(child.tagName) && !/^(?:listbox|tree|grid|dialog|menu)$/.test(child.getAttribute('role')) && child.checkVisibility()) {
       out += ' ' + (textField(child) ? child.value : textBesideList(child));
     }
   }
