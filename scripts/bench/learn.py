@@ -104,7 +104,7 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
 
     from selfsurf.scripts.learning.run import check
     from selfsurf.scripts.learning.settings import LearnSettings, default_settings, prepare_folder, saved_settings
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import fields
 
     changes = arguments.read_set(settings.set_)
     if settings.report_only and saved_settings(out) is None:
@@ -121,7 +121,7 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
         for arm in wanted:
             ways.note(arm, out)
     except ValidationError as error:
-        known = [*TrainSettings.model_fields, *LearnSettings.model_fields]
+        known = [*fields(), *(name for name in LearnSettings.model_fields if name != "training")]
         raise typer.BadParameter(arguments.wrong_settings(error, known)) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

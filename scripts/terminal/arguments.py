@@ -7,12 +7,13 @@ import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import typer
+
+from selfsurf.renames import unknown_setting
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -349,17 +350,15 @@ def _plain(value: Any) -> Any:
 
 def wrong_settings(error: ValidationError, known: Collection[str]) -> str:
     """Say in one line what is wrong with settings, and what an unknown one may have been meant to be."""
-    from selfsurf.sdft.settings import formerly
-
     found = []
     for item in error.errors():
         name = ".".join(str(part) for part in item["loc"] if part != "training")
-        if item["type"] == "extra_forbidden" and (fate := formerly(name)):
-            found.append(fate)
-        elif item["type"] == "extra_forbidden":
-            close = get_close_matches(name, known, 1)
-            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}."
-            found.append(f"there is no setting {name}; {meant}")
+        group = [each for each in known if each.startswith(f"{name}.")]
+        if item["type"] == "extra_forbidden":
+            found.append(unknown_setting(name, known))
+        elif group and item["type"] in ("model_type", "model_attributes_type"):
+            found.append(f"{name} is a group of settings: give {group[0]}=..., {group[1]}=... and so on.")
         else:
             found.append(f"{name}: " * bool(name) + item["msg"].removeprefix("Value error, "))
-    return "; ".join(found)
+    told = "; ".join(one.removesuffix(".") for one in found)
+    return told if told.endswith("?") else f"{told}."

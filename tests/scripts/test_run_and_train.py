@@ -65,6 +65,18 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts.workers=-1"], "rollouts.workers: Input should be"),
         (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers=1 or more"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts=1", "--set", "rollouts.ahead=1"], "is 1 already"),
+        (
+            ["train", "MiniWoB/click-test-v0", "--set", "rollouts=2"],
+            "rollouts is a group of settings: give rollouts.wor",
+        ),
+        (
+            ["train", "MiniWoB/click-test-v0", "--set", "rollouts.worker=1"],
+            "rollouts.worker; did you mean rollouts.workers?",
+        ),
+        (["bench", "learn", "--set", "rollouts.worker=1"], "rollouts.worker; did you mean rollouts.workers?"),
+        (["bench", "learn", "--set", "rollouts=2"], "rollouts is a group of settings"),
+        (["bench", "lern"], "Did you mean 'learn'?"),
+        (["trian"], "Did you mean 'train'?"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=-1"], "learning_rate: Input should be greater"),
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),
