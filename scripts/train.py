@@ -97,7 +97,7 @@ def main(settings: Settings) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes.
 
     Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
-    and 143 after a SIGTERM, with a checkpoint that --resume goes on from.
+    and 143 after a SIGTERM, with a checkpoint that --resume resumes from.
     """
     quiet_libraries()
     tasks = check_tasks(settings.tasks)
@@ -183,7 +183,7 @@ def main(settings: Settings) -> int:
             console.print(
                 "Interrupted in the first step: the same command begins again."
                 if last is None
-                else f"Interrupted. The same command with --resume goes on from step {last} of {steps}."
+                else f"Interrupted. The same command with --resume resumes from step {last} of {steps}."
             )
             return interrupts.exit_code or 130
     if not is_first():

@@ -247,7 +247,7 @@ def test_an_interrupted_run_says_how_to_go_on(suite, tmp_path, monkeypatch):
     run = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "run", str(suite), "--out", str(tmp_path / "run")])
     assert run.exit_code == 130, run.output
     assert "INCOMPLETE: 6 of 6 episodes missing." in run.output
-    assert "Interrupted. The same command goes on" in run.output
+    assert "Interrupted. The same command resumes" in run.output
 
 
 def test_limits_that_can_not_be_kept_are_refused(suite, tmp_path):

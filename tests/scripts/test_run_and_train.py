@@ -38,7 +38,7 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("checkpoints", "says"),
-    [((), "the same command begins again"), ((5, 10), "with --resume goes on from step 10 of 28")],
+    [((), "the same command begins again"), ((5, 10), "with --resume resumes from step 10 of 28")],
 )
 def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
     def train(settings, out, **_):
