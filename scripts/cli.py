@@ -69,7 +69,8 @@ class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
             with logged(verbose=ctx.params["verbose"]):
                 return super().invoke(ctx)
         except tuple(_user_errors()) as error:
-            typer.echo(f"{error}", err=True)
+            named = isinstance(error, OSError) and error.filename and error.strerror
+            typer.echo(f"{error.filename}: {error.strerror}." if named else f"{error}", err=True)
             raise typer.Exit(1) from None
         except ModuleNotFoundError as error:
             from selfsurf.extras import how_to_install

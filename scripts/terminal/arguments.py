@@ -43,6 +43,9 @@ Set: TypeAlias = Annotated[
 ]
 Seeds: TypeAlias = Annotated[str, typer.Option("--seeds", help="How many (`5` is 0 to 4), or which: `0-4,7`.")]
 Out: TypeAlias = Annotated[Path | None, typer.Option("--out", help="Folder to write into.")]
+Figures: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", help="Folder to write into.", file_okay=False)
+]  # refused before hours of measuring
 Name: TypeAlias = Annotated[str, typer.Option("--name", help="Name of a new folder in runs/, instead of --out.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -59,11 +62,15 @@ def check_address(url: str) -> None:
 
 
 def check_new_episode(folder: Path) -> None:
-    """Refuse a folder that no episode can be written into."""
+    """Refuse a folder that no episode can be written into, or that holds something else."""
+    from selfsurf.browser_env.record.lock import something_else
+
     if folder.exists() and not folder.is_dir():
         raise typer.BadParameter(f"--out: {folder} is a file; give a folder.")
     if (folder / "episode.json").exists():
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
+    if folder.exists() and (other := something_else(folder)):
+        raise typer.BadParameter(f"--out: {folder} holds something else ({other}); give another folder.")
 
 
 def episode_folder(out: Path | None, name: str) -> Path | None:
