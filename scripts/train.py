@@ -99,6 +99,7 @@ def main(settings: Settings) -> int:
     Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
     and 143 after a SIGTERM, with a checkpoint that --resume resumes from.
     """
+    _check_out(settings)
     quiet_libraries()
     tasks = check_tasks(settings.tasks)
     import_trusted(settings.trust)
@@ -204,6 +205,19 @@ def main(settings: Settings) -> int:
     if "evaluation" in summary:
         _warn_of_perplexity(summary["evaluation"])
     return code
+
+
+def _check_out(settings: Settings) -> None:
+    """Refuse a folder that holds something else already, before libraries of seconds are loaded."""
+    from selfsurf.sdft.run.folder import resume_step
+    from selfsurf.sdft.run.processes import is_first
+
+    if settings.resume or not is_first() or not settings.out.is_dir():
+        return
+    try:
+        resume_step(settings.out, resume=False)
+    except ValueError as error:
+        raise typer.BadParameter(f"--out: {error}") from None
 
 
 def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:

@@ -37,6 +37,19 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("there", "says"),
+    [("checkpoints/checkpoint-5/x", "resume it (--resume), or choose another"), ("notes.md", "something else (notes.md)"),
+     ("settings.json", "Put it right, or choose another folder")],
+)  # fmt: skip
+def test_a_folder_that_is_taken_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, there, says):
+    (tmp_path / "run" / there).parent.mkdir(parents=True)
+    (tmp_path / "run" / there).touch()
+    monkeypatch.setattr("selfsurf.scripts.train.quiet_libraries", lambda: pytest.fail("loads transformers"))
+    result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
+    assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
     ("checkpoints", "says"),
     [((), "the same command begins again"), ((5, 10), "with --resume resumes from step 10 of 28")],
 )
