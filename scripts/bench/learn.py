@@ -47,7 +47,11 @@ class Settings(Arguments):
     out: Path = Path("runs/learn")
     """Folder of the comparison; an unfinished one is resumed."""
     arms: Annotated[
-        str, typer.Option(help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation.")
+        str,
+        typer.Option(
+            help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation. sdft-ungated needs a "
+            "comparison with a gate, such as --set min_confidence=0.5."
+        ),
     ] = ",".join(ways.DEFAULT)
     seeds: Seeds = "1"
     """Training seeds: how many (`3` is 0 to 2), or which: `0-2,7`."""

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from selfsurf.renames import IMPORTS
 from selfsurf.scripts.docs.pages import ROOT, pages
 from selfsurf.scripts.docs.settings import reference
 from selfsurf.scripts.docs.site import PUBLIC, build, public_names
@@ -75,6 +76,8 @@ def test_files_and_modules_that_are_named_exist(path):
     for name in NAMED.findall(text):
         if "/" in name:
             assert (ROOT / name).exists() or not re.search(r"\.\w+$|/$", name), name
+            continue
+        if path.name == "CHANGELOG.md" and any(name == old or name.startswith(f"{old}.") for old in IMPORTS):
             continue
         parts, found = name.removeprefix("selfsurf.").rstrip(".").split("."), ROOT
         while parts and ((found / parts[0]).is_dir() or (found / f"{parts[0]}.py").exists()):
