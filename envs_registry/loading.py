@@ -1,6 +1,6 @@
 """Tasks by name: one way to say which task is meant, and one function that makes it, for every command and worker.
 
-    MiniWoB/click-test-v0                     an id of this package
+    MiniWoB/click-test-v0, click-test         an id of this package, and its short name
     Browser-v0?start_url=...&goal=...         an open-ended task, written as in a URL
     Shop/Order-v0, shopenv:Shop/Order-v0      an id registered with Gymnasium, in a module that is imported first
     shop.py:Order, shop:Order                 a class in a file or in a module
@@ -91,7 +91,7 @@ def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> 
         if _names_class(where) and _is_file(where):
             path, _, kind = where.rpartition(":")
             where = f"{file_path(path, folder)}:{kind}"
-        return _joined(where, {**given, **options})
+        return _joined(_whole(where), {**given, **options})
     if isinstance(task, type):
         return _joined(class_name(task), options)
     if type(task) is Task:
@@ -185,6 +185,14 @@ def _joined(where: str, options: Mapping[str, Any]) -> str:
                 f"{where}: the option {key} is {value!r}; a task that is named has plain data as JSON has it."
             ) from None
     return f"{where}?{urlencode(texts, quote_via=quote)}"
+
+
+def _whole(where: str) -> str:
+    """Return the id of a task of this package that is named without namespace and version; all else as it is."""
+    if set("/:") & set(where) or where in gym.registry:
+        return where
+    ours = (spec for spec in gym.registry.values() if str(spec.entry_point).startswith("selfsurf."))
+    return next((spec.id for spec in ours if spec.namespace and spec.name == where), where)
 
 
 def _is_file(name: str) -> bool:

@@ -53,6 +53,13 @@ def _user_errors() -> list[type[Exception]]:
     return [OSError, *(getattr(sys.modules[module], name) for name, module in where.items() if module in sys.modules)]
 
 
+def _told(error: Exception) -> str:
+    """Return what an error says, without the system's number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
+
+
 class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
     """Reports errors that the user can fix in one line, without a traceback; a reader of the output may leave."""
 
@@ -69,7 +76,7 @@ class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
             with logged(verbose=ctx.params["verbose"]):
                 return super().invoke(ctx)
         except tuple(_user_errors()) as error:
-            typer.echo(f"{error}", err=True)
+            typer.echo(_told(error), err=True)
             raise typer.Exit(1) from None
         except ModuleNotFoundError as error:
             from selfsurf.extras import how_to_install

@@ -45,7 +45,7 @@ def main(settings: Settings) -> int:
         try:
             report = run(chosen, settings.out)
         except KeyboardInterrupt:
-            console.print("Interrupted. The same command goes on from here.")
+            console.print("Interrupted. The same command resumes from here.")
             return interrupts.exit_code or 130
     if settings.as_json:
         print(json.dumps(report, indent=1))

@@ -75,7 +75,7 @@ class Settings(ServerArguments):
 def main(settings: Settings) -> int:
     """Upload episodes, have an adapter trained on them, follow the training, fetch the adapter and check it.
 
-    Interrupted anywhere, the same command goes on. Exit code 0: the adapter is there and does what it did on the
+    Interrupted anywhere, the same command resumes. Exit code 0: the adapter is there and does what it did on the
     server; 1: the server can't be reached or refuses, or the training failed; 130 after Ctrl-C: the training goes on.
     """
     quiet_libraries()

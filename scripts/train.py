@@ -97,8 +97,9 @@ def main(settings: Settings) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes.
 
     Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
-    and 143 after a SIGTERM, with a checkpoint that --resume goes on from.
+    and 143 after a SIGTERM, with a checkpoint that --resume resumes from.
     """
+    _check_out(settings)
     quiet_libraries()
     tasks = check_tasks(settings.tasks)
     import_trusted(settings.trust)
@@ -183,7 +184,7 @@ def main(settings: Settings) -> int:
             console.print(
                 "Interrupted in the first step: the same command begins again."
                 if last is None
-                else f"Interrupted. The same command with --resume goes on from step {last} of {steps}."
+                else f"Interrupted. The same command with --resume resumes from step {last} of {steps}."
             )
             return interrupts.exit_code or 130
     if not is_first():
@@ -204,6 +205,19 @@ def main(settings: Settings) -> int:
     if "evaluation" in summary:
         _warn_of_perplexity(summary["evaluation"])
     return code
+
+
+def _check_out(settings: Settings) -> None:
+    """Refuse a folder that holds something else already, before libraries of seconds are loaded."""
+    from selfsurf.sdft.run.folder import resume_step
+    from selfsurf.sdft.run.processes import is_first
+
+    if settings.resume or not is_first() or not settings.out.is_dir():
+        return
+    try:
+        resume_step(settings.out, resume=False)
+    except ValueError as error:
+        raise typer.BadParameter(f"--out: {error}") from None
 
 
 def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:

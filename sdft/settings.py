@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,7 @@ from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.kinds import check_kinds
 from selfsurf.browser_env.environment import EnvironmentSettings
 from selfsurf.envs_registry import task_names, task_of
+from selfsurf.renames import REMOVED_SETTINGS, SETTINGS, told_of_settings
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.teacher.enrich import EnrichSettings
 
@@ -226,6 +227,16 @@ class TrainSettings(BaseModel):
     start_from: Path | None = None
     """Folder of the adapter to train further, with its rank and targets; None: a new one."""
 
+    def __new__(cls, **given: Any) -> Self:
+        """Answer settings that earlier versions had; a validator before the others would be in the way of strict JSON.
+
+        Raises:
+            ValueError: there is one.
+        """
+        if told := told_of_settings(given):
+            raise ValueError(told)
+        return super().__new__(cls)
+
     @property
     def teacher_weights(self) -> Literal["ema", "base", "live", "chosen"]:
         """Whose weights teach in this run; `chosen`: row by row."""
@@ -355,29 +366,6 @@ class GRPOSettings(TrainSettings):
         return self
 
 
-_RENAMED = {
-    "rollout_workers": "workers", "rollout_contexts": "contexts", "policy_workers": "policy_workers",
-    "browser_resources": "browser", "policy_resources": "policy", "ahead": "ahead", "rollout_batch": "batch",
-    "rollout_engine": "engine", "rollout_engine_folder": "engine_folder", "rollout_start_timeout": "start_timeout",
-    "rollout_call_timeout": "call_timeout", "rollout_patience": "patience",
-    "rollout_episode_timeout": "episode_timeout",
-}  # fmt: skip
-"""Settings of earlier versions, and what they are called among `TrainSettings.rollouts`."""
-
-_REMOVED = {
-    "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "under_grammar": False, "mean_over": "rows",
-    "support": "vocabulary", "skip_tokens": 0, "teacher_every": 1, "oracle_reason": False, "top_k": None,
-}  # fmt: skip
-"""Settings that earlier versions had, and the values by which they learned as this one does."""
-
-
-def formerly(name: str) -> str:
-    """Say what became of a setting that earlier versions had; empty for any other name."""
-    if name in _RENAMED:
-        return f"{name} is rollouts.{_RENAMED[name]} now."
-    return f"{name} was removed; what decided that is in docs/learning.md." if name in _REMOVED else ""
-
-
 def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return settings that this version or an earlier one saved, by the names of this one.
 
@@ -390,14 +378,14 @@ def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
         "teacher_every": teacher in ("base", "live") or (teacher == "auto" and bool(saved.get("start_from"))),
         "oracle_reason": "oracle" not in saved.get("contexts", ("oracle",)),
     }
-    for name, default in _REMOVED.items():
+    for name, default in REMOVED_SETTINGS.items():
         if saved.get(name, default) != default and not unused.get(name):
             raise ValueError(
                 f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
                 "it with the version that began it, or begin another run in another folder."
             )
-    rollouts = {new: saved[old] for old, new in _RENAMED.items() if old in saved}
-    kept = {name: value for name, value in saved.items() if name not in _RENAMED and name not in _REMOVED}
+    rollouts = {new.removeprefix("rollouts."): saved[old] for old, new in SETTINGS.items() if old in saved}
+    kept = {name: value for name, value in saved.items() if name not in SETTINGS and name not in REMOVED_SETTINGS}
     if saved.get("demonstrations"):
         kept = {"recorded_rows": 0, **kept}
     return {**kept, "rollouts": rollouts} if rollouts else kept

@@ -362,7 +362,7 @@ class Episode:
         path = self.folder / "episode.json"
         try:
             meta = json.loads(path.read_text(encoding="utf8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise EpisodeError(f"There is no episode in {self.folder} (no episode.json).") from None
         except (ValueError, RecursionError) as error:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
@@ -400,9 +400,13 @@ class Episode:
     def damage(self) -> list[str]:
         """Compare the files with the manifest; return a sentence for each that is missing or was changed.
 
+        Format 1 has no manifest, and so nothing to compare.
+
         Raises:
-            EpisodeError: there is no manifest: the episode has not ended, or is of format 1; or it can't be read.
+            EpisodeError: there is no manifest: the episode has not ended; or it can't be read.
         """
+        if self.meta["format"] == 1 and not (self.folder / "manifest.json").exists():
+            return []
         manifest = _manifest(self.folder)
         expected, later = manifest["files"], manifest["next"]
         found = _hashes(self.folder)

@@ -1,4 +1,7 @@
-"""Keeps two processes from writing into one folder. The kernel lets go of it when the process ends, however it does."""
+"""Keeps two processes, and two purposes, from writing into one folder.
+
+The kernel lets go of a lock when its process ends, however it does.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,15 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
+
+_NOTES = (".log", ".txt", ".out", ".err")
+"""Files that may be in a folder before anything begins there, such as what is written of a command's output."""
+
+
+def something_else(folder: Path) -> str:
+    """Name what is in a folder already, hidden files and notes left out; empty if there is nothing."""
+    others = (path.name for path in folder.iterdir() if not path.name.startswith(".") and path.suffix not in _NOTES)
+    return min(others, default="")
 
 
 class FolderInUse(ValueError):

@@ -24,6 +24,7 @@ from typing import Any
 
 from selfsurf import bare as bare  # first: from here on bare names are ours
 from selfsurf import envs_registry as envs_registry  # registers the ids
+from selfsurf import renames as renames  # answers imports that earlier versions had
 from selfsurf import threads
 
 threads.set_waiting()  # nothing above has loaded OpenMP

@@ -192,7 +192,9 @@ def load_suite(name: str | Path) -> Suite:
     Raises:
         SuiteError: there is no such suite, or its file is invalid.
     """
-    if isinstance(name, str) and not _is_suite(name) and (":" in name or "/" in name or "?" in name):
+    if isinstance(name, str) and not _is_suite(name) and not set(":/?#") & set(name):
+        name = name_of(name)  # a task's short name stands for its id
+    if isinstance(name, str) and not _is_suite(name) and set(":/?") & set(name):
         return Suite(name, (_at(SuiteTask(name), Path()),))
     where, _, part = str(name).partition("#")
     if part:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Adapter, Model, Out, read_counts
+from selfsurf.scripts.terminal.arguments import Adapter, Figures, Model, read_counts
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_table
 
@@ -24,7 +24,7 @@ class Settings(Arguments):
     """At least so many are timed with each number."""
     rounds: int = Field(default=3, ge=1)
     """Rounds at each number, in which all take turns."""
-    out: Out = None
+    out: Figures = None
     """Folder for agents.json and the curve agents.png; none is written by default."""
 
 

@@ -47,7 +47,11 @@ class Settings(Arguments):
     out: Path = Path("runs/learn")
     """Folder of the comparison; an unfinished one is resumed."""
     arms: Annotated[
-        str, typer.Option(help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation.")
+        str,
+        typer.Option(
+            help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation. sdft-ungated needs a "
+            "comparison with a gate, such as --set min_confidence=0.5."
+        ),
     ] = ",".join(ways.DEFAULT)
     seeds: Seeds = "1"
     """Training seeds: how many (`3` is 0 to 2), or which: `0-2,7`."""
@@ -104,7 +108,7 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
 
     from selfsurf.scripts.learning.run import check
     from selfsurf.scripts.learning.settings import LearnSettings, default_settings, prepare_folder, saved_settings
-    from selfsurf.sdft.settings import TrainSettings
+    from selfsurf.sdft.settings import fields
 
     changes = arguments.read_set(settings.set_)
     if settings.report_only and saved_settings(out) is None:
@@ -121,7 +125,7 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
         for arm in wanted:
             ways.note(arm, out)
     except ValidationError as error:
-        known = [*TrainSettings.model_fields, *LearnSettings.model_fields]
+        known = [*fields(), *(name for name in LearnSettings.model_fields if name != "training")]
         raise typer.BadParameter(arguments.wrong_settings(error, known)) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

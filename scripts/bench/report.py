@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from selfsurf.scripts.terminal.arguments import Json, Out
+from selfsurf.scripts.terminal.arguments import Figures, Json
 from selfsurf.scripts.terminal.results import written
 
 
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],
-    out: Out = None,
+    out: Figures = None,
     as_json: Json = False,
 ) -> int:
     """Report a results folder, or compare several, as JSON, Markdown and HTML.
@@ -32,12 +32,14 @@ def report(
 
 def leaderboard(
     folders: Annotated[list[Path], typer.Argument(help="Results folders.")],
-    out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.md.")],
+    out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.md.", file_okay=False)],
     as_json: Json = False,
 ) -> None:
     """Rank runs by strict success, a table for every suite and its seeds."""
     from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
 
+    if out.suffix in (".html", ".md"):
+        raise typer.BadParameter(f"--out: {out} looks like a file; give the folder that leaderboard.html goes into.")
     boards, paths = write_leaderboard(folders, out)
     print(json.dumps(listed(boards), indent=1) if as_json else paths[0].read_text(encoding="utf-8"))
     written(*paths)

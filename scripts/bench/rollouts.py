@@ -54,6 +54,9 @@ def main(settings: Settings) -> int:
     """Measure rollouts with workers beside one process, and how much of generation or training is hidden."""
     from selfsurf.scripts.terminal.console import quiet_libraries
 
+    for option, given in (("--figures", settings.figures), ("--set", settings.set_)):
+        if given and settings.scale is None:
+            raise typer.BadParameter(f"{option} goes with --scale: it is calculated with, not measured.")
     quiet_libraries()
     if settings.scale is None:
         return finish(_measured(settings), show, as_json=settings.as_json)

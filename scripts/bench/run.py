@@ -82,7 +82,7 @@ def main(settings: Settings) -> None:
     """Run an agent on a suite.
 
     Exit code 0: every episode asked for has a verdict; 1: some have none; 2: for options that can't be; 130: after
-    Ctrl-C, and 143 after a SIGTERM: the same command goes on.
+    Ctrl-C, and 143 after a SIGTERM: the same command resumes.
     """
     from selfsurf.browser_env import shutdown
     from selfsurf.browser_env.record.episode import new_folder
@@ -165,7 +165,7 @@ def main(settings: Settings) -> None:
         _say(f"Every episode {'was played' if lacking else 'has a verdict'} already; nothing was run.")
     if interrupts.seen and lacking:
         where = "" if settings.out else f" with --out {folder}"
-        _say(f"Interrupted. The same command{where} goes on with what has no verdict yet.")
+        _say(f"Interrupted. The same command{where} resumes: it plays what has no verdict yet.")
     print(
         json.dumps(summary.as_json(), indent=1) if settings.as_json else "\n".join(headline(summary, done=not lacking))
     )

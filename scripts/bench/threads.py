@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Out
+from selfsurf.scripts.terminal.arguments import Figures
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, print_table
 
@@ -21,7 +21,7 @@ class Settings(Arguments):
     """Rounds, in which all take turns."""
     steps: int = Field(default=0, ge=0)
     """Steps of trainings that are timed, too: alone, two at once, beside eight environments; 0 for none."""
-    out: Out = None
+    out: Figures = None
     """Folder for threads.json; none is written by default."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Model, Out
+from selfsurf.scripts.terminal.arguments import Figures, Model
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_table
 
@@ -19,7 +19,7 @@ class Settings(Arguments):
     """Rows of a batch."""
     rounds: int = Field(default=5, ge=1)
     """Rounds, in which both trainers take turns."""
-    out: Out = None
+    out: Figures = None
     """Folder for train.json; none is written by default."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.terminal.arguments import Out, read_counts
+from selfsurf.scripts.terminal.arguments import Figures, read_counts
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import finish, met, print_errors, print_table
 
@@ -24,7 +24,7 @@ class Settings(Arguments):
 
     envs: str = "1,2,4,8,16,32,64"
     """Numbers of environments, with commas between."""
-    out: Out = None
+    out: Figures = None
     """Folder for vector.json and the curve vector.png; none is written by default."""
     screenshot: bool = True
     """With screenshots first, or without them only."""

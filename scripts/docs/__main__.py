@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from selfsurf.extras import CHECKOUT, how_to_install
 from selfsurf.scripts.docs.pages import ROOT, pages
 
 app = typer.Typer(add_completion=False)
@@ -12,6 +13,9 @@ app = typer.Typer(add_completion=False)
 @app.callback(invoke_without_command=True)
 def write(context: typer.Context) -> None:
     """Write the generated parts of docs/, where they have changed."""
+    if not CHECKOUT:
+        typer.echo("The documentation is written in a checkout; an installed package has none.", err=True)
+        raise typer.Exit(1)
     if context.invoked_subcommand:
         return
     for path, text in pages().items():
@@ -29,7 +33,7 @@ def site(out: Path = ROOT / "runs" / "site") -> None:
     try:
         build(out.resolve())
     except ModuleNotFoundError as error:
-        typer.echo(f"This needs {error.name}, of the extra docs: bash scripts/setup.sh docs", err=True)
+        typer.echo(f"This needs {error.name}, of the extra docs: {how_to_install('docs')}", err=True)
         raise typer.Exit(1) from None
     print(out / "index.html")
 

@@ -2,8 +2,8 @@
 
 It is made of two episodes, the second one's adapter from `scripts/demo.sh`:
 
-    selfsurf run --task MiniWoB/click-option-v0 --seed 2000001 --max-steps 3 --set guards=false --out before
-    (and once more with --adapter and --out after)
+    selfsurf run --task MiniWoB/click-option-v0 --seed 2000001 --max-steps 3 --set guards=false --name before
+    (and once more with --adapter and --name after)
 
 A frame shows the page with marks, the outline that the agent reads, and what it does.
 """
@@ -23,7 +23,7 @@ import typer
 from PIL import Image
 
 from selfsurf.browser_env.observe.marks import draw as draw_marks
-from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.scripts.docs.pages import ROOT
 
 SECONDS = 2.2
@@ -78,9 +78,13 @@ def draw(frames: list[Frame]) -> str:
     return "".join(parts) + "</svg>\n"
 
 
-def main(before: Path, after: Path) -> None:
+def main(before: Path = Path("runs/before"), after: Path = Path("runs/after")) -> None:
     """Write the recording of two episodes: one before training, one after it."""
-    frames = [*read("SmolLM2-135M, before training", before), *read("after 28 steps of selfsurf train", after)]
+    try:
+        frames = [*read("SmolLM2-135M, before training", before), *read("after 28 steps of selfsurf train", after)]
+    except EpisodeError as error:
+        typer.echo(f"{error}\n\n{__doc__}", err=True)
+        raise typer.Exit(1) from None
     (ROOT / "docs" / "agent.svg").write_text(draw(frames), encoding="utf8")
 
 

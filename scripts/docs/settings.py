@@ -38,4 +38,4 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]
 
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
-    return json.dumps(value, default=lambda one: one.model_dump(exclude_defaults=True))
+    return json.dumps(value, default=lambda one: one.model_dump(exclude_defaults=True) or one.model_dump())

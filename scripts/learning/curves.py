@@ -95,7 +95,7 @@ def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
         top.plot(steps, success, ".", color="tab:blue", alpha=0.4, label="a batch's episodes, sampled")
         top.plot(steps, _smooth(success), color="tab:blue", label=f"mean of {WINDOW} batches")
         for arm, colour in zip(
-            ("base, constrained", "base with demonstration", "trained"), ("gray", "green", "red"), strict=True
+            ("base, constrained", "base, shown the answer", "trained"), ("gray", "green", "red"), strict=True
         ):
             level = arms[arm]["groups"]["trained"]["success"]
             _level(top, level, f"{arm}, greedy, unseen seeds: {{:.2f}}", f"tab:{colour}", "--")

@@ -106,7 +106,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
     arms = {
         "base, free": measure("free", "Base model, free", constrained=False, seeds=settings.free_seeds),
         "base, constrained": measure("base", "Base model, constrained"),
-        "base with demonstration": measure("demonstration", "Base model with demonstration", demonstrate=True),
+        "base, shown the answer": measure("demonstration", "Base model, shown the answer", demonstrate=True),
     }
 
     def learn() -> Any:

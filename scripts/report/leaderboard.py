@@ -138,5 +138,6 @@ def _agent(summary: Summary, folder: Path) -> doc.Cell:
 
 
 def _git(summary: Summary) -> str:
-    git = summary.results.run.git
-    return f"{git.revision[:8]}{' + changes' if git.dirty else ''}" if git else NONE
+    run = summary.results.run
+    found = [git for git in (run.git, *(session.git for session in run.sessions)) if git]
+    return ", ".join(dict.fromkeys(f"{git.revision[:8]}{' + changes' * git.dirty}" for git in found)) or NONE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
 from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, seeds, unjudged
-from selfsurf.scripts.report.reading import Line, Results, Run
+from selfsurf.scripts.report.reading import Git, Line, Results, Run, Session
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
@@ -82,7 +82,7 @@ def _missing(results: Results, whose: str) -> list[Block]:
 
 def about(run: Run) -> Block:
     """What is needed to repeat a run."""
-    agent, git = run.agent, run.git
+    agent = run.agent
     sessions = "; ".join(
         f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"
         for each in run.sessions
@@ -104,14 +104,30 @@ def about(run: Run) -> Block:
             ("Agent's options", _pairs(agent.options)),
             ("Retries of env_error", run.retries),
             ("Started", run.started),
-            ("Git", f"{git.revision}{', with uncommitted changes' if git.dirty else ''}" if git else None),
-            ("Versions", _pairs({name: version for name, version in run.versions.items() if version != "absent"})),
+            ("Git", _parts(run, lambda part: _revision(part.git))),
+            ("Versions", _parts(run, lambda part: _versions(part, run))),
             ("Host", _pairs(run.host)),
             ("Sessions", sessions),
             ("Workers lost", lost),
             *((name.replace("_", " ").capitalize(), _value(value)) for name, value in (run.model_extra or {}).items()),
         ]
     )
+
+
+def _parts(run: Run, tell: Callable[[Run | Session], str]) -> str:
+    """Say something of a run, and of each of its sessions that another state of the code has played."""
+    later = ((number, tell(session)) for number, session in enumerate(run.sessions, 1))
+    return "; ".join(filter(None, [tell(run), *(f"session {number}: {told}" for number, told in later if told)]))
+
+
+def _revision(git: Git | None) -> str:
+    return f"{git.revision}{', with uncommitted changes' * git.dirty}" if git else ""
+
+
+def _versions(part: Run | Session, run: Run) -> str:
+    """The versions of what is there; of a session, those that are others than the run's."""
+    base = {} if part is run else run.versions
+    return _pairs({name: one for name, one in part.versions.items() if one != base.get(name, "absent")})
 
 
 def _with_hash(name: str | None, sha256: str | None) -> str | None:

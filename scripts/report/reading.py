@@ -45,6 +45,13 @@ class AskedTask(BaseModel):
     """Of a user's own task: its source and pages."""
 
 
+class Git(BaseModel):
+    """Where the code stood."""
+
+    revision: str
+    dirty: bool = False
+
+
 class Lost(BaseModel):
     """A worker that was lost."""
 
@@ -68,6 +75,9 @@ class Session(BaseModel):
     stopped: str = ""
     """Why it ended before all was done, where it says so itself."""
     lost: tuple[Lost, ...] = ()
+    versions: dict[str, Any] = {}
+    """Where they are others than the run's, as `git`."""
+    git: Git | None = None
 
 
 class Agent(BaseModel):
@@ -80,13 +90,6 @@ class Agent(BaseModel):
     model_sha256: str | None = None
     adapter_sha256: str | None = None
     options: dict[str, Any] = {}
-
-
-class Git(BaseModel):
-    """Where the code stood."""
-
-    revision: str
-    dirty: bool = False
 
 
 class Run(BaseModel):

@@ -253,8 +253,16 @@ def figures_of(
 
     found: dict[str, Any] = dict(measured or {})
     if path is not None:
-        found |= json.loads(path.read_text(encoding="utf8"))["figures"]
-    found |= {name: float(value) for name, value in changes.items()}
+        try:
+            found |= json.loads(path.read_text(encoding="utf8"))["figures"]
+        except OSError as error:
+            raise ValueError(f"--figures: {path} can't be read: {error.strerror}.") from None
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"--figures: {path} is no measurement of `bench rollouts --json`.") from None
+    for name, value in changes.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"--set {name}: {value!r} is no number.")
+        found[name] = float(value)
     names = {field.name for field in fields(WorkerFigures)}
     if set(found) != names:
         wrong = ", ".join(sorted(set(found) ^ names))

@@ -54,6 +54,7 @@ class Records:
         self._lines_of: Counter[Key] = Counter()
         self._session: dict[str, Any] | None = None
         self._noted = 0.0
+        self._code = {name: about[name] for name in ("versions", "git") if name in about}
         if folder.exists() and not folder.is_dir():
             raise RecordsError(f"{folder} is a file; give a folder.")
         if folder.exists() and any(folder.iterdir()) and not (folder / "run.json").exists() and not _unbegun(folder):
@@ -106,8 +107,14 @@ class Records:
         return True
 
     def begin(self, session: dict[str, Any]) -> None:
-        """Add this process to the list `sessions` of `run.json`, which from now on says how far it has come."""
-        self._session = {**session, "started": round(time.time(), 3), "seconds": 0.0, "episodes": 0, "lost": []}
+        """Add this process to the list `sessions` of `run.json`, which from now on says how far it has come.
+
+        It has `versions` and `git` of its own where they are others than those of the process that began the run.
+        """
+        other = {name: value for name, value in self._code.items() if value != self.about.get(name)}
+        self._session = {
+            **session, **other, "started": round(time.time(), 3), "seconds": 0.0, "episodes": 0, "lost": [],
+        }  # fmt: skip
         self.about["sessions"] = [*self.about.get("sessions", []), self._session]
         self.note()
 
@@ -135,12 +142,12 @@ class Records:
             raise RecordsError(f"{path} is damaged: {error}.") from None
         there = {task["id"]: task for task in before.get("tasks", ())}
         changed = [each["id"] for each in about["tasks"] if _differ(there.get(each["id"], each), each)]
-        differs = [name for name in SAME if before.get(name) != about.get(name)]
+        differs = [one for name in SAME for one in _differences(name, before.get(name), about.get(name))]
         differs += [f"the task {name}" for name in changed[:3]] + ["..."] * (len(changed) > 3)
         if differs:
             raise RecordsError(
-                f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to go "
-                "on with it, or another folder. A task's code and pages and an agent's code count as well."
+                f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to "
+                "resume it, or another folder. A task's code and pages and an agent's code count as well."
             )
         tasks = [each for each in about["tasks"] if each["id"] not in there]
         seeds = [seed for seed in about["seeds"] if seed not in before["seeds"]]
@@ -179,6 +186,21 @@ class Records:
                     f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it."
                 )
             self._keep(key, record)
+
+
+def _differences(name: str, before: Any, now: Any) -> list[str]:
+    """Say what differs between two values, entry by entry where they are tables."""
+    if before == now:
+        return []
+    if isinstance(before, dict) or isinstance(now, dict):
+        old, new = before or {}, now or {}
+        if isinstance(old, dict) and isinstance(new, dict):
+            keys = dict.fromkeys((*old, *new))
+            return [one for key in keys for one in _differences(f"{name}.{key}", old.get(key), new.get(key))]
+    if name.endswith("sha256"):
+        return [name]
+    was, is_now = ("not given" if value is None else json.dumps(value) for value in (before, now))
+    return [f"{name} (was {was}, is {is_now})"]
 
 
 def _differ(task: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -7,12 +7,13 @@ import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import typer
+
+from selfsurf.renames import unknown_setting
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -42,6 +43,9 @@ Set: TypeAlias = Annotated[
 ]
 Seeds: TypeAlias = Annotated[str, typer.Option("--seeds", help="How many (`5` is 0 to 4), or which: `0-4,7`.")]
 Out: TypeAlias = Annotated[Path | None, typer.Option("--out", help="Folder to write into.")]
+Figures: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", help="Folder to write into.", file_okay=False)
+]  # refused before hours of measuring
 Name: TypeAlias = Annotated[str, typer.Option("--name", help="Name of a new folder in runs/, instead of --out.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -58,11 +62,15 @@ def check_address(url: str) -> None:
 
 
 def check_new_episode(folder: Path) -> None:
-    """Refuse a folder that no episode can be written into."""
+    """Refuse a folder that no episode can be written into, or that holds something else."""
+    from selfsurf.browser_env.record.lock import something_else
+
     if folder.exists() and not folder.is_dir():
         raise typer.BadParameter(f"--out: {folder} is a file; give a folder.")
     if (folder / "episode.json").exists():
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
+    if folder.exists() and (other := something_else(folder)):
+        raise typer.BadParameter(f"--out: {folder} holds something else ({other}); give another folder.")
 
 
 def episode_folder(out: Path | None, name: str) -> Path | None:
@@ -349,17 +357,15 @@ def _plain(value: Any) -> Any:
 
 def wrong_settings(error: ValidationError, known: Collection[str]) -> str:
     """Say in one line what is wrong with settings, and what an unknown one may have been meant to be."""
-    from selfsurf.sdft.settings import formerly
-
     found = []
     for item in error.errors():
         name = ".".join(str(part) for part in item["loc"] if part != "training")
-        if item["type"] == "extra_forbidden" and (fate := formerly(name)):
-            found.append(fate)
-        elif item["type"] == "extra_forbidden":
-            close = get_close_matches(name, known, 1)
-            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}."
-            found.append(f"there is no setting {name}; {meant}")
+        group = [each for each in known if each.startswith(f"{name}.")]
+        if item["type"] == "extra_forbidden":
+            found.append(unknown_setting(name, known))
+        elif group and item["type"] in ("model_type", "model_attributes_type"):
+            found.append(f"{name} is a group of settings: give {group[0]}=..., {group[1]}=... and so on.")
         else:
             found.append(f"{name}: " * bool(name) + item["msg"].removeprefix("Value error, "))
-    return "; ".join(found)
+    told = "; ".join(one.removesuffix(".") for one in found)
+    return told if told.endswith("?") else f"{told}."

@@ -30,6 +30,8 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+from selfsurf.renames import unknown_setting
+
 FILE = "selfsurf.toml"
 SHARED = "environment"
 TABLES = {
@@ -279,9 +281,7 @@ def _check_names(items: Iterable[str], source: str) -> None:
     known = list(fields())
     for name in (item.partition("=")[0] for item in items):
         if name not in known and name not in {one.partition(".")[0] for one in known}:
-            near = get_close_matches(name, known, 1)
-            meant = f"; did you mean {near[0]}?" if near else "; `selfsurf train --settings` lists them."
-            raise typer.BadParameter(f"{source}: set: there is no setting {name}{meant}")
+            raise typer.BadParameter(f"{source}: set: {unknown_setting(name, known)}")
 
 
 def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:

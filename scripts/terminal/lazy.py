@@ -87,11 +87,9 @@ def lazy_group(commands: Commands) -> type[TyperGroup]:
     """Return the class of a group of these commands, for `typer.Typer(cls=...)`."""
 
     class Lazy(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(commands)
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return _Named(cmd_name, help=commands[cmd_name][1]) if cmd_name in commands else None
+        def __init__(self, **options: Any) -> None:
+            named = {name: _Named(name, help=about) for name, (_, about) in commands.items()}
+            super().__init__(**{**options, "commands": named})
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, command, rest = super().resolve_command(ctx, args)

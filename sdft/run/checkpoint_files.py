@@ -62,7 +62,7 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
     Raises:
         ValueError: it is damaged.
     """
-    instead = f"Remove {folder} to go on from {f'step {max(before)}' if before else 'the beginning'}."
+    instead = f"Remove {folder} to resume from {f'step {max(before)}' if before else 'the beginning'}."
     try:
         known: dict[str, str] = json.loads((folder / HASHES).read_text(encoding="utf8"))
     except (OSError, ValueError):
@@ -111,7 +111,7 @@ def room_in(folder: Path) -> Iterator[None]:
             raise
         raise OSError(
             f"There is no room left for {folder}. What stands there is whole: make room, then the same command with "
-            "--resume (resume=True) goes on from the last checkpoint."
+            "--resume (resume=True) resumes from the last checkpoint."
         ) from error
 
 

@@ -13,7 +13,7 @@ from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.browser_env.record.lock import FolderLock
+from selfsurf.browser_env.record.lock import FolderLock, something_else
 from selfsurf.sdft.rows.stored import fingerprint_of, load_stored
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from selfsurf.sdft.run.library import Backend
@@ -63,7 +63,7 @@ def resume_step(folder: Path, *, resume: bool) -> int | None:
     if last is not None and resume:
         check_whole(checkpoint(folder / "checkpoints", last), steps_saved(folder / "checkpoints")[:-1])
     if not resume and (last is not None or (folder / "adapter").exists()):
-        raise OtherRun(f"{folder} already holds a training run; go on with it (--resume) or choose another folder.")
+        raise OtherRun(f"{folder} already holds a training run: resume it (--resume), or choose another folder.")
     if resume and last is None:
         log.info("%s holds no checkpoint yet: starting from the beginning.", folder)
     return last
@@ -81,11 +81,7 @@ def check_own(folder: Path, last: int | None, backend: Backend) -> None:
         OtherRun: it is not.
     """
     if last is not None and (begun := library_of(folder, last)) != backend:
-        raise OtherRun(f"{folder} holds a run of {begun}: go on with that (--backend {begun}), or in another folder.")
-
-
-_NOTES = (".log", ".txt", ".out", ".err")
-"""Files that may be in a run's folder before it begins, such as what is written of its output."""
+        raise OtherRun(f"{folder} holds a run of {begun}: resume it with --backend {begun}, or choose another folder.")
 
 
 def _something_else(folder: Path) -> str:
@@ -93,8 +89,7 @@ def _something_else(folder: Path) -> str:
     path = folder / "settings.json"
     if path.exists():
         return "" if _read(path).keys() >= {"tasks", "steps", "lora_rank"} else path.name
-    others = (path.name for path in folder.iterdir() if not path.name.startswith(".") and path.suffix not in _NOTES)
-    return min(others, default="")
+    return something_else(folder)
 
 
 def _read(path: Path) -> dict[str, Any]:

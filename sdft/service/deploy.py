@@ -96,7 +96,7 @@ def _followed(client: ServiceClient, job: Job, watcher: Watcher) -> Job:
     now = client.job(job.id)
     if now.status != "succeeded":
         why = now.error.message if now.error else "It was cancelled."
-        raise ServiceError(f"The training {now.status}. {why} The same command goes on with it.", now.error)
+        raise ServiceError(f"The training {now.status}. {why} The same command resumes it.", now.error)
     return now
 
 

@@ -76,7 +76,7 @@ class Failures:
             outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
             raise RolloutError(
                 f"No step of the last {self._count} batches can be learned from: the environment failed "
-                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) goes on "
+                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) resumes "
                 "from the last checkpoint, or begins again if there is none."
             )
 

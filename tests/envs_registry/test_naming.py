@@ -96,11 +96,25 @@ def test_every_way_to_name_a_task_makes_it(shop):
     assert (entry.id, entry.folder, entry.make().price) == (f"{shop}.py:Order?price=2", str(Path.cwd()), 2)
 
 
+def test_a_short_name_is_that_of_its_id(monkeypatch):
+    # the package miniwob registers the same names
+    monkeypatch.setitem(gymnasium.registry, "miniwob/click-test-v1", EnvSpec("miniwob/click-test-v1", "nowhere:Env"))
+    assert name_of("click-test") == task_of("click-test").id == "MiniWoB/click-test-v0"
+    assert name_of("click-test?data_mode=test") == "MiniWoB/click-test-v0?data_mode=test"
+    assert task_names("click-link", "Scenario/cookies-v0", "cookies") == (
+        "MiniWoB/click-link-v0", "Scenario/cookies-v0", "Scenario/cookies-v0",
+    )  # fmt: skip
+    (one,) = load_suite("click-test").tasks
+    assert one.name == one.id == "MiniWoB/click-test-v0"
+    names = [spec.name for spec in gymnasium.registry.values() if str(spec.entry_point).startswith("selfsurf.")]
+    assert len(names) == len(set(names)), "a short name is one task's"
+
+
 def test_what_is_not_there_says_what_may_be_meant(shop, monkeypatch):
     # the package miniwob registers the same names
     monkeypatch.setitem(gymnasium.registry, "miniwob/click-test-v1", EnvSpec("miniwob/click-test-v1", "nowhere:Env"))
     for name, said in (
-        ("click-test", "no task 'click-test'; did you mean MiniWoB/click-test-v0"),
+        ("click-tset", "no task 'click-tset'; did you mean MiniWoB/click-test-v0"),
         ("MiniWoB/click-tset-v0", "did you mean MiniWoB/click-test-v0"),
         (f"{shop}.py:Oder", "no class 'Oder'; did you mean Order"),
         (f"{shop}.py:Nope", r"no class 'Nope'; it has Order\.$"),

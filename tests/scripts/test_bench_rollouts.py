@@ -36,6 +36,26 @@ def test_missing_figures_are_named():
     assert "cpu_seconds" in found.output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--figures", "{folder}/missing.json"], "missing.json can't be read: No such file or directory."),
+        (["--figures", "{folder}"], "can't be read: Is a directory."),
+        (["--figures", "{folder}/none.json"], "none.json is no measurement of `bench rollouts --json`"),
+        (["--figures", "{folder}/list.json"], "list.json is no measurement of `bench rollouts --json`"),
+        (["--set", "steps=many"], "--set steps: 'many' is no number"),
+    ],
+)
+def test_figures_that_can_not_be_are_refused(tmp_path, arguments, says):
+    (tmp_path / "none.json").write_text("none")
+    (tmp_path / "list.json").write_text("[]")
+    words = [one.format(folder=tmp_path) for one in arguments]
+    found = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["rollouts", "--scale", "10", *words])
+    assert (found.exit_code, says in found.output) == (2, True), found.output
+    found = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["rollouts", *words])
+    assert (found.exit_code, "goes with --scale" in found.output) == (2, True), found.output
+
+
 def test_hidden_is_what_went_on_beside_the_shorter():
     def line(generation, waited, learned):
         return {"rollouts/seconds": generation, "rollouts/waited_seconds": waited, "seconds": {"learn": learned}}

@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.machine.processes import descendants
+from selfsurf.scripts.report.leaderboard import write_leaderboard
+from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.suite.records import Records, RecordsError
+from tests.scripts import results_folders
 
 AGENTS = '''
 import os, time
@@ -247,7 +250,7 @@ def test_an_interrupted_run_says_how_to_go_on(suite, tmp_path, monkeypatch):
     run = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "run", str(suite), "--out", str(tmp_path / "run")])
     assert run.exit_code == 130, run.output
     assert "INCOMPLETE: 6 of 6 episodes missing." in run.output
-    assert "Interrupted. The same command goes on" in run.output
+    assert "Interrupted. The same command resumes" in run.output
 
 
 def test_limits_that_can_not_be_kept_are_refused(suite, tmp_path):
@@ -293,6 +296,41 @@ def test_records_refuse_what_is_not_theirs(tmp_path):
     for folder in (tmp_path / "file", tmp_path):
         with pytest.raises(RecordsError, match="give"):
             Records(folder, about)
+
+
+def test_what_differs_from_the_run_in_a_folder_is_named(tmp_path):
+    agent = {"name": "transformers", "options": {"adapter": "a", "guards": False}, "adapter_sha256": "1"}
+    about = {"format": 1, "suite": "s", "agent": agent, "tasks": [{"id": "t"}], "seeds": [0], "max_steps": None}
+    Records(tmp_path / "run", about).__exit__()
+    now = {**agent, "options": {"adapter": "a", "actions": ["click"]}, "adapter_sha256": "2"}
+    with pytest.raises(RecordsError) as refused:
+        Records(tmp_path / "run", {**about, "agent": now, "max_steps": 3, "environment": {"locale": "de"}})
+    assert (
+        "not the same: agent.options.guards (was false, is not given), agent.options.actions (was not given, is "
+        '["click"]), agent.adapter_sha256, max_steps (was not given, is 3), '
+        'environment.locale (was not given, is "de"). Give'
+    ) in str(refused.value)
+
+
+def test_a_session_by_another_version_is_noted_and_shown_in_report_and_leaderboard(tmp_path):
+    head = {
+        **results_folders.run({"t": ("", [])}, [0, 1]), "versions": {"selfsurf": "0.1.0", "torch": "2"},
+        "git": {"revision": "a" * 40, "dirty": False},
+    }  # fmt: skip
+    later = {**head, "versions": {"selfsurf": "0.2.0", "torch": "2"}, "git": {"revision": "b" * 40, "dirty": True}}
+    for seed, about in enumerate((head, later)):
+        with Records(tmp_path / "run", about) as records:
+            records.begin({"workers": 1})
+            records.add(results_folders.line("t", seed))
+    first, second = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
+    assert "versions" not in first
+    assert second["versions"] == later["versions"]
+    write_report(tmp_path / "run")
+    text = (tmp_path / "run" / "report.md").read_text()
+    assert "Versions: selfsurf 0.1.0, torch 2; session 2: selfsurf 0.2.0\n" in text
+    assert f"Git: {'a' * 40}; session 2: {'b' * 40}, with uncommitted changes\n" in text
+    write_leaderboard([tmp_path / "run"], tmp_path)
+    assert "aaaaaaaa, bbbbbbbb + changes" in (tmp_path / "leaderboard.md").read_text()
 
 
 def killed(folder, words, more, delay):

@@ -175,6 +175,9 @@ def test_the_leaderboard_command_writes_a_page_and_markdown(tmp_path):
     row = next(each for each in page.with_suffix(".md").read_text().splitlines() if each.startswith("| 1 | base"))
     assert " 24 " in row  # 12 episodes in 30 s
     (tmp_path / "file").touch()
-    wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / "file")])
-    assert wrong.exit_code == 1
-    assert "File exists" in wrong.output
+    for out, says in (("file", "is a file"), ("boards.html", "give the folder that leaderboard.html goes into")):
+        wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / out)])
+        assert (wrong.exit_code, says in " ".join(wrong.output.replace("│", " ").split())) == (2, True), wrong.output
+    assert not (tmp_path / "boards.html").exists()
+    wrong = CliRunner().invoke(app, ["bench", "report", str(first), "--out", str(tmp_path / "file")])
+    assert (wrong.exit_code, "is a file" in " ".join(wrong.output.replace("│", " ").split())) == (2, True), wrong.output

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -58,6 +59,19 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("needy")
     assert result.exit_code == 1
     assert "bash scripts/setup.sh train" in result.output
+
+
+def test_an_error_of_the_system_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setitem(cli.COMMANDS, "lost", (f"{__name__}:lost", "Read a file."))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    monkeypatch.chdir(tmp_path)
+    result = run("lost")
+    assert (result.exit_code, result.stderr) == (1, "file/below: Not a directory.\n")
+
+
+def lost() -> None:
+    Path("file/below").read_text()
 
 
 def needy() -> None:

@@ -17,7 +17,7 @@ def test_demo_from_end_to_end_and_again(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out), *SMALL])
     assert result.exit_code == 0, result.output
     report = json.loads((out / "report.json").read_text())
-    assert list(report["arms"]) == ["base, free", "base, constrained", "base with demonstration", "trained"]
+    assert list(report["arms"]) == ["base, free", "base, constrained", "base, shown the answer", "trained"]
     assert set(report["arms"]["trained"]["tasks"]) >= set(report["settings"]["training"]["tasks"])
     assert report["perplexity"]["tokens"] > 2000
     assert (out / "learning_curve.png").read_bytes()[:4] == b"\x89PNG"

@@ -87,7 +87,7 @@ def test_run_says_which_task_it_wants(shop):
     assert "has 2 tasks (shop_of_test.py:Shown, shop_of_test.py:Order): name one, shop.toml#ID" in selfsurf(
         "run", "--task", "shop.toml", "--agent", "oracle", code=2
     )
-    assert "did you mean MiniWoB/click-test-v0" in selfsurf("run", "--task", "click-test", code=2)
+    assert "did you mean MiniWoB/click-test-v0" in selfsurf("run", "--task", "click-tset", code=2)
     assert "did you mean Shown" in selfsurf("train", "shop_of_test.py:Show", code=2)
     assert not (shop / "runs").exists()
 

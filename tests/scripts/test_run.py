@@ -265,6 +265,14 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_left(tmp_path: Path, m
     assert not out.exists()
 
 
+@pytest.mark.parametrize("command", [["run", "--task", TASK, "--agent", "random"], ["record", "--task", TASK]])
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "thesis.tex").write_text("Long.")
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path)], env={"COLUMNS": "400"})
+    assert (result.exit_code, "holds something else (thesis.tex)" in result.output) == (2, True), result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
 def test_a_browser_that_does_not_start_leaves_no_episode(tmp_path: Path) -> None:
     broken = tmp_path / "chromium"
     broken.write_text("#!/bin/sh\necho 'Invalid file descriptor to ICU data received.' >&2\nexit 1\n")

@@ -37,8 +37,21 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("there", "says"),
+    [("checkpoints/checkpoint-5/x", "resume it (--resume), or choose another"), ("notes.md", "something else (notes.md)"),
+     ("settings.json", "Put it right, or choose another folder")],
+)  # fmt: skip
+def test_a_folder_that_is_taken_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, there, says):
+    (tmp_path / "run" / there).parent.mkdir(parents=True)
+    (tmp_path / "run" / there).touch()
+    monkeypatch.setattr("selfsurf.scripts.train.quiet_libraries", lambda: pytest.fail("loads transformers"))
+    result = CliRunner().invoke(app, ["train", "MiniWoB/click-test-v0", "--out", str(tmp_path / "run")])
+    assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
     ("checkpoints", "says"),
-    [((), "the same command begins again"), ((5, 10), "with --resume goes on from step 10 of 28")],
+    [((), "the same command begins again"), ((5, 10), "with --resume resumes from step 10 of 28")],
 )
 def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
     def train(settings, out, **_):
@@ -65,6 +78,18 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts.workers=-1"], "rollouts.workers: Input should be"),
         (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers=1 or more"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts=1", "--set", "rollouts.ahead=1"], "is 1 already"),
+        (
+            ["train", "MiniWoB/click-test-v0", "--set", "rollouts=2"],
+            "rollouts is a group of settings: give rollouts.wor",
+        ),
+        (
+            ["train", "MiniWoB/click-test-v0", "--set", "rollouts.worker=1"],
+            "rollouts.worker; did you mean rollouts.workers?",
+        ),
+        (["bench", "learn", "--set", "rollouts.worker=1"], "rollouts.worker; did you mean rollouts.workers?"),
+        (["bench", "learn", "--set", "rollouts=2"], "rollouts is a group of settings"),
+        (["bench", "lern"], "Did you mean 'learn'?"),
+        (["trian"], "Did you mean 'train'?"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=-1"], "learning_rate: Input should be greater"),
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),

@@ -83,12 +83,12 @@ def test_a_checkpoint_that_is_damaged_is_named(tmp_path):
     check_whole(folder, [2])
     (folder / "teacher" / "weights").write_text("0023")
     with pytest.raises(
-        ValueError, match=r"checkpoint-4/teacher/weights is damaged: .* Remove .*-4 to go on from step 2"
+        ValueError, match=r"checkpoint-4/teacher/weights is damaged: .* Remove .*-4 to resume from step 2"
     ):
         check_whole(folder, [2])
     (folder / "teacher" / "weights").write_text("0123")
     (folder / "optimizer.pt").unlink()
-    with pytest.raises(ValueError, match=r"optimizer\.pt is missing\. Remove .*-4 to go on from the beginning"):
+    with pytest.raises(ValueError, match=r"optimizer\.pt is missing\. Remove .*-4 to resume from the beginning"):
         check_whole(folder, [])
     (folder / "hashes.json").write_text("{")
     with pytest.raises(ValueError, match=r"hashes\.json is missing or damaged"):

@@ -96,7 +96,7 @@ def test_the_command_says_how_to_go_on(alone, tiny_folder, tmp_path, monkeypatch
     interrupt(monkeypatch, IN_AN_EPISODE, tmp_path / "run", 1, number)
     result = CliRunner().invoke(app, command(chosen, tmp_path / "run")[3:])
     assert result.exit_code == code, result.output
-    assert "The same command with --resume goes on from step 1 of 3" in " ".join(result.output.split())
+    assert "The same command with --resume resumes from step 1 of 3" in " ".join(result.output.split())
     assert last_step(tmp_path / "run") == 1
     other = CliRunner().invoke(app, [*command(chosen, tmp_path / "run")[3:], "--seed", "9"])
     assert other.exit_code == 2, other.output
@@ -143,6 +143,6 @@ def test_ctrl_c_in_a_terminal(alone, tiny_folder, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert f"goes on from step {last_step(run)} of 50" in " ".join(said.split())
+    assert f"resumes from step {last_step(run)} of 50" in " ".join(said.split())
     assert [line["step"] for line in lines_of(run)] == list(range(1, last_step(run) + 1))
     assert "Traceback" not in said

@@ -134,6 +134,7 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
         (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
         (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
         (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
+        (["--arms", "sdft-ungated"], "begin a comparison with e.g. --set min_confidence=0.5"),
         (["--seeds", "a"], "--seeds a: give a number of seeds"),
         (["--seeds", ""], "give a number of seeds"),
         (["--arms", "base", "--tasks", "nope"], "no task 'MiniWoB/nope-v0'"),

@@ -247,7 +247,7 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(saved, shown, tmp_path, monk
         with pytest.raises(KeyboardInterrupt):
             train(settings, tmp_path / "broken", backend="mlx")
     assert last_step(tmp_path / "broken") == 2
-    with pytest.raises(ValueError, match="holds a run of mlx: go on with that"):
+    with pytest.raises(ValueError, match="holds a run of mlx: resume it with"):
         train(settings, tmp_path / "broken", backend="torch", resume=True)
     train(settings, tmp_path / "broken", backend="mlx", resume=True)
     for name in (

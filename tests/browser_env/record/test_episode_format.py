@@ -146,8 +146,18 @@ def test_format_1_has_the_same_shape(name):
         assert (OLD / name / step["screenshot"]).is_file()
         for completion in step["completions"]:
             assert set(COMPLETION) == set(completion)
+    assert read.damage() == [], "it has no manifest"
+
+
+def test_an_episode_that_has_not_ended_has_no_manifest_to_compare_with(episode):
+    (episode / "manifest.json").unlink()
     with pytest.raises(EpisodeError, match="There is no manifest"):
-        read.damage()
+        Episode(episode).damage()
+
+
+def test_a_file_is_no_episode(episode):
+    with pytest.raises(EpisodeError, match="There is no episode in"):
+        Episode(episode / "steps.jsonl")
 
 
 def test_format_1_keeps_what_it_says(tmp_path):

@@ -126,7 +126,7 @@ def test_a_running_job_is_cancelled_with_a_checkpoint_and_deploy_goes_on_with_it
         http.post(f"/jobs/{job['id']}/cancel")
         until(lambda: http.get(f"/jobs/{job['id']}").json()["status"] == "cancelled", 120)
         assert first.wait(60) == 1
-        assert "The same command goes on with it" in " ".join(first.communicate()[1].split())
+        assert "The same command resumes it" in " ".join(first.communicate()[1].split())
         before = http.get(f"/jobs/{job['id']}").json()["step"]
         assert done(deploy(server, episodes, tmp_path / "cut", model, steps=40))["job"] == job["id"]
         events = http.get(f"/jobs/{job['id']}/events", params={"after": 0}).text

@@ -1,0 +1,1 @@
+../../envs_registry/selfsurf/renames.py
