@@ -1,11 +1,13 @@
 """What a process has left behind: its descendants, their memory, the contexts of its browsers."""
 
 import asyncio
+import os
 import subprocess
 import time
 
 import psutil
 
+from selfsurf.browser_env.session.patience import cores
 from selfsurf.browser_env.session.runtime import runtime
 
 
@@ -69,6 +71,11 @@ def counts():
         }
 
     return runtime().run(count())
+
+
+def crowd():
+    """How many times as long as alone a thread takes now: what a bound in seconds is to be multiplied by."""
+    return max(1.0, os.getloadavg()[0] / cores())
 
 
 def until(condition, seconds=10):
