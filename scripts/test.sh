@@ -8,6 +8,11 @@ export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # or two programs with torch slow 
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+# A home that can't be written to is none: browsers, caches and the tests' own programs need one.
+if ! [ -n "${HOME:-}" ] || ! [ -w "$HOME" ]; then
+    export HOME=$root/runs/home
+    mkdir -p "$HOME"
+fi
 trap 'echo "failed: nothing was tested, the set-up ended before"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM

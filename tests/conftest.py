@@ -10,6 +10,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption("--quick", action="store_true", help="run some tests of each folder, in a minute or two")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,11 +32,36 @@ MODELS = (
 """Tests that run a model: two processes doing so at once are several times slower than one after the other."""
 
 
+QUICK = (
+    "tests/test_house", "tests/agents/test_parse_corpus", "tests/agents/test_guards.py", "tests/agents/test_webtask",
+    "tests/agents/test_lora", "tests/browser_env/test_actions", "tests/browser_env/test_asking",
+    "tests/browser_env/act/test_drag", "tests/browser_env/act/test_keyboard", "tests/browser_env/act/test_press",
+    "tests/browser_env/act/test_right_element", "tests/browser_env/attempts/test_log",
+    "tests/browser_env/observe/test_capture", "tests/browser_env/observe/test_outline.py",
+    "tests/browser_env/observe/test_what_is_seen", "tests/browser_env/record/test_episode.py",
+    "tests/browser_env/record/test_verdict", "tests/browser_env/router/test_environment_provider",
+    "tests/browser_env/safety/test_confirm", "tests/browser_env/safety/test_files",
+    "tests/browser_env/session/test_dialogs", "tests/browser_env/session/test_patience",
+    "tests/browser_env/wrappers/test_wrappers", "tests/envs_registry/test_registry", "tests/envs_registry/test_suites",
+    "tests/package/test_light", "tests/scripts/test_arguments", "tests/scripts/test_cli", "tests/scripts/test_setup",
+    "tests/scripts/test_view", "tests/sdft/test_checkpoints", "tests/sdft/test_objective", "tests/sdft/test_scoring",
+    "tests/sdft/rollouts/test_ledger", "tests/sdft/rollouts/test_pipeline", "tests/sdft/service/test_service",
+    "tests/tasks/test_goal", "tests/tasks/test_scenarios",
+)  # fmt: skip
+"""Files whose tests are marked `quick`: each folder has one."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(MODELS):
             item.add_marker(pytest.mark.xdist_group("models"))
+        if item.nodeid.startswith(QUICK):
+            item.add_marker(pytest.mark.quick)
+    if config.getoption("--quick"):
+        others = [item for item in items if not item.get_closest_marker("quick")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item.get_closest_marker("quick")]
     if config.getoption("--slow") or config.getoption("markexpr"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from tests.conftest import QUICK
+
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
     "browser_env": {"browser_env"},
@@ -53,6 +55,13 @@ def imports(body: list[ast.stmt]) -> Iterator[tuple[str, list[str]]]:
 def everywhere(file: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield what a file imports, within functions and for type checkers, too."""
     yield from imports([node for node in ast.walk(TREES[file]) if isinstance(node, (ast.Import, ast.ImportFrom))])
+
+
+def test_a_first_verdict_has_a_test_of_each_folder() -> None:
+    quick = [Path(f"{name.removesuffix('.py')}.py") for name in QUICK]
+    assert not [file for file in quick if not (ROOT / file).exists()]
+    folders = {file.parent for file in FILES if file.parts[0] == "tests" and file.name.startswith("test_")}
+    assert folders == {file.parent for file in quick}
 
 
 def test_no_file_is_long() -> None:

@@ -161,7 +161,8 @@ class Settling:
             await self.tab.call("loaded", bound=left * 1000)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
-        if raw["announced"] and not self._announced and not isinstance(self.tab, DeterministicTab):
+        announces = self._hint in ("button", "hover", "enter")
+        if raw["announced"] and announces and not self._announced and not isinstance(self.tab, DeterministicTab):
             self._announced = True
             await self.tab.call("popupCame", bound=self.bounds.reaction * 400)
             self._quiet_end = time.monotonic() + self.bounds.quiet

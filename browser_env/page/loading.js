@@ -39,10 +39,10 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 // To which actions the focused element may react late, judged by its kind: Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
-  if (acted?.hovered && acted.el.isConnected) return ['hover'];
-  if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return [];
+  const hovered = acted?.hovered && acted.el.isConnected ? ['hover'] : [];
+  if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return hovered;
   const long = el.localName === 'textarea' || el.isContentEditable;
-  const out = long ? [] : ['enter'];
+  const out = long ? hovered : ['enter', ...hovered];
   if (el.matches('button, [type=submit], [type=button], [role=button]')) out.push('button');
   const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
   if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
@@ -86,7 +86,13 @@ function announced() {
   if (shownPopups(el.ownerDocument) > popups) return false;
   return !byIdRef(el, 'aria-controls').some((list) => sized(list) && list.checkVisibility({visibilityProperty: true}));
 }
-const popupCame = ({bound}) => until(() => !announced(), bound);
+
+// Waits for it; one that does not come is not waited for again.
+async function popupCame({bound}) {
+  const came = await until(() => !announced(), bound);
+  acted = null;
+  return came;
+}
 
 // Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
 // 50 milliseconds, since style sheets can hide things without a change of the DOM.

@@ -16,6 +16,10 @@ PACKAGES = {
     "react": "18.3.1", "react-dom": "18.3.1", "vue": "3.5.13", "quill": "2.0.3", "tinymce": "6.8.5", "jquery": "3.7.1",
     "jquery-ui": "1.14.1", "sortablejs": "1.15.6", "imask": "7.6.1", "codemirror": "6.0.1",
     "prosemirror-example-setup": "1.2.3", "prosemirror-schema-basic": "1.2.3", "esbuild": "0.24.2",
+    "bootstrap": "5.3.3", "uikit": "3.21.13", "@popperjs/core": "2.11.8", "tippy.js": "6.3.7", "tom-select": "2.4.1",
+    "slim-select": "2.9.2", "nice-select2": "2.2.0", "flatpickr": "4.6.13", "nouislider": "15.8.1", "dragula": "3.7.3",
+    "interactjs": "1.10.27", "ace-builds": "1.36.5", "jodit": "4.2.47", "trix": "2.1.8", "awesomplete": "1.1.5",
+    "tabulator-tables": "6.3.0", "swiper": "11.1.15", "alpinejs": "3.14.3", "htmx.org": "2.0.3", "micromodal": "0.4.10",
 }  # fmt: skip
 
 BUNDLES = {
