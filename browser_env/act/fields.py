@@ -133,12 +133,12 @@ async def select(targets: Targets, action: Select) -> str:
     if "fill" in answer:
         return await fill(targets, Fill(id=answer["at"], text=answer["fill"]))
     way = "dom"
-    for _ in range(MOST_OPTIONS):  # chosen before, and not wanted now
-        if "unselects" not in answer:
+    for _ in range(MOST_OPTIONS):
+        if "unselect" not in answer:
             break
-        way = await _press_option(targets, id, answer["click"])
+        way = await _press_option(targets, id, answer["unselect"])
         answer = await targets.ask("select", id, options=list(action.options))
-    if "shown" in answer:
+    if "custom" in answer:
         for option in action.options:
             way = await _choose(targets, id, option)
     return way

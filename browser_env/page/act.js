@@ -244,7 +244,8 @@ function written({id, text}) {
   if (found.error) return {};  // the page has replaced it
   const el = fieldOf(found.el);
   if (textField(el) && !el.closest(EDITORS)) {
-    if (!words(el.value).includes(words(text)) || (text && !el.value)) return {shown: el.value};
+    const same = words(el.value).includes(words(text)) && (el.value || !text) || text.trim() && Number(el.value.replace(/[^\d.-]/g, '')) === Number(text);
+    if (!same) return {shown: el.type === 'password' ? '\u2022'.repeat(el.value.length) : el.value};
     return unaccepted(el);
   }
   const now = editorText(el);
@@ -378,8 +379,8 @@ function optionMeant(found, wanted, textOf, valueOfOption) {
   return [];
 }
 
-// Chooses options in a native list. In a custom one, and in a field with suggestions, says what is to be done for the
-// next of `options`: `click` an option, `fill` a text, `open` the list.
+// Chooses options in a native list. Else says what is to be done: `fill` a field that has suggestions, `unselect` an option
+// of a custom list that is chosen and not wanted, or take its options one by one (`custom`, see `optionIn`).
 function select({id, options}) {
   const {el: named, error} = find(id);
   if (error) return {error};
@@ -400,14 +401,13 @@ function select({id, options}) {
   const shown = shownOptions(el);
   const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
   if (shown.length && options.length > 1 && !multiple) return {error: 'single'};
-  if (multiple && options.length === 1 || !multiple) {
-    const wrong = multiple && roleOf(el) === 'listbox' ? shown.find((o) => ariaOf(o, 'selected') && !optionMeant([o], options[0], optionText, (one) => one.dataset.value).length) : null;
-    if (wrong) return {click: idOf(wrong), unselects: true};
-  }
-  return {shown: shown.length, multiple, opens: !ariaOf(el, 'expanded') || !shown.length};
+  const isWanted = (o) => options.some((option) => optionMeant([o], option, optionText, (one) => one.dataset.value).length);
+  const unwanted = multiple && roleOf(el) === 'listbox' ? shown.find((o) => ariaOf(o, 'selected') && !isWanted(o)) : null;
+  return unwanted ? {unselect: idOf(unwanted)} : {custom: true};
 }
 
-// What chooses one option of a custom list: `click`, or `done`; `options` are those that are shown if there is no such.
+// What chooses one option of a custom list: `click`, or `done` if it is chosen. Else `options` are those that are shown, and
+// `text` says whether the list can be searched by typing.
 function optionIn({id, option}) {
   const {el: named, error} = find(id);
   if (error) return {error};

@@ -229,13 +229,14 @@ function statesOf(el, role, extra, focused) {
 
 const LONGEST_NOTE = 100;  // characters of a placeholder or a description
 
-// What a person sees in or reads beside a field that its name does not say: the format that it wants, what it is for.
-function notesOf(el, name, value) {
+// What a person sees in or reads beside a field or a button that its name does not say: the format that it wants, what it
+// is for. Links' titles mostly repeat where they lead.
+function notesOf(el, role, name, value) {
   const out = [];
   const placeholder = squeeze(el.placeholder || el.getAttribute('aria-placeholder') || '');
   if (placeholder && placeholder !== name && !value) out.push('placeholder=' + quoted(clip(placeholder, LONGEST_NOTE)));
   const told = byIdRef(el, 'aria-describedby').map((one) => contentText(one, {elements: new Set(), length: 0, whole: true})).join(' ');
-  const description = squeeze(told || el.getAttribute('aria-description') || el.title || '');
+  const description = squeeze(told || el.getAttribute('aria-description') || (role === 'link' ? '' : el.title) || '');
   if (description && description !== name && description !== placeholder) out.push('description=' + quoted(clip(description, LONGEST_NOTE)));
   return out;
 }

@@ -134,7 +134,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const options = optionsOf(el).map((o) => clip(labelOf(o, el), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
     for (const option of options) written += option.length;
-    const states = [...statesOf(source || el, role, why, focused), ...notesOf(source || el, name, value)];
+    const states = [...statesOf(source || el, role, why, focused), ...notesOf(source || el, role, name, value)];
     if (isShape(el)) states.push(shapeText(el, getComputedStyle(el), rect, at.x, at.y));
     else if (isBare(el)) states.push(...[colorName(getComputedStyle(el).backgroundColor)].filter(Boolean));
     elements.push([id, role, name, el.localName, clipMiddle(value, 1000), states,

@@ -7,12 +7,15 @@ const self = Math.random().toString(36);
 const CHANGES = {subtree: true, childList: true, attributes: true, characterData: true};
 
 // What else is watched: shadow roots and documents of frames that an observation has come through.
-let watched = [];
+let watched = [], purgeWatchedAt = 100;
 const isWatched = new WeakSet();
 function watch(root) {
   if (isWatched.has(root)) return;
   isWatched.add(root);
-  watched = watched.filter((ref) => ref.deref());
+  if (watched.length >= purgeWatchedAt) {
+    watched = watched.filter((ref) => ref.deref());
+    purgeWatchedAt = 2 * watched.length + 100;
+  }
   watched.push(new WeakRef(root));
   counted();
   watcher.observe(root, CHANGES);

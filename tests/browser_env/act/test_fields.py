@@ -280,3 +280,20 @@ def test_upload_to_inputs_labels_and_buttons_that_open_the_chooser(open_page, by
     obs = act(env, obs, "Made", by_name, action="upload", files=[str(two)])
     assert obs["page_text"].endswith("two.txt")
     assert "opens no file chooser" in act(env, obs, "Nothing", by_name, action="upload", files=[str(one)])["last_error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "text", "said"),
+    [
+        ("text", "f.value = f.value.slice(0, 3)", "abcdef", 'holds another text now: "abc".'),
+        ("password", "f.value = f.value.slice(0, 3)", "hunter2", 'holds another text now: "•••".'),
+        ("text", "f.value = f.value.toUpperCase()", "abc", ""),
+        ("text", "f.value = '$' + Number(f.value).toFixed(2)", "12", ""),
+        ("text", "f.value = String(Number(f.value))", "12.00", ""),
+        ("tel", "f.value = f.value.replace(/(\\d{3})(\\d{4})/, '($1) $2')", "5551234", ""),
+    ],
+)
+def test_what_a_field_holds_afterwards_is_read_back(open_page, kind, change, text, said):
+    env, obs = open_page(f"<input id=f type={kind} aria-label=F><script>f.oninput = () => {{ {change} }}</script>")
+    obs, *_ = env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": text})
+    assert obs["last_error"].endswith(said) if said else obs["last_error"] == ""

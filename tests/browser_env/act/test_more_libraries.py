@@ -91,9 +91,9 @@ def test_lists_in_the_place_of_native_ones(opened, name):
     page, files = SELECTS[name]
     env, obs = opened(page, *files)
     box = next(el for el in obs["elements"] if el["tag"] != "select")
-    *_, info = result = env.step({"action": "select", "id": box["id"], "options": ["Dog"]})
-    if result[0]["last_error"]:  # it says what to do instead
-        assert "click it" in result[0]["last_error"] or "which this action is not for" in result[0]["last_error"]
+    obs, *_ = env.step({"action": "select", "id": box["id"], "options": ["Dog"]})
+    if obs["last_error"]:  # it says what to do instead
+        assert "click it" in obs["last_error"] or "which this action is not for" in obs["last_error"]
         obs = do(env, {"action": "click", "id": box["id"]})
         obs = do(env, {"action": "click", "id": next(el["id"] for el in obs["elements"] if el["name"] == "Dog")})
     assert value(env, "s.value") == "d"
