@@ -25,6 +25,9 @@ LIST_BOUND = 1.0
 CHOICE_BOUND = 0.3
 """Seconds for a list to take in a choice before the next one."""
 
+PRESSES = 5
+"""Times that an option is aimed at while its list moves."""
+
 MOST_OPTIONS = 100
 """Options of a list of several that are unselected at most."""
 
@@ -165,10 +168,15 @@ async def _choose(targets: Targets, id: int, option: str) -> str:
 async def _press_option(targets: Targets, id: int, option: int) -> str:
     if id in targets.foreign:
         targets.foreign.setdefault(option, targets.foreign[id])
-    way = await click(targets, Click(id=option))
-    if targets.session.missed:
-        return way
-    await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+    session, world = targets.session, targets.world(id)
+    for _ in range(PRESSES):  # a list that is unfolding moves under the mouse
+        session.missed, session.stopped = "", False
+        way = await click(targets, Click(id=option))
+        session.note_missed(await world.call("missed"))
+        if not session.stopped:
+            break
+        await world.call("settle", frames=5, bound=CHOICE_BOUND * 1000)
+    await world.call("settle", frames=2, bound=CHOICE_BOUND * 1000)
     return way
 
 

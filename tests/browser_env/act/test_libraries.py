@@ -82,7 +82,7 @@ def open_with(packages):
 
     def open_it(body, *scripts):
         sources = "".join(
-            f"<script src=/{script if 'bundle' in script else 'node_modules/' + script}></script>" for script in scripts
+            f"<script src=/{script if '/' not in script else 'node_modules/' + script}></script>" for script in scripts
         )
         head, _, tail = body.partition("<script>")
         server.html = f"<!doctype html><title>page</title>{head}{sources}{'<script>' + tail if tail else ''}"
