@@ -225,4 +225,5 @@ def _packed(folders: Mapping[str, Path]) -> bytes:
 
 def _unpack(files: bytes, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(files)) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+        tar.extractall(folder)

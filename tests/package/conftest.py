@@ -37,7 +37,7 @@ def wheel(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "tree" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / "tree" / file)
     [archive] = _build("sdist", folder / "tree", folder / "sdist")
-    shutil.unpack_archive(archive, folder / "unpacked", filter="data")
+    shutil.unpack_archive(archive, folder / "unpacked")
     [unpacked] = (folder / "unpacked").iterdir()
     [built] = _build("wheel", unpacked, folder / "dist")
     return built
