@@ -73,7 +73,8 @@ def test_tests_that_cannot_be_collected_fail_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_ended_from_outside_says_so(tmp_path: Path, number: signal.Signals) -> None:
     run = start(tmp_path, slow=SLOW, chance="def test_fine(): pass\n")
-    assert until((tmp_path / "began").exists, 60)
+    reports = tmp_path / "runs" / "reports.jsonl"
+    assert until(lambda: (tmp_path / "began").exists() and '"teardown"' in reports.read_text(), 60)  # of the other test
     began = time.monotonic()
     run.send_signal(number)
     assert last_line(run).startswith(f"ended by {number.name}: 1 passed, 0 failed, 0 unstable, 0 skipped in 0:")
