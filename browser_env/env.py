@@ -21,7 +21,7 @@ from selfsurf.browser_env.observation import Info, Observation, as_text
 from selfsurf.browser_env.observe.capture import ViewOptions
 from selfsurf.browser_env.observe.context import xpath_of
 from selfsurf.browser_env.observe.delta import WHOLE
-from selfsurf.browser_env.observe.find import Found
+from selfsurf.browser_env.observe.find import AROUND, MOST, Found
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.paged_scan import Scan
 from selfsurf.browser_env.remade import Remade
@@ -272,7 +272,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
-    def find(self, text: str, *, around: int = 1, most: int = 20) -> tuple[Found, ...]:
+    def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
         """Return the lines of the page that have a text, beyond the budget and what is near the viewport.
 
         This is not a step, and the episode's observation stays the same. Actions can use the ids that it returns:
@@ -419,7 +419,7 @@ class AsyncBrowserEnv(Remade):
         """As `BrowserEnv.paged_scan`."""
         return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
 
-    async def find(self, text: str, *, around: int = 1, most: int = 20) -> tuple[Found, ...]:
+    async def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
         """As `BrowserEnv.find`."""
         return await _on_runtime(self.core.find(text, around, most))
 

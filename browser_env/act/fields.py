@@ -223,7 +223,10 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
             await click(targets, Click(id=id))
         chooser = await waiting.value
     except NotOpened:
-        raise ActionError(f"Element {id} is not a file input, and clicking it opens no file chooser.") from None
+        raise ActionError(
+            f"Element {id} is not a file input, and clicking it opens no file chooser that can be answered; "
+            "one that a page opens with showOpenFilePicker can't."
+        ) from None
     finally:
         targets.session.choosing = False
     if len(files) > 1 and not chooser.is_multiple():

@@ -57,7 +57,9 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
     if len(action.text) > TYPE_LIMIT:
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
     id = await targets.resolve(action.id, action.selector)
-    if id is not None:
+    if id is None:
+        targets.note_focused()
+    else:
         ready = await targets.ask("prepareType", id, text=action.text)
         if ready.get("how") == "done":
             return "dom"
@@ -82,7 +84,9 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
 async def press(targets: Targets, action: Press) -> str:
     """Press a key or chord, at an element or wherever the focus is. No key stays pressed, whatever happens."""
     id = await targets.resolve(action.id, action.selector)
-    if id is not None and not (await targets.ask("focus", id))["focused"]:
+    if id is None:
+        targets.note_focused()
+    elif not (await targets.ask("focus", id))["focused"]:
         where = await targets.clear_way(id)
         if "covered" not in where:
             await press_at(targets, (where["x"], where["y"]), Click(id=id))

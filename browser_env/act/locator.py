@@ -35,7 +35,9 @@ async def find_element(targets: Targets, selector: str) -> int:
     """
     steps = parse_selector(selector)
     seen = _in_observation(steps, targets.elements)
-    return seen if seen is not None else await _in_page(targets, steps, selector)
+    if seen is not None and await targets.world(seen).call("has", id=seen):
+        return seen
+    return await _in_page(targets, steps, selector)
 
 
 def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int | None:

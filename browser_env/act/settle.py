@@ -17,9 +17,14 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from selfsurf.browser_env.actions import Action, Click, Fill, Hover, Press, Type
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
+from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")
+
+FRAME_BOUND = 3.0
+"""Seconds for a frame of another origin to answer; otherwise it is left out."""
+
 Hint: TypeAlias = Literal["", "enter", "button", "text", "hover"]
 """Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed, the
 mouse was moved over something."""
@@ -68,10 +73,14 @@ class Settling:
         bounds: how long to wait at most.
         since: the tab's clock before the action; what was pending before isn't waited for.
         hint: which kind of late reaction the action may cause.
+        acted_in: the script in the frame that was acted in, if that is known.
     """
 
-    def __init__(self, tab: Tab, bounds: Bounds, since: int = -1, hint: Hint = "") -> None:
+    def __init__(
+        self, tab: Tab, bounds: Bounds, since: int = -1, hint: Hint = "", acted_in: PageScript | None = None
+    ) -> None:
         self.tab = tab
+        self._frame = None if acted_in is tab.main else acted_in
         self.bounds = bounds
         self.since = since
         self._hint: Hint = hint
@@ -156,15 +165,22 @@ class Settling:
             raw: the pass: `busy`, does the page show that it is loading; `announced`, is a popup to come; `stirred`,
                 has it changed since the action; `due`, to which actions the focused element may react late.
         """
+        page = self.tab.main
+        if self._frame is not None and not raw["busy"]:
+            try:
+                async with asyncio.timeout(FRAME_BOUND):
+                    page, raw = self._frame, await self._frame.call("signs")
+            except Exception:  # the frame hangs or is gone; what it has to say is not waited for
+                self._frame = None
         left = self._busy_end - time.monotonic()
         if raw["busy"] and left > 0:
-            await self.tab.call("loaded", bound=left * 1000)
+            await page.call("loaded", bound=left * 1000)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         announces = self._hint in ("button", "hover", "enter")
         if raw["announced"] and announces and not self._announced and not isinstance(self.tab, DeterministicTab):
             self._announced = True
-            await self.tab.call("popupCame", bound=self.bounds.reaction * 400)
+            await page.call("popupCame", bound=self.bounds.reaction * 400)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         hint, self._hint = self._hint, ""
@@ -173,9 +189,9 @@ class Settling:
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
-        if not await self.tab.call("reacts", hint=hint):
+        if not await page.call("reacts", hint=hint):
             return False
         bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
-        changed = await self.tab.call("firstSign", bound=bound * 1000)
+        changed = await page.call("firstSign", bound=bound * 1000)
         self._quiet_end = time.monotonic() + self.bounds.quiet
         return bool(changed) or self.tab.clock != clock

@@ -47,10 +47,16 @@ class Targets:
         """Return the script in an element's frame."""
         return self.foreign[id].world if id in self.foreign else self.tab.main
 
+    def note_focused(self) -> None:
+        """Note that the step acts in the frame of the element that had the focus."""
+        id = next((one["id"] for one in self.elements if "focused" in one["states"]), None)
+        self.session.acted_in = None if id is None else self.world(id)
+
     async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
         """Call an in-page method on an element; its refusal becomes an ActionError."""
+        self.session.acted_in = world = self.world(id)
         try:
-            answer = await self.world(id).call(method, id=id, **arguments) or {}
+            answer = await world.call(method, id=id, **arguments) or {}
         except ScriptError as error:
             raise ActionError(f"Element {id} can't be used. {error}", "blocked") from error
         if "error" in answer:

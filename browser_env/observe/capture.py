@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.act.settle import Settling
+from selfsurf.browser_env.act.settle import FRAME_BOUND, Settling
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
 from selfsurf.browser_env.observe.limits import Limits
@@ -22,9 +22,6 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
 from selfsurf.browser_env.text import clip
-
-FRAME_BOUND = 3.0
-"""Seconds for a frame of another origin to answer; otherwise it is left out of the observation."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfsurf.browser_env.observe.outline import parse_line
+from selfsurf.browser_env.observe.outline import parse_line, quote
+
+AROUND = 1
+"""Neighbours on each side of a line that come with it."""
+
+MOST = 20
+"""Lines that are found at most."""
 
 
 class Found(NamedTuple):
@@ -18,7 +25,7 @@ class Found(NamedTuple):
     """The line with its neighbours, indented as in the outline."""
 
 
-def find_in(dom: str, text: str, *, around: int, most: int) -> tuple[Found, ...]:
+def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
     """Return the lines of an outline that have a text, in any case and with any blanks, in the page's order.
 
     Args:
@@ -51,3 +58,8 @@ def find_in(dom: str, text: str, *, around: int, most: int) -> tuple[Found, ...]
         if len(found) == most:
             break
     return tuple(found)
+
+
+def as_outline(found: Sequence[Found], text: str) -> str:
+    """Return what was found as an outline for a model."""
+    return "\n...\n".join(one.around for one in found) or f"No line has {quote(text)}."

@@ -54,7 +54,8 @@ class Observer:
         options, bounds = self._settings.view, self._settings.bounds
         for attempt in range(LOOKS):
             try:
-                return await self._see(session, options, Settling(session.active, bounds, since, hint), meanwhile)
+                settling = Settling(session.active, bounds, since, hint, session.acted_in)
+                return await self._see(session, options, settling, meanwhile)
             except TaskHangs:
                 raise
             except Exception:

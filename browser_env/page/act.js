@@ -31,7 +31,7 @@ const drawn = (el) => (el.getClientRects().length > 0 || sized(el)) && getComput
 
 // Brings an element into view; one that has no box of its own by what is in it.
 function bring(el, block) {
-  for (let node = el; node; node = node.firstElementChild) {
+  for (let node = el.localName === 'area' && imageOf(el) || el; node; node = node.firstElementChild) {
     if (getComputedStyle(node).display === 'contents') continue;
     node.scrollIntoView({block, inline: block, behavior: 'instant'});
     return;
@@ -58,8 +58,7 @@ function inView(el) {
     if (x < 0 || y < 0 || x >= win.innerWidth || y >= win.innerHeight) return false;
     const holder = holderOf(doc);
     if (!holder) return true;
-    const at = insideOf(holder);
-    [x, y] = [at.x + x * at.sx, at.y + y * at.sy];
+    [x, y] = outOf(insideOf(holder), x, y);
     doc = holder.ownerDocument;
   }
 }
@@ -73,7 +72,7 @@ function locate({id, hover, press}) {
   if (!hover && disabled(el)) return {error: 'disabled'};
   const bar = barred(el);
   if (bar) return {error: bar};
-  const labels = Array.from(el.labels || []).filter((label) => label !== el && drawn(label) && sized(label));
+  const labels = labelsOf(el).filter((label) => label !== el && drawn(label) && sized(label));
   const targets = [...(drawn(el) && (sized(el) || !labels.length) ? [el] : []), ...labels];
   if (!targets.length) return {error: 'hidden'};
   let scrolled = false;
@@ -109,8 +108,7 @@ function showFrame({index, x, y}) {
   if (!frame) return;
   frame.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   const win = DOC.defaultView(frame.ownerDocument);
-  const at = insideOf(frame);
-  const left = at.x + x * at.sx, top = at.y + y * at.sy;
+  const [left, top] = outOf(insideOf(frame), x, y);
   if (left < 0 || top < 0 || left >= win.innerWidth || top >= win.innerHeight) win.scrollBy({left: left - win.innerWidth / 2, top: top - win.innerHeight / 2, behavior: 'instant'});
 }
 

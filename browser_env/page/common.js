@@ -144,6 +144,12 @@ function standsFor(hit, el) {
   return outer.width <= inner.width + THUMB && outer.height <= inner.height + THUMB;
 }
 
+// The image that an area of an image map lies on.
+function imageOf(area) {
+  const name = area.closest('map')?.name;
+  return name ? area.getRootNode().querySelector(`img[usemap="#${CSS.escape(name)}"]`) : null;
+}
+
 // An element's box, even if it has none itself; an image map's area gets its box from the image.
 function boxOf(el) {
   if (el.localName !== 'area') {
@@ -153,8 +159,7 @@ function boxOf(el) {
     range.selectNodeContents(el);
     return range.getBoundingClientRect();
   }
-  const name = el.closest('map')?.name;
-  const image = name && el.getRootNode().querySelector(`img[usemap="#${CSS.escape(name)}"]`);
+  const image = imageOf(el);
   if (!image) return el.getBoundingClientRect();
   const box = image.getBoundingClientRect();
   const n = el.coords.split(',').map(Number);
@@ -167,19 +172,43 @@ function boxOf(el) {
 
 const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 
-// Where a frame's document lies in the viewport of the document around it: its origin, and its scale.
+// Where a frame's document lies in the viewport of the document around it: its origin, its scale, and where it is turned,
+// the matrix that does both.
 function insideOf(frame) {
   const rect = frame.getBoundingClientRect(), style = getComputedStyle(frame);
-  const sx = frame.offsetWidth ? rect.width / frame.offsetWidth : 1, sy = frame.offsetHeight ? rect.height / frame.offsetHeight : 1;
-  return {x: rect.left + (frame.clientLeft + parseFloat(style.paddingLeft)) * sx, y: rect.top + (frame.clientTop + parseFloat(style.paddingTop)) * sy, sx, sy};
+  const w = frame.offsetWidth, h = frame.offsetHeight;
+  const sx = w ? rect.width / w : 1, sy = h ? rect.height / h : 1;
+  const left = frame.clientLeft + parseFloat(style.paddingLeft), top = frame.clientTop + parseFloat(style.paddingTop);
+  const turn = Math.abs(rect.width - w) < 1 && Math.abs(rect.height - h) < 1 ? null : turnOf(frame);
+  if (turn) {  // its corner lies where the box around the turned frame begins with the corner farthest to the left, or top
+    turn.e = rect.left - Math.min(0, turn.a * w, turn.c * h, turn.a * w + turn.c * h);
+    turn.f = rect.top - Math.min(0, turn.b * w, turn.d * h, turn.b * w + turn.d * h);
+    turn.translateSelf(left, top);
+  }
+  return {x: rect.left + left * sx, y: rect.top + top * sy, sx, sy, turn};
 }
+
+// How an element is turned by its own transforms and those around it; null if it isn't.
+function turnOf(el) {
+  let turn = new DOMMatrix();
+  for (let node = el; node; node = parentAcross(node)) {
+    const {rotate, scale, transform} = getComputedStyle(node);
+    if (rotate === 'none' && scale === 'none' && transform === 'none') continue;
+    const own = new DOMMatrix();
+    if (/^[-.\de]+deg$/.test(rotate)) own.rotateSelf(parseFloat(rotate));
+    if (scale !== 'none') own.scaleSelf(...scale.split(' ').slice(0, 2).map(Number));
+    turn = own.multiply(new DOMMatrix(transform)).multiply(turn);
+  }
+  return turn.is2D && (Math.abs(turn.b) > 1e-6 || Math.abs(turn.c) > 1e-6) ? turn : null;
+}
+
+// A point of a frame's document (`insideOf`) in the viewport around it.
+const outOf = ({x, y, sx, sy, turn: m}, left, top) => m ? [m.a * left + m.c * top + m.e, m.b * left + m.d * top + m.f] : [x + left * sx, y + top * sy];
 
 // Converts coordinates of the element's viewport to the top document's; frames may be scaled.
 function toTop(el, x, y) {
   for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
-    const at = insideOf(holder);
-    x = at.x + x * at.sx;
-    y = at.y + y * at.sy;
+    [x, y] = outOf(insideOf(holder), x, y);
   }
   return [x, y];
 }
@@ -188,8 +217,7 @@ function toTop(el, x, y) {
 // there, or undefined if the point is free.
 function overFrames(el, x, y) {
   for (let holder = holderOf(el.ownerDocument); holder; holder = holderOf(holder.ownerDocument)) {
-    const at = insideOf(holder);
-    [x, y] = [at.x + x * at.sx, at.y + y * at.sy];
+    [x, y] = outOf(insideOf(holder), x, y);
     const over = deepest(holder.ownerDocument, x, y);
     if (over !== holder) return over;
   }
@@ -228,6 +256,7 @@ function find(id) {
   return {el};
 }
 
+const has = ({id}) => !find(id).error;
 function node({id}) { return find(id).el || null; }
 function forget() { ids = new WeakMap(); byId.clear(); nextId = 1; }
 
@@ -243,8 +272,7 @@ function holderNumber(el) {
 function pointInHolder({index, x, y, press}) {
   const el = holder({index});
   if (!el || !el.isConnected) return {error: 'gone'};
-  const at = insideOf(el);
-  const left = at.x + x * at.sx, top = at.y + y * at.sy;
+  const [left, top] = outOf(insideOf(el), x, y);
   const free = deepest(el.ownerDocument, left, top) === el && overFrames(el, left, top) === undefined;
   if (press) expectPress(press, null, el);
   const [topX, topY] = toTop(el, left, top);
@@ -257,7 +285,7 @@ function overHolder({index, points}) {
   if (!el || !el.isConnected) return points.map(() => null);
   const at = insideOf(el);
   return points.map(([x, y]) => {
-    const left = at.x + x * at.sx, top = at.y + y * at.sy;
+    const [left, top] = outOf(at, x, y);
     const hit = deepest(el.ownerDocument, left, top);
     const over = hit === el ? overFrames(el, left, top) : hit;
     return over ? called(over) : null;

@@ -107,13 +107,20 @@ function textBesideList(el) {
   return squeeze(out);
 }
 
-function labelText(el) {
-  if (!el.labels || !el.labels.length) return '';
-  return squeeze(Array.from(el.labels, (label) => {
-    const own = label.getAttribute('aria-label');
-    return own && own.trim() ? own : contentText(label, {elements: new Set([el]), length: 0});
-  }).join(' '));
+// The labels of a control, or of a custom element that takes part in forms.
+function labelsOf(el) {
+  if (el.labels) return Array.from(el.labels);
+  if (!el.localName.includes('-')) return [];
+  const around = el.closest('label');
+  const id = attributeOf(el, 'id');
+  const apart = id ? Array.from(treeOf(el).querySelectorAll(`label[for="${CSS.escape(id)}"]`)) : [];
+  return [...(around ? [around] : []), ...apart].filter((label, i, all) => label.control === el && all.indexOf(label) === i);
 }
+
+const labelText = (el) => squeeze(labelsOf(el).map((label) => {
+  const own = label.getAttribute('aria-label');
+  return own && own.trim() ? own : contentText(label, {elements: new Set([el]), length: 0});
+}).join(' '));
 
 const naming = new Set();  // elements whose names are being computed: names may refer to each other in circles
 let referring = false;  // references of what is referred to don't count (accname 1.2, 2B)
@@ -151,7 +158,7 @@ function ownName(el, role, interactive) {
     const text = labelText(el);
     return text || (el.type === 'submit' ? 'Submit' : el.type === 'reset' ? 'Reset' : squeeze(el.title));
   }
-  const labelled = el.labels ? labelText(el) : '';
+  const labelled = labelText(el);
   if (labelled) return labelled;
   if (tag === 'input' && el.type === 'image') return squeeze(el.alt || el.title || 'Submit');
   if (tag === 'img' || tag === 'area') { const alt = el.getAttribute('alt'); if (alt) return squeeze(alt); }

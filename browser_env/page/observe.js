@@ -356,6 +356,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
   function standsItself(control) {
+    if (control.localName.includes('-')) return sized(control);
     if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
     return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);
   }
@@ -581,6 +582,10 @@ const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);
 
-function observe(what) { return JSON.stringify(pass(what)); }
+function observe(what) {
+  const seen = pass(what);
+  if (what.origin) mutationsSeen = counted();  // a frame's own: only the top document is looked at by `look`
+  return JSON.stringify(seen);
+}
 
 const HOSTS = new Set('article aside blockquote div footer h1 h2 h3 h4 h5 h6 header main nav p section span'.split(' '));

@@ -80,6 +80,11 @@ class ObserveArguments(Arguments):
     instruction: str = Field(
         default="", description="What is looked for; the result then has the actions that come into question."
     )
+    find: str = Field(
+        default="",
+        description="A text: only the lines of the whole page that have it, with what stands around them. Their "
+        "ids can be acted on.",
+    )
 
 
 class ScreenshotArguments(Arguments):

@@ -123,9 +123,10 @@ class Router:
         arguments = ExtractArguments(instruction=instruction, model=model)
         return cast(Model, cast(ExtractResult, await self.call(arguments, step_id=step_id)).data)
 
-    async def observe(self, instruction: str = "", *, step_id: str | None = None) -> ObserveResult:
-        """See the page. Raises as `call`."""
-        return cast(ObserveResult, await self.call(ObserveArguments(instruction=instruction), step_id=step_id))
+    async def observe(self, instruction: str = "", *, find: str = "", step_id: str | None = None) -> ObserveResult:
+        """See the page, or with `find` the lines of it that have a text. Raises as `call`."""
+        arguments = ObserveArguments(instruction=instruction, find=find)
+        return cast(ObserveResult, await self.call(arguments, step_id=step_id))
 
     async def screenshot(self, *, step_id: str | None = None) -> ScreenshotResult:
         """Take a picture of what is in view. Raises as `call`."""

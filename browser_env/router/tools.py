@@ -24,7 +24,8 @@ DESCRIPTIONS: Mapping[Name, str] = {
     "act": "Do one thing on the current page: in words, or as an action on an element that browser.observe has shown.",
     "extract": "Read data from the current page into a JSON object of a given schema.",
     "observe": "See the current page as an outline, a line an element; [number] is the id of one to act on. With an "
-    "instruction, the actions that come into question are added.",
+    "instruction, the actions that come into question are added; with find, it is the lines of the whole page that "
+    "have a text.",
     "screenshot": "Take a picture of what is in view of the current page.",
 }
 
@@ -170,8 +171,8 @@ def functions(router: Router) -> list[Callable[..., Awaitable[Any]]]:
                 return failed(error.failure)
         return await call_tool(router, "extract", {"instruction": instruction, "schema": schema})
 
-    async def browser_observe(instruction: str = "") -> dict[str, Any]:
-        return await call_tool(router, "observe", {"instruction": instruction})
+    async def browser_observe(instruction: str = "", find: str = "") -> dict[str, Any]:
+        return await call_tool(router, "observe", {"instruction": instruction, "find": find})
 
     async def browser_screenshot() -> dict[str, Any]:
         return await call_tool(router, "screenshot", {})

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "act", "press", "settle", "loading")
 _METHODS = (
-    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "forget",
+    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "has", "forget",
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
     "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "idAt", "holder", "pointInHolder",
-    "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
+    "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts", "signs",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame"})

@@ -26,6 +26,8 @@ from selfsurf.browser_env.text import one_line
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Request, Response, Route
 
+    from selfsurf.browser_env.session.page_script import PageScript
+
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
 
@@ -34,6 +36,9 @@ CLOSE_BOUND = 2.0
 
 _ERROR_PAGE = "chrome-error://"
 """What the browser shows instead of a page that it could not load."""
+
+_NO_PAGE = ("", "about:blank")
+"""Addresses of tabs without a page."""
 
 MAX_TABS = 20
 """Tabs of a session; any that a page opens beyond these are closed at once."""
@@ -76,6 +81,8 @@ class Session:
         """Why the page that a tab went to could not be loaded, as a sentence."""
         self.stopped = False
         """Was that press stopped before the page heard of it?"""
+        self.acted_in: PageScript | None = None
+        """The script in the frame that this step has acted in; None for no element of a page."""
         self._presses = 0
         self._events: list[str] = []
         self.calls = Calls()
@@ -86,6 +93,8 @@ class Session:
         self._appeared = asyncio.Event()
         self._refused: dict[str, int] = {}
         """HTTP status of documents that were answered with an error, by URL."""
+        self._downloading = False
+        """Has a download begun in this step?"""
         self._expected = 0
         """Windows that pages have requested and that haven't opened yet."""
 
@@ -200,6 +209,7 @@ class Session:
         task.add_done_callback(self._attaching.discard)
 
     async def _adopt(self, page: Page) -> None:
+        before = self.active
         try:
             try:
                 if self.source.shared_with_people and not await self._is_ours(page):
@@ -208,13 +218,23 @@ class Session:
             finally:
                 self._coming -= 1
             self.active = tab
-            with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
-                await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
-            self.note(f"new tab: {page.url}")
+            if not self._only_downloads(page):
+                with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
+                    await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
+            if self._only_downloads(page) and before in self.tabs:
+                self.tabs.remove(tab)
+                self.active = before
+                await page.close()
+            else:
+                self.note(f"new tab: {page.url}")
         except Exception:
             return  # a popup that was closed again before it could be used
         finally:
             self._expected = max(0, self._expected - 1)
+
+    def _only_downloads(self, page: Page) -> bool:
+        """Is a tab left without any document, not even a blank one, because what it was for became a download?"""
+        return self._downloading and not page.url
 
     async def _refuse(self, page: Page) -> None:
         if self.source.shared_with_people and not await self._is_ours(page):
@@ -254,6 +274,7 @@ class Session:
         self.note(f"{dialog.type} dialog {done}: {one_line(dialog.message)}".rstrip(": "))
 
     def _download(self, download: Download) -> None:
+        self._downloading = True
         self.note(f"download: {download.suggested_filename}")
         self.downloads.start(download)
 
@@ -266,7 +287,7 @@ class Session:
         if frame.parent_frame is None and frame.url.startswith(_ERROR_PAGE):
             self._refused.clear()
             return  # what it stands for is told as it failed
-        if frame.parent_frame is None and frame.url != "about:blank":
+        if frame.parent_frame is None and frame.url not in _NO_PAGE:
             status = self._refused.pop(frame.url.split("#")[0], None)
             self.note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
             self._refused.clear()
@@ -291,8 +312,9 @@ class Session:
     def start_step(self) -> None:
         """Forget what went wrong in the last step."""
         self.access.start_step()
-        self.missed, self.stopped, self.unreached = "", False, ""
+        self.missed, self.stopped, self.unreached, self.acted_in = "", False, "", None
         self._presses += 1
+        self._downloading = False
 
     def aim(self) -> int:
         """Return the number of a press that is about to follow."""

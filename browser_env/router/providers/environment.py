@@ -11,6 +11,7 @@ from selfsurf.browser_env.attempts.attempt import Evidence
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observe.find import AROUND, MOST, as_outline
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.reports import StepResult
@@ -34,6 +35,7 @@ from selfsurf.browser_env.safety.private_text import SHOWN
 from selfsurf.browser_env.session.runtime import runtime
 
 T = TypeVar("T")
+
 
 _LATE = ("no answer within", "did not answer for")
 """In the environment's own words for what is a timeout here."""
@@ -110,6 +112,12 @@ class EnvironmentProvider(Provider):
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
         """As `Provider.observe`."""
         seen = await self._look()
+        if arguments.find.strip():
+            env = await self._started()
+            found = await self._guarded(env.core.find(arguments.find, AROUND, MOST))
+            ids = {one.id for one in found}
+            seen["elements"] = tuple(one for one in seen["elements"] if one["id"] in ids)
+            seen["dom"] = as_outline(found, arguments.find)
         actions: tuple[Any, ...] = ()
         if arguments.instruction and self._decide is not None:
             actions = (await self._decided(arguments.instruction, seen),)

@@ -19,6 +19,7 @@ import psutil
 
 from selfsurf.browser_env.attempts.attempt import Evidence
 from selfsurf.browser_env.errors import BrowserNotFound
+from selfsurf.browser_env.observe.find import as_outline, find_in
 from selfsurf.browser_env.router.calls import (
     ActArguments,
     ActResult,
@@ -115,7 +116,11 @@ class StagehandProvider(Provider):
 
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
         """As `Provider.observe`."""
-        return await self._run(self._observe(arguments.instruction))
+        seen: ObserveResult = await self._run(self._observe(arguments.instruction))
+        if not arguments.find.strip():
+            return seen
+        found = find_in(seen.outline, arguments.find)
+        return seen.model_copy(update={"outline": as_outline(found, arguments.find)})
 
     async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
         """As `Provider.screenshot`."""

@@ -25,6 +25,36 @@ def test_a_late_change_is_waited_for(open_page, by_name, how):
     assert "1234" in obs["page_text"]
 
 
+FRAMED = "<iframe src=http://other.test/inner.html width=400 height=300></iframe>"
+
+
+@pytest.mark.parametrize(
+    ("inner", "actions"),
+    [
+        (LATE, [{"action": "click", "name": "Go"}]),
+        (
+            "<input aria-label=Name onkeydown=\"if (event.key == 'Enter') setTimeout(() => q.textContent = 1234, 200)\"><p id=q>",
+            [{"action": "fill", "name": "Name", "text": "Ada"}, {"action": "press", "key": "Enter"}],
+        ),
+        (
+            "<button aria-haspopup=menu onclick='setTimeout(() => q.hidden = false, 150)'>More</button><div role=menu id=q hidden>1234</div>",
+            [{"action": "click", "name": "More"}],
+        ),
+        (
+            "<button onclick=\"q.ariaBusy = 'true'; setTimeout(() => { q.ariaBusy = 'false'; q.textContent = 1234 }, 700)\">Load</button><p id=q>.</p>",
+            [{"action": "click", "name": "Load"}],
+        ),
+    ],
+    ids=["click", "enter", "menu", "busy"],
+)
+def test_late_changes_in_a_frame_of_another_origin_are_waited_for(open_page, by_name, inner, actions):
+    env, obs = open_page(FRAMED, inner=inner, options=SMALL)
+    for action in actions:
+        named = {"id": by_name(obs, action["name"])["id"]} if "name" in action else {}
+        obs, *_ = env.step({key: value for key, value in action.items() if key != "name"} | named)
+    assert "1234" in obs["page_text"]
+
+
 @pytest.mark.parametrize("how", ["onmouseenter", "onpointerover"])
 def test_a_menu_that_opens_on_hover_is_waited_for(open_page, by_name, how):
     env, obs = open_page(

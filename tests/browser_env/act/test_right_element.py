@@ -77,6 +77,36 @@ def test_a_frame_that_is_scaled_moved_or_scrolled_to_is_aimed_at_rightly(open_pa
         assert (f"clicked {name}" in obs["page_text"], info["action_path"]) == (True, "mouse"), obs["page_text"]
 
 
+@pytest.mark.parametrize("origin", ["", "http://other.test/"])
+@pytest.mark.parametrize("style", ["rotate(30deg)", "rotate(-100deg) scale(.8)", "skew(20deg)"])
+def test_a_frame_that_is_turned_is_aimed_at_rightly(open_page, by_name, origin, style):
+    page = f"<div style='rotate:10deg'><iframe src={origin}inner.html style='transform:{style};margin:100px' width=300 height=200></iframe></div>"
+    inner = """<button style='position:absolute;left:200px;top:150px' onclick='q.textContent = event.isTrusted'>Far</button><p id=q>"""
+    env, obs = open_page(page, inner=inner, options={**SMALL, "viewport": (800, 800)})
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Far")["id"]})
+    assert ("true" in obs["page_text"], info["action_path"], obs["last_error"]) == (True, "mouse", "")
+
+
+MAP = """<p style="height:1500px">top</p>
+<img usemap=#m width=200 height=100 src="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='200' height='100'/>">
+<map name=m><area shape=rect coords=0,0,100,100 href=#a alt=Left><area shape=circle coords=150,50,40 href=#b alt=Right></map>
+<script>onclick = event => document.title = event.target.alt + event.isTrusted</script>"""
+
+
+@pytest.mark.parametrize("name", ["Left", "Right"])
+def test_an_area_of_an_image_is_scrolled_to(open_page, by_name, name):
+    env, obs = open_page(MAP, options={**SMALL, "reach": None})
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, name)["id"]})
+    assert obs["title"] == f"{name}true"
+
+
+def test_a_role_and_name_mean_what_stands_there_now(open_page):
+    env, obs = open_page("<button>Save</button>", options=SMALL)
+    value(env, "document.body.innerHTML = '<button onclick=\"document.title = 1\">Save</button>'")
+    obs, *_ = env.step({"action": "click", "selector": 'role=button[name="Save"]'})
+    assert (obs["title"], obs["last_error"]) == ("1", "")
+
+
 def test_what_a_button_that_moves_away_under_the_mouse_leaves_is_not_clicked(open_page, by_name):
     env, obs = open_page(
         """<p id=hint hidden style="height:30px;margin:0">Hint</p>

@@ -124,6 +124,16 @@ def value_of_tree(env):
     ]  # fmt: skip
 
 
+def test_custom_elements_that_take_part_in_forms_have_the_names_of_their_labels(open_page):
+    page = """<style>my-knob, other-one { display: inline-block; width: 40px; height: 20px }</style>
+    <label>Volume <my-knob tabindex=0 role=slider aria-valuenow=3></my-knob></label>
+    <label for=k>Bass</label><my-knob id=k tabindex=0></my-knob><label>Plain <other-one tabindex=0></other-one></label>
+    <script>customElements.define('my-knob', class extends HTMLElement { static formAssociated = true });
+    customElements.define('other-one', class extends HTMLElement {})</script>"""
+    _, obs = open_page(page, options={"screenshot": False})
+    assert obs["dom"].split("\n") == ['[1] slider "Volume" value="3"', '[2] generic "Bass"', "Plain", "[3] generic"]
+
+
 def test_noise_of_class_names_is_no_name(open_page):
     _, obs = open_page(
         "<ion-alert tabindex=0 class='sc-ion-alert-md md hydrated'><div><p>Sure?</p></div></ion-alert>", options=SMALL

@@ -167,3 +167,20 @@ def test_evidence_of_a_large_page_is_cut_in_time_and_size_and_says_so(log):
     assert len(json.dumps(one.tree or [])) < 5_000_000
     assert other.tree is None
     assert any("45" in text and "elements" in text for text in other.cut)
+
+
+def test_a_text_is_found_beyond_the_view_and_its_element_acted_on():
+    far = "data:text/html,<p>top</p><p style='height:9000px'>gap</p><p>Order 17</p><button onclick=\"document.title='sent'\">Send it</button>"
+    router = Router([make("playwright", {"safety": Safety()})])
+
+    async def play():
+        await router.navigate(far)
+        assert "Send it" not in (await router.observe()).outline
+        outline = (await router.observe(find="send IT")).outline
+        assert outline.split("\n")[0] == "Order 17"
+        id = int(outline.split("[")[1].split("]")[0])
+        assert (await router.act({"action": "click", "id": id})).title == "sent"
+        assert (await router.observe(find="nowhere")).outline == 'No line has "nowhere".'
+        await router.close()
+
+    asyncio.run(play())

@@ -108,3 +108,16 @@ def test_too_large_downloads_are_refused(visit, server, told):
         said += obs["events"]
     assert any(event.startswith("download refused: big.bin (more than ") for event in said)
     assert info["downloads"] == ()
+
+
+def test_a_link_in_a_new_tab_that_is_a_download_leaves_no_tab(make, loopback):
+    def answer(request):
+        if request.path == "/file":
+            return 200, {"Content-Disposition": "attachment; filename=a.txt"}, b"hello"
+        return b"<a href=/file target=_blank>Get</a>"
+
+    env, _ = make(loopback(answer).url)
+    for name in ("a.txt", "a (2).txt"):
+        obs, *_ = env.step({"action": "click", "selector": "text=Get"})
+        assert (len(obs["tabs"]), obs["page_text"]) == (1, "Get")
+        assert obs["events"] == ("download: a.txt", f"downloaded: {name} (5 bytes)")
