@@ -192,6 +192,6 @@ class Settling:
         if not await page.call("reacts", hint=hint):
             return False
         bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
-        changed = await page.call("firstSign", bound=bound * 1000)
+        changed = await page.call("firstSign", bound=bound * 1000, unseen=True)
         self._quiet_end = time.monotonic() + self.bounds.quiet
         return bool(changed) or self.tab.clock != clock

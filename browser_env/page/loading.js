@@ -115,5 +115,5 @@ async function loaded({bound}) {
   return gone;
 }
 
-// Waits for the first change of the DOM.
-const firstSign = ({bound}) => until((records) => records.length > 0, bound);
+// Waits for the first change of the DOM: from now on, or with `unseen` since `signs` was asked.
+const firstSign = ({bound, unseen}) => unseen && counted() !== mutationsSeen ? true : until((records) => records.length > 0, bound);

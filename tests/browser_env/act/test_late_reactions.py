@@ -1,10 +1,12 @@
 """What a page does late is in the next observation, wherever it happens; what never comes is not waited for."""
 
+import asyncio
 import time
 
 import pytest
 
 from selfsurf.browser_env import Bounds
+from selfsurf.browser_env.session.page_script import PageScript
 from tests.in_page import value
 from tests.processes import crowd
 
@@ -21,6 +23,20 @@ def test_a_late_change_is_waited_for(open_page, by_name, how):
         "shadow root in a frame": "<iframe src=inner.html></iframe>",
     }  # fmt: skip
     env, obs = open_page(pages[how], inner=LATE if how == "frame" else shadow, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+    assert "1234" in obs["page_text"]
+
+
+def test_a_late_change_that_comes_before_it_is_waited_for_is_seen(open_page, by_name, monkeypatch):
+    asked = PageScript.call
+
+    async def slowly(self, method, **arguments):
+        if method == "firstSign":
+            await asyncio.sleep(0.2)
+        return await asked(self, method, **arguments)
+
+    env, obs = open_page(LATE, options=SMALL)
+    monkeypatch.setattr(PageScript, "call", slowly)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert "1234" in obs["page_text"]
 
