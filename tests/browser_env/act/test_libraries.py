@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 
 from selfsurf.browser_env.session.browsers import cache_home
+from tests.in_page import value
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +21,9 @@ PACKAGES = {
     "slim-select": "2.9.2", "nice-select2": "2.2.0", "flatpickr": "4.6.13", "nouislider": "15.8.1", "dragula": "3.7.3",
     "interactjs": "1.10.27", "ace-builds": "1.36.5", "jodit": "4.2.47", "trix": "2.1.8", "awesomplete": "1.1.5",
     "tabulator-tables": "6.3.0", "swiper": "11.1.15", "alpinejs": "3.14.3", "htmx.org": "2.0.3", "micromodal": "0.4.10",
+    "monaco-editor": "0.52.2", "@tiptap/core": "3.34.0", "@tiptap/pm": "3.34.0", "@tiptap/starter-kit": "3.34.0",
+    "slate": "0.146.0", "slate-dom": "0.146.1", "slate-react": "0.146.1", "slate-history": "0.115.0",
+    "lexical": "0.52.0", "@lexical/rich-text": "0.52.0", "@lexical/history": "0.52.0",
 }  # fmt: skip
 
 BUNDLES = {
@@ -29,6 +33,18 @@ BUNDLES = {
         import {DOMParser} from 'prosemirror-model'; import {schema} from 'prosemirror-schema-basic';
         import {exampleSetup} from 'prosemirror-example-setup'; const el = document.createElement('div'); el.innerHTML = '<p>old</p>';
         window.view = new EditorView(ed, {state: EditorState.create({doc: DOMParser.fromSchema(schema).parse(el), plugins: exampleSetup({schema, menuBar: false})})});""",
+    "tiptap": """import {Editor} from '@tiptap/core'; import StarterKit from '@tiptap/starter-kit';
+        window.tiptap = new Editor({element: ed, extensions: [StarterKit], content: '<p>old</p>'});""",
+    "slate": """import {createElement as e, useState} from 'react'; import {createRoot} from 'react-dom/client';
+        import {createEditor, Node} from 'slate'; import {Slate, Editable, withReact} from 'slate-react'; import {withHistory} from 'slate-history';
+        const App = () => { const [editor] = useState(() => withHistory(withReact(createEditor()))); window.slate = editor;
+          return e(Slate, {editor, initialValue: [{type: 'paragraph', children: [{text: 'old'}]}]}, e(Editable, {'aria-label': 'Text'})); };
+        window.slateText = () => window.slate.children.map((node) => Node.string(node)).join('\\n'); createRoot(ed).render(e(App));""",
+    "lexical": """import {createEditor, $getRoot, $createParagraphNode, $createTextNode} from 'lexical'; import {registerRichText} from '@lexical/rich-text';
+        import {createEmptyHistoryState, registerHistory} from '@lexical/history'; const editor = createEditor({onError: console.error});
+        editor.setRootElement(ed); registerRichText(editor); registerHistory(editor, createEmptyHistoryState(), 300);
+        editor.update(() => $getRoot().append($createParagraphNode().append($createTextNode('old'))));
+        window.lexicalText = () => editor.getEditorState().read(() => $getRoot().getTextContent());""",
 }
 
 
@@ -158,6 +174,14 @@ EDITORS = {
         "<textarea id=ed>old</textarea><script>tinymce.init({selector: '#ed', promotion: false, license_key: 'gpl'})</script>",
         ["tinymce/tinymce.min.js"], "body#tinymce", "tinymce.activeEditor.getContent({format: 'text'})", "tinymce.activeEditor.getContent()",
     ),
+    "tiptap": ("<div id=ed></div>", ["tiptap.bundle.js"], ".ProseMirror", "tiptap.getText()", "tiptap.getHTML()"),
+    "slate": ("<div id=ed></div>", ["slate.bundle.js"], "[data-slate-editor]", "slateText()", None),
+    "lexical": ("<div id=ed contenteditable aria-label=Text></div>", ["lexical.bundle.js"], "#ed", "lexicalText()", None),
+    "monaco": (
+        "<div id=ed style='height:300px'></div><script>require.config({paths: {vs: '/node_modules/monaco-editor/min/vs'}}); "
+        "require(['vs/editor/editor.main'], () => { window.mon = monaco.editor.create(ed, {value: 'old', language: 'python', quickSuggestions: false}) })</script>",
+        ["monaco-editor/min/vs/loader.js"], ".monaco-editor textarea", "mon.getValue()", None,
+    ),
 }  # fmt: skip
 
 
@@ -190,6 +214,17 @@ def test_a_rich_text_editor(open_with, name):
         assert "<strong>" in read(html)
     do(env, {"action": "fill", "selector": target, "text": ""})
     assert read(text).strip() == ""
+
+
+@pytest.mark.parametrize("name", ["codemirror", "monaco"])
+def test_two_thousand_lines_of_code(open_with, name):
+    page, scripts, target, text, _ = EDITORS[name]
+    env, _ = open_with(page, *scripts)
+    code = "\n".join(f"{'    ' * (i % 4)}line {i}" for i in range(2000))
+    do(env, {"action": "wait", "ms": 1500})
+    obs, *_, info = env.step({"action": "fill", "selector": target, "text": code})
+    assert (obs["last_error"], value(env, text)) == ("", code)
+    assert info["timing"]["act"] < 2000
 
 
 def test_jquery_ui_drag_slider_sortable_and_date_picker(open_with):
