@@ -19,19 +19,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-MODELS = (
-    "tests/agents",
-    "tests/sdft",
-    "tests/scripts/test_demo",
-    "tests/scripts/test_after_run",
-    "tests/scripts/test_own_tasks",
-    "tests/scripts/test_examples",
-    "tests/scripts/test_run_and_train",
-    "tests/scripts/test_bench_contexts",
-)
-"""Tests that run a model: two processes doing so at once are several times slower than one after the other."""
-
-
 QUICK = (
     "tests/test_house", "tests/agents/test_parse_corpus", "tests/agents/test_guards.py", "tests/agents/test_webtask",
     "tests/agents/test_lora", "tests/browser_env/test_actions", "tests/browser_env/test_asking",
@@ -51,11 +38,8 @@ QUICK = (
 """Files whose tests are marked `quick`: each folder has one."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(MODELS):
-            item.add_marker(pytest.mark.xdist_group("models"))
         if item.nodeid.startswith(QUICK):
             item.add_marker(pytest.mark.quick)
     if config.getoption("--quick"):

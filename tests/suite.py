@@ -9,7 +9,6 @@ The verdict is in `runs/tests/results.json`, too, and pytest's own reports are b
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -23,13 +22,13 @@ RESULTS = ROOT / "runs" / "tests"
 MOST_UNSTABLE = 3
 MOST_AGAIN = 12
 """Failed tests that are run again; where more have failed, something else is wrong."""
+WORKERS = 3
+"""On two cores, which two workers leave idle for a tenth of the time: pages are waited for."""
 PATIENCE = 15
 """Seconds that a program has to end after Ctrl-C."""
-CHECKS = {
-    "ruff check": ["ruff", "check", "."],
-    "ruff format": ["ruff", "format", "--check", "."],
-    "mypy": ["mypy"],
-}
+CHECKS = {"ruff check": ["ruff", "check", "."], "ruff format": ["ruff", "format", "--check", "."]}
+BESIDE = {"mypy": ["mypy"]}
+"""Checks that take long: they run beside the tests."""
 
 
 class Stopped(Exception):
@@ -42,7 +41,7 @@ class Suite:
     def __init__(self, options: list[str]) -> None:
         self.options = options
         self.began = time.monotonic()
-        self.running: subprocess.Popen[bytes] | None = None
+        self.running: list[subprocess.Popen[bytes]] = []
         self.wrong: list[str] = []
         """Checks that failed, and ways for pytest to end that are no test's failure."""
         self.failed: list[str] = []
@@ -63,16 +62,22 @@ class Suite:
         reports = RESULTS / "reports.jsonl"
         RESULTS.mkdir(parents=True, exist_ok=True)
         reports.unlink(missing_ok=True)
+        beside = {name: self._start(*words, said=RESULTS / f"{name}.txt") for name, words in BESIDE.items()}
         try:
             code = self._module(
-                "pytest", "-n", "2", "--dist", "loadgroup", "--durations=10", f"--report-log={reports}", *self.options
-            )
+                "pytest", "-n", str(WORKERS), "--dist", "worksteal", "--durations=10",
+                f"--report-log={reports}", *self.options,
+            )  # fmt: skip
         finally:
             self._count(reports)
         if code == 1 and self.failed:
             self._again()
         elif code:
             self.wrong.append(f"pytest ended with {code}")
+        for name, program in beside.items():
+            if program.wait():
+                self.wrong.append(name)
+            print((RESULTS / f"{name}.txt").read_text(encoding="utf8"), end="", flush=True)
 
     def _again(self) -> None:
         if len(self.failed) > MOST_AGAIN:
@@ -87,14 +92,22 @@ class Suite:
                 self.counted["passed"] += 1
 
     def _module(self, *words: str) -> int:
-        # In a session of its own, or Ctrl-C would reach it twice.
-        self.running = subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        program = self._start(*words)
         try:
-            return self.running.wait()
+            return program.wait()
         finally:
-            self._end(self.running)
+            self._end(program)
+
+    def _start(self, *words: str, said: Path | None = None) -> subprocess.Popen[bytes]:
+        # In a session of its own, or Ctrl-C would reach it twice.
+        out = None if said is None else said.open("wb")
+        program = subprocess.Popen(
+            [sys.executable, "-m", *words], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, start_new_session=True
+        )
+        self.running.append(program)
+        if out is not None:
+            out.close()
+        return program
 
     def _end(self, program: subprocess.Popen[bytes]) -> None:
         """End a program that still runs, so that it can end its own."""
@@ -111,7 +124,7 @@ class Suite:
         for report in _read(reports):
             if report.get("$report_type") != "TestReport":
                 continue
-            test = re.sub(r"@\w+$", "", report["nodeid"])  # xdist appends the group
+            test = report["nodeid"]
             if report["outcome"] == "failed" or outcomes.get(test) == "failed":
                 outcomes[test] = "failed"
             elif report["when"] == "call" or report["outcome"] == "skipped":
@@ -120,7 +133,9 @@ class Suite:
         self.counted = Counter(outcome for outcome in outcomes.values() if outcome != "failed")
 
     def end(self, stopped: str = "") -> int:
-        """Say what came of it; return the exit code."""
+        """End what still runs and say what came of it; return the exit code."""
+        for program in self.running:
+            self._end(program)
         bad = bool(stopped or self.wrong or self.failed or len(self.unstable) > MOST_UNSTABLE)
         for kind, tests in (("failed", self.failed), ("unstable", self.unstable)):
             for test in tests:

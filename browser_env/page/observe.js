@@ -283,7 +283,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (style.contentVisibility === 'hidden') return 0;
 
     const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
-    const boxed = rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
+    const coming = tag === 'img' && !el.complete;  // it has no box before it has been loaded
+    const boxed = coming || rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);

@@ -14,8 +14,6 @@ import pytest
 
 from tests.package.conftest import LEFT_OUT, PARTS
 
-pytestmark = pytest.mark.xdist_group("package")  # one worker builds the wheel
-
 ACTS = """
 import selfsurf, gymnasium, pathlib, sys
 assert pathlib.Path(selfsurf.__file__).is_relative_to(sys.prefix), selfsurf.__file__

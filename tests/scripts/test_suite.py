@@ -18,7 +18,8 @@ RUN = """
 import sys
 from pathlib import Path
 from tests import suite
-suite.ROOT, suite.CHECKS, suite.MOST_UNSTABLE = Path.cwd(), {}, int(sys.argv.pop(1))
+suite.ROOT, suite.CHECKS, suite.BESIDE = Path.cwd(), {}, {}
+suite.MOST_UNSTABLE, suite.WORKERS = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 suite.RESULTS = Path.cwd() / "runs"
 sys.exit(suite.main())
 """
@@ -36,10 +37,10 @@ BROKEN = "def test_broken(): assert False\n"
 SLOW = "import pathlib, time\ndef test_slow():\n    pathlib.Path('began').touch()\n    time.sleep(60)\n"
 
 
-def start(folder: Path, most: int = 3, **tests: str) -> subprocess.Popen[str]:
+def start(folder: Path, most: int = 3, workers: int = 0, **tests: str) -> subprocess.Popen[str]:
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text)
-    words = [sys.executable, "-c", RUN, str(most), "-p", "no:cacheprovider"]
+    words = [sys.executable, "-c", RUN, str(most), str(workers), "-p", "no:cacheprovider"]
     around = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(words, cwd=folder, env=around, stdout=-1, stderr=subprocess.STDOUT, text=True)
 
@@ -72,7 +73,7 @@ def test_tests_that_cannot_be_collected_fail_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_ended_from_outside_says_so(tmp_path: Path, number: signal.Signals) -> None:
-    run = start(tmp_path, slow=SLOW, chance="def test_fine(): pass\n")
+    run = start(tmp_path, workers=2, slow=SLOW, chance="def test_fine(): pass\n")
     reports = tmp_path / "runs" / "reports.jsonl"
     assert until(lambda: (tmp_path / "began").exists() and '"teardown"' in reports.read_text(), 60)  # of the other test
     began = time.monotonic()

@@ -1,5 +1,7 @@
 """What a person sees of fields, lists and targets is in the observation, and names are Chromium's."""
 
+import threading
+
 import pytest
 
 from tests.in_page import value
@@ -132,6 +134,20 @@ def test_custom_elements_that_take_part_in_forms_have_the_names_of_their_labels(
     customElements.define('other-one', class extends HTMLElement {})</script>"""
     _, obs = open_page(page, options={"screenshot": False})
     assert obs["dom"].split("\n") == ['[1] slider "Volume" value="3"', '[2] generic "Bass"', "Plain", "[3] generic"]
+
+
+def test_a_picture_that_is_still_to_come_is_there_by_its_text(make, loopback):
+    come = threading.Event()
+
+    def answer(request):
+        if request.path == "/gift.png":
+            come.wait(20)
+        return b"<button onclick=\"p.innerHTML = '<img src=/gift.png alt=Gift>'\">Show</button><p id=p></p>"
+
+    env, _ = make(loopback(answer).url)
+    obs, *_ = env.step({"action": "click", "selector": "text=Show"})
+    come.set()
+    assert 'img "Gift"' in obs["dom"]
 
 
 def test_noise_of_class_names_is_no_name(open_page):

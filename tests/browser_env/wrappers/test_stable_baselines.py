@@ -10,7 +10,6 @@ import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf.browser_env.wrappers import ClickElement, FlatObservation
 
 pytest.importorskip("stable_baselines3", reason="needs stable-baselines3: pip install stable-baselines3")
-pytestmark = pytest.mark.xdist_group("models")  # torch
 
 DOC = Path(__file__).parents[3] / "docs" / "environment.md"
 
