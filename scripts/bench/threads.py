@@ -21,6 +21,8 @@ class Settings(Arguments):
     """Rounds, in which all take turns."""
     steps: int = Field(default=0, ge=0)
     """Steps of trainings that are timed, too: alone, two at once, beside eight environments; 0 for none."""
+    alone: bool = False
+    """Time nothing side by side: small differences take many rounds."""
     out: Figures = None
     """Folder for threads.json; none is written by default."""
 
@@ -37,7 +39,8 @@ def main(settings: Settings) -> int:
     if settings.steps == 1:
         raise typer.BadParameter("--steps is 0 or at least 2: the first step is not counted.")
     with ending_on_signal():
-        figures = measure(list(dict.fromkeys(settings.setting)), rounds=settings.rounds, steps=settings.steps)
+        names = list(dict.fromkeys(settings.setting))
+        figures = measure(names, rounds=settings.rounds, steps=settings.steps, alone=settings.alone)
     return finish(figures, show, as_json=settings.as_json, out=settings.out, name="threads")
 
 

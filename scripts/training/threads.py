@@ -61,18 +61,19 @@ while True:
 """
 
 
-def measure(names: list[str], *, rounds: int, steps: int) -> dict[str, Any]:
+def measure(names: list[str], *, rounds: int, steps: int, alone: bool = False) -> dict[str, Any]:
     """Time everything with each setting, in turns, and return the figures.
 
     Args:
         names: of `SETTINGS`.
         rounds: how often all take turns.
         steps: of the trainings, 2 at least; 0: only the network's passes are timed.
+        alone: nothing is timed side by side.
 
     Raises:
         RuntimeError: a program failed.
     """
-    kinds = {"alone": 1, "two at once": 2}
+    kinds = {"alone": 1} if alone else {"alone": 1, "two at once": 2}
     seconds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
     with progress("Rounds", rounds * len(names)) as update:
         for turn in range(rounds):
@@ -83,6 +84,7 @@ def measure(names: list[str], *, rounds: int, steps: int) -> dict[str, Any]:
                 if steps:
                     for kind, number in kinds.items():
                         seconds[name].setdefault(f"training {kind}", []).append(_trainings(number, steps, around))
+                if steps and not alone:
                     with _stepping(around):
                         beside = _trainings(1, steps, around)
                     seconds[name].setdefault("training beside environments", []).append(beside)
