@@ -15,9 +15,11 @@ from rich.console import Console
 from selfsurf.agents.play import Decider, Result
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import ActionError, EnvError
+from selfsurf.browser_env.observe.find import as_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 from selfsurf.browser_env.record.verdict import Mark, Says, mark_episode
 from selfsurf.browser_env.safety.terminal import printable
+from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.scripts.shell.folder import SessionFolder, steps_so_far
 from selfsurf.scripts.shell.goal import Goal, Interrupt
 from selfsurf.scripts.shell.reader import Reader
@@ -172,6 +174,15 @@ class Orders:
         """Show what the agent sees of the page."""
         seen = self.tabs.look()
         self._print(seen["dom"], url=seen["url"], title=seen["title"], dom=seen["dom"])
+
+    def do_find(self, words: str) -> None:
+        """Show the lines of the whole page that have a text: /find order 17."""
+        if not words:
+            raise Refused("Find what? /find order 17")
+        self.tabs.look()
+        found = runtime().run(self.tabs.env.find(words))
+        rows = [{"id": one.id, "line": one.line} for one in found]
+        self._print(as_outline(found, words), found=rows)
 
     def do_screenshot(self, path: str) -> None:
         """Write a screenshot: /screenshot page.png."""

@@ -159,6 +159,8 @@ def test_goals_are_given_confirmed_answered_and_interrupted_at_a_terminal(
     shell.expect("interrupted.")
     shell.expect("selfsurf>", 5)
     assert time.monotonic() - began < 10
+    shell.ask("/find mINUTES", 'link "Minutes"')
+    shell.ask("/find nowhere", 'No line has "nowhere".')
     page = shell.ask("/page", "Help")
     opened = browsers(descendants(shell.process.pid))
     assert ("Minutes" in page, "Lunch" in page) == (True, False), "the tabs are as they were"
