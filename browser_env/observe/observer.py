@@ -54,7 +54,8 @@ class Observer:
         options, bounds = self._settings.view, self._settings.bounds
         for attempt in range(LOOKS):
             try:
-                settling = Settling(session.active, bounds, since, hint, session.acted_in)
+                acted_in = session.acted_in if since >= 0 else None
+                settling = Settling(session.active, bounds, since, hint, acted_in)
                 return await self._see(session, options, settling, meanwhile)
             except TaskHangs:
                 raise

@@ -36,7 +36,6 @@ from selfsurf.browser_env.session.runtime import runtime
 
 T = TypeVar("T")
 
-
 _LATE = ("no answer within", "did not answer for")
 """In the environment's own words for what is a timeout here."""
 
