@@ -69,6 +69,7 @@ async def _look(provider: Provider, url: str, logs: Path) -> list[Check]:
     finally:
         router.end(str(Outcome.STOPPED))
         await router.close()
+    log.flush()
     return [*checks, *_logged(log.folder, logs)]
 
 

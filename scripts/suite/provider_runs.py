@@ -118,9 +118,11 @@ async def _all(
         router = Router([provider], policy=Policy(retries=0))
         for page in pages:
             trace = f"{provider.name}-{page.name}-{page.seed}-{router.begin()}"
-            router.begin(log=FileLog(trace, LogSettings(root=logs)), trace_id=trace)
+            log = FileLog(trace, LogSettings(root=logs))
+            router.begin(log=log, trace_id=trace)
             why = await _carried_out(router, page, address, got)
             router.end(str(Outcome.FAILED if why else Outcome.SOLVED))
+            log.flush()
             told(f"{provider.name}: {page.name}, seed {page.seed}: {why or 'solved'}")
             if why:
                 failed.append({"scenario": page.name, "seed": page.seed, "traceId": trace, "why": why})

@@ -63,7 +63,7 @@ def test_a_live_page_is_looked_at_and_the_checklist_ticked(tmp_path: Path) -> No
     assert refused.stdout, (refused.exit_code, refused.output)
     found = {one["check"]: one["found"] for one in json.loads(refused.stdout)}
     assert (refused.exit_code, "private network" in found["the page opens"]) == (1, True)
-    assert done.exit_code == 0, done.stdout
+    assert done.exit_code == 0, done.output
     assert done.stdout.count("[x]") == 11
 
 
