@@ -51,6 +51,7 @@ async def fill(targets: Targets, action: Fill) -> str:
     ready = await targets.ask("prepareFill", id, text=action.text)
     match ready["how"]:
         case "done":
+            _note_reverted(targets, id, ready)
             _accepted(id, ready)
             return "dom"
         case "option":
@@ -118,6 +119,12 @@ def _accepted(id: int, answer: dict[str, Any]) -> None:
         raise ActionError(f"Element {id} was filled, but the browser objects: {answer['objection']}", "blocked")
 
 
+def _note_reverted(targets: Targets, id: int, answer: dict[str, Any]) -> None:
+    """Note that the page put another value in the place of the one that was set: a menu may do so, or it refuses it."""
+    if "reverted" in answer:
+        targets.session.note(f"[{id}] was set, and the page made it {quote(clip(answer['reverted'], SHOWN))}")
+
+
 async def _check(targets: Targets, id: int, ready: dict[str, object], text: str) -> str:
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
@@ -133,6 +140,7 @@ async def select(targets: Targets, action: Select) -> str:
     """Choose options: at once in a `<select>`, by clicks in a custom list. In a text field, select the text."""
     id = await _target(targets, action)
     answer = await targets.ask("select", id, options=list(action.options))
+    _note_reverted(targets, id, answer)
     if "fill" in answer:
         return await fill(targets, Fill(id=answer["at"], text=answer["fill"]))
     way = "dom"

@@ -88,9 +88,10 @@ async def press(targets: Targets, action: Press) -> str:
         targets.note_focused()
     elif not (await targets.ask("focus", id))["focused"]:
         where = await targets.clear_way(id)
-        if "covered" not in where:
-            await press_at(targets, (where["x"], where["y"]), Click(id=id))
-            await targets.check_press(id)
+        if "covered" in where:
+            raise ActionError(f"Element {id} is covered by {where['covered']}, so it can't take keys.", "blocked")
+        await press_at(targets, (where["x"], where["y"]), Click(id=id))
+        await targets.check_press(id)
     browsers = _OF_THE_BROWSER.get(key_chord(action.key))
     if browsers is not None:
         await targets.tab.call("hearKey")

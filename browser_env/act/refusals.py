@@ -46,6 +46,7 @@ _REFUSALS = {
     "single": "Element {id} takes one option only.",
     "noText": "Element {id} does not hold the text {text!r}, so it can't be marked.",
     "kind": "Element {id} is a {kind}, which this action is not for.",
+    "stepped": "Element {id} is a {kind} of the page's own: press arrow keys in it, or drag it.",
 }
 """The in-page script's error codes (`page/act.js`), and what the agent reads."""
 

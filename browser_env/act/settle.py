@@ -192,6 +192,16 @@ class Settling:
         if not await page.call("reacts", hint=hint):
             return False
         bound = self.bounds.reaction * (1 if hint == "enter" else 0.4)
-        changed = await page.call("firstSign", bound=bound * 1000, unseen=True)
+        changed = await self._first_sign({page, self.tab.main}, bound)
         self._quiet_end = time.monotonic() + self.bounds.quiet
-        return bool(changed) or self.tab.clock != clock
+        return changed or self.tab.clock != clock
+
+    async def _first_sign(self, pages: set[PageScript], bound: float) -> bool:
+        """Wait for the first change, of a frame or of the page around it, which it may have told something."""
+        calls = [asyncio.ensure_future(page.call("firstSign", bound=bound * 1000, unseen=True)) for page in pages]
+        try:
+            done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+            return any(call.result() for call in done)
+        finally:
+            for call in calls:
+                call.cancel()

@@ -27,7 +27,11 @@ function points(el) {
 }
 
 const sized = (el) => { const rect = boxOf(el); return rect.width > 0 && rect.height > 0; };
-const drawn = (el) => (el.getClientRects().length > 0 || sized(el)) && getComputedStyle(el).visibility === 'visible';
+const drawn = (el) => {
+  const style = getComputedStyle(el);
+  if (style.visibility !== 'visible' || !(sized(el) || el.getClientRects().length > 0 && !(el.offsetWidth && el.offsetHeight))) return false;
+  return style.display === 'contents' || el.localName === 'area' || el.checkVisibility();  // not in a closed <details> and the like
+};
 
 // Brings an element into view; one that has no box of its own by what is in it.
 function bring(el, block) {
@@ -69,7 +73,7 @@ function locate({id, hover, press}) {
   letGo();
   const {el, error} = find(id);
   if (error) return {error};
-  if (!hover && disabled(el)) return {error: 'disabled'};
+  if (!hover && (disabled(el) || el.localName === 'label' && el.control && disabled(el.control))) return {error: 'disabled'};
   const bar = barred(el);
   if (bar) return {error: bar};
   const labels = labelsOf(el).filter((label) => label !== el && drawn(label) && sized(label));
@@ -224,8 +228,9 @@ function setValue(el, text) {
     if (el.type === 'range') return {error: 'number', min: el.min || '0', max: el.max || '100', step: el.step};
     return {error: 'format', type: el.type};
   }
+  const set = el.value;
   fire(el, 'input', 'change');
-  return {how: 'done', ...unaccepted(el)};
+  return {how: 'done', ...(el.value === set ? {} : {reverted: el.value}), ...unaccepted(el)};
 }
 
 // What the browser itself has against a field's value, in its words.
@@ -281,7 +286,8 @@ function prepareFill({id, text}) {
   const el = fieldOf(found.el);
   const kind = roleOf(el);
   const refused = refusal(el);
-  if (refused) return refused;
+  const byLabel = refused?.error === 'hidden' && (el.type === 'checkbox' || el.type === 'radio') && labelsOf(el).some(drawn);
+  if (refused && !byLabel) return refused;
   show(el);
   if (el.localName === 'select') return {how: 'option'};
   if (el.localName === 'input' && (el.type === 'checkbox' || el.type === 'radio')) return {how: 'check', kind, checked: el.checked};
@@ -306,8 +312,11 @@ function prepareFill({id, text}) {
     DOC.getSelection(el.ownerDocument).selectAllChildren(el);
     return {how: 'editor', empty: false, code: isCode(el)};
   }
-  return {error: 'kind', kind};
+  return {error: kind === 'slider' || kind === 'spinbutton' ? 'stepped' : 'kind', kind};
 }
+
+// What is pressed, not typed into.
+const PRESSED = new Set([...WHOLE, 'summary', 'treeitem']);
 
 // Is the element ready to be typed into? With `take` it is focused, with the caret after its content.
 function prepareType({id, take, text}) {
@@ -321,6 +330,8 @@ function prepareType({id, take, text}) {
     el.focus();
     return setValue(el, text.trim());
   }
+  if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
+  if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
   if (!take) return {focused: holdsFocus(el)};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
@@ -439,7 +450,8 @@ function selectNative(el, options) {
   el.focus();
   for (const option of all) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
-  return {done: true};
+  const kept = !el.isConnected || all.every((option) => option.selected === wanted.includes(option));
+  return {done: true, ...(kept ? {} : {reverted: Array.from(el.selectedOptions, textOfOption).join(', ')})};
 }
 
 // Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.

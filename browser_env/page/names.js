@@ -12,7 +12,7 @@ function pseudoText(el, which) {
   const key = which + el.localName + ' ' + el.className;
   if (plain.has(key)) return '';
   const style = getComputedStyle(el, which);
-  const content = style.content;
+  const content = style.content.replace(/url\("[^"]*"\)/g, '');
   if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
   if (style.display === 'none' || style.visibility !== 'visible') return '';
   let out = '';
@@ -60,7 +60,7 @@ function embeddedText(child, seen) {
   if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role)) + ' ';
   const label = child.getAttribute('aria-label');
   if (label && label.trim()) return ' ' + label + ' ';
-  if (tag === 'img' || tag === 'area') return ' ' + (child.getAttribute('alt') ?? child.title ?? '') + ' ';
+  if (tag === 'img' || tag === 'area') { const alt = child.getAttribute('alt') ?? child.title; return alt ? ' ' + alt + ' ' : ''; }
   if (child.namespaceURI === SVG && tag === 'svg') {
     const title = child.querySelector(':scope > title');
     return ' ' + (title ? title.textContent : child.querySelector('text') ? contentText(child, seen, style) : '') + ' ';
