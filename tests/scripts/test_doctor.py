@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -156,13 +157,8 @@ def test_a_broken_tensorrt_is_a_warning(tensorrt: Path, text: str, says: str) ->
 
 
 def test_agent_backends_are_named_with_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-    import transformers
-
     checks = {check.name: check for check in doctor.backends()}
-    assert checks["transformers"].found.startswith(
-        f"transformers {transformers.__version__}, torch {torch.__version__}"
-    )
+    assert checks["transformers"].found.startswith(f"transformers {version('transformers')}, torch {version('torch')}")
     monkeypatch.setattr(doctor, "_present", lambda module: module in ("torch", "transformers"))
     absent = {check.name: check for check in doctor.backends()}
     for name in ("mlx", "openai", "nim", "ray"):
