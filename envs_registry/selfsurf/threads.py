@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 
-SHORT = {
-    "GOMP_SPINCOUNT": "1000",  # GNU's, which torch brings on Linux: rounds of the loop, by default 300,000
-    "KMP_BLOCKTIME": "0",  # LLVM's and Intel's, on macOS and in some builds: milliseconds, by default 200
-}
-"""What is set unless the user has set one of these variables or `OMP_WAIT_POLICY` (`docs/speed.md#threads`)."""
+SHORT = "1000"
+"""Rounds of the loop in GNU's runtime, which torch brings on Linux; its own default is 300,000. LLVM's and Intel's (macOS,
+some builds) let others work as they are (`docs/speed.md#threads`)."""
 
-VARIABLES = (*SHORT, "OMP_WAIT_POLICY")
+VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 
 def set_waiting() -> None:
-    """Let threads sleep soon. Takes effect in a process that has not loaded OpenMP yet, and in those that it starts."""
+    """Let threads sleep soon, unless the user has set one of `VARIABLES`.
+
+    Takes effect in a process that has not loaded OpenMP yet, and in those that it starts.
+    """
     if not any(name in os.environ for name in VARIABLES):
-        os.environ.update(SHORT)
+        os.environ["GOMP_SPINCOUNT"] = SHORT
 
 
 def in_force() -> dict[str, str]:
