@@ -135,7 +135,8 @@ class Tab:
         self.changed.set()
 
     def _sent(self, event: dict[str, Any]) -> None:
-        if event.get("type", "").lower() in _WATCHED:
+        own = event["loaderId"] != ""  # of a document: the end of a worker's script is told to the worker alone
+        if own and event.get("type", "").lower() in _WATCHED:
             self.clock += 1
             self._requests[event["requestId"]] = (self.clock, event["loaderId"])
             if event["type"] == "Document":

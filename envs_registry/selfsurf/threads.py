@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 SHORT = "1000"
-"""Rounds of the loop in GNU's runtime, which torch brings on Linux; its own default is 300,000. LLVM's and Intel's (macOS,
-some builds) let others work as they are (`docs/speed.md#threads`)."""
+"""Rounds of the loop in GNU's runtime, which torch brings on Linux; its own default is 300,000. LLVM's (macOS, some
+builds) lets others work as it is (`docs/speed.md#threads`)."""
 
 VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 

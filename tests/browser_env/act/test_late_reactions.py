@@ -101,6 +101,20 @@ def test_a_picture_or_a_frame_that_never_comes_costs_the_bound_for_requests(make
     assert info["timing"]["total"] < 5000 * crowd()
 
 
+def test_what_a_worker_does_is_seen_and_its_script_costs_no_bound(make, loopback):
+    def answer(request):
+        if request.path == "/w.js":
+            return 200, {"Content-Type": "text/javascript"}, b"postMessage(1)"
+        return (
+            b"<button onclick=\"new Worker('/w.js').onmessage = () => { q.textContent = 'told' }\">Go</button><p id=q>"
+        )
+
+    env, _ = make(loopback(answer).url)
+    obs, *_, info = env.step({"action": "click", "selector": "text=Go"})
+    assert "told" in obs["page_text"]
+    assert info["timing"]["settle"] < 1500 * crowd()
+
+
 COVERED = """<p style="height:1200px">a<button style="display:block;margin-top:900px" onclick="window.c=event.isTrusted">Target</button></p>
 <p style="height:1200px">b<div style="position:fixed;left:0;right:0;%s:0;height:340px;background:#fcc">Cookies?</div>"""
 
