@@ -156,7 +156,18 @@ async def select(targets: Targets, action: Select) -> str:
 
 
 async def _choose(targets: Targets, id: int, option: str) -> str:
-    """Choose one option of a custom list: open the list if it is closed, and type its text if it still isn't there."""
+    """Choose one option of a custom list, once more if it has gone with its list, which closes after each choice."""
+    try:
+        return await _choose_once(targets, id, option)
+    except ActionError as error:
+        if error.kind != "not_found":
+            raise
+    await targets.world(id).call("settle", frames=5, bound=CHOICE_BOUND * 1000)
+    return await _choose_once(targets, id, option)
+
+
+async def _choose_once(targets: Targets, id: int, option: str) -> str:
+    """Choose one option: open the list if it is closed, and type its text if it still isn't there."""
     found = await targets.ask("optionIn", id, option=option)
     if not found.keys() & {"click", "done"}:
         if not found["options"]:

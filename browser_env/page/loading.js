@@ -6,7 +6,8 @@ const MANY = 5000;  // elements; in larger documents only the fast queries are u
 const LOADING_CLASS = /(^|[\s_-])(spinner|loading|loader)([\s_-]|$)/i;
 const LOADING_TEXT = /^\W*(loading|please wait|searching|fetching|one moment|working)\b/i;
 const outlived = new WeakSet();
-let mutationsSeen = -1;
+let mutationsSeen = -1, tellingSeen = -1;
+function see() { [mutationsSeen, tellingSeen] = [counted(), telling]; }
 
 const animatedForEver = (el) => el.getAnimations({subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
 
@@ -62,9 +63,10 @@ function reacts({hint}) {
 // What has happened since the last observation: `stirred`, has the DOM changed; `busy`, does it show a loading indicator
 // other than those that outlasted an earlier wait.
 function signs() {
-  const stirred = mutations !== mutationsSeen;
-  mutationsSeen = mutations;
-  return {stirred, busy: stirred && loadingNow().length > 0, due: due(), announced: announced()};
+  counted();
+  const changed = mutations !== mutationsSeen, stirred = telling !== tellingSeen;
+  see();
+  return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced()};
 }
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
@@ -116,4 +118,4 @@ async function loaded({bound}) {
 }
 
 // Waits for the first change of the DOM: from now on, or with `unseen` since `signs` was asked.
-const firstSign = ({bound, unseen}) => unseen && counted() !== mutationsSeen ? true : until((records) => records.length > 0, bound);
+const firstSign = ({bound, unseen}) => unseen && (counted(), telling) !== tellingSeen ? true : until((records) => records.some(isTelling), bound);

@@ -585,7 +585,7 @@ const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);
 
 function observe(what) {
   const seen = pass(what);
-  if (what.origin) mutationsSeen = counted();  // a frame's own: only the top document is looked at by `look`
+  if (what.origin) see();  // a frame's own: only the top document is looked at by `look`
   return JSON.stringify(seen);
 }
 

@@ -2,6 +2,7 @@
 
 let watcher = null;
 let mutations = 0;
+let telling = 0;  // those that may be what the action was for
 const self = Math.random().toString(36);
 
 const CHANGES = {subtree: true, childList: true, attributes: true, characterData: true};
@@ -25,10 +26,25 @@ const roots = () => [document, ...watched.map((ref) => ref.deref()).filter(Boole
 // The number of DOM mutations so far.
 function counted() {
   if (!watcher) {
-    watcher = new MutationObserver((records) => { mutations += records.length; });
+    watcher = new MutationObserver(count);
     watcher.observe(document, CHANGES);
   }
-  return mutations += watcher.takeRecords().length;
+  count(watcher.takeRecords());
+  return mutations;
+}
+function count(records) {
+  mutations += records.length;
+  telling += records.length > MANY_RECORDS ? records.length : records.filter(isTelling).length;
+}
+
+const MANY_RECORDS = 200;
+const hasWords = (node) => node.textContent.trim() !== '';
+
+// Is a change more than what shows that the mouse is there: a ripple in the button, the look of what is hovered?
+function isTelling({type, target, attributeName, addedNodes, removedNodes}) {
+  if (!acted || !isInside(target, acted.el)) return true;
+  if (type === 'attributes') return !attributeName.startsWith('data-') && !(acted.hovered && (attributeName === 'class' || attributeName === 'style'));
+  return type !== 'childList' || [...addedNodes, ...removedNodes].some(hasWords);
 }
 
 // Identifies the current state of the document: it differs after any change, and in any other document.

@@ -101,6 +101,28 @@ def test_a_picture_or_a_frame_that_never_comes_costs_the_bound_for_requests(make
     assert info["timing"]["total"] < 5000 * crowd()
 
 
+RIPPLES = {
+    "ripple": """<button onmousedown="let s = document.createElement('span'); this.append(s); setTimeout(() => s.remove(), 500)"
+        onclick="setTimeout(() => { m.innerHTML = '<a href=#>Item</a>' }, 300)">Go</button>""",
+    "data": """<button aria-expanded=false onclick="this.dataset.s = 1; setTimeout(() => { m.innerHTML = '<a href=#>Item</a>' }, 200)">Go</button>""",
+    "hover": """<button onmouseenter="this.className = 'h'; setTimeout(() => { m.innerHTML = '<a href=#>Item</a>' }, 200)">Go</button>""",
+}
+
+
+@pytest.mark.parametrize("how", RIPPLES)
+def test_what_shows_that_the_mouse_is_there_is_not_the_reaction(open_page, by_name, how):
+    env, obs = open_page(f"{RIPPLES[how]}<div id=m></div>", options=SMALL)
+    obs, *_ = env.step({"action": "hover" if how == "hover" else "click", "id": by_name(obs, "Go")["id"]})
+    assert by_name(obs, "Item")
+
+
+def test_a_button_that_changes_its_look_or_its_text_is_not_waited_for(open_page, by_name):
+    env, obs = open_page("<button aria-label=Go onclick=\"this.classList.toggle('on')\">*</button>", options=SMALL)
+    for _ in range(3):
+        *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+        assert info["timing"]["settle"] < 400 * crowd()
+
+
 def test_what_a_worker_does_is_seen_and_its_script_costs_no_bound(make, loopback):
     def answer(request):
         if request.path == "/w.js":

@@ -159,3 +159,15 @@ def test_a_drag_holds_still_when_moving_at_once_did_nothing(widget, by_name):
     value(env, "o.textContent = 'none'")
     obs, *_ = env.step({"action": "drag", "from": card, "to": [300, 200]})
     assert (value(env, "o.textContent"), obs["last_error"]) == ("dropped", "")
+
+
+@pytest.mark.parametrize("closes_after", [5, 60, 150, 250])
+def test_a_list_that_closes_after_each_choice_is_opened_again(open_page, by_name, closes_after):
+    page = (
+        (PAGES / "closes.html")
+        .read_text(encoding="utf8")
+        .replace("setTimeout(draw,20)", f"setTimeout(draw,{closes_after})")
+    )
+    env, obs = open_page(page, options={"screenshot": False})
+    obs, *_ = env.step({"action": "select", "id": by_name(obs, "Colours")["id"], "options": ["Red", "Blue", "Green"]})
+    assert (obs["last_error"], value(env, "o.textContent")) == ("", "Red,Blue,Green")
