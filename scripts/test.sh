@@ -4,12 +4,13 @@
 #   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along, --quick is a first verdict
 set -euo pipefail
 unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # or two programs with torch slow each other tenfold
+# Or two programs with torch slow each other tenfold.
+[ -n "${OMP_WAIT_POLICY:-}" ] || export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}"
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 # A home that can't be written to is none: browsers, caches and the tests' own programs need one.
-if ! [ -n "${HOME:-}" ] || ! [ -w "$HOME" ]; then
+if ! [ -n "${HOME:-}" ] || ! [ -d "$HOME" ] || ! [ -w "$HOME" ]; then
     export HOME=$root/runs/home
     mkdir -p "$HOME"
 fi

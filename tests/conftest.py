@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import selfsurf  # noqa: F401  before any test loads torch: it says how torch's threads wait
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")

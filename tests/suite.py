@@ -45,6 +45,8 @@ class Suite:
         self.wrong: list[str] = []
         """Checks that failed, and ways for pytest to end that are no test's failure."""
         self.failed: list[str] = []
+        self.uncollected = False
+        """Could tests not be collected?"""
         self.unstable: list[str] = []
         self.counted: Counter[str] = Counter()
 
@@ -62,6 +64,7 @@ class Suite:
         reports = RESULTS / "reports.jsonl"
         RESULTS.mkdir(parents=True, exist_ok=True)
         reports.unlink(missing_ok=True)
+        (RESULTS / "results.json").unlink(missing_ok=True)
         beside = {name: self._start(*words, said=RESULTS / f"{name}.txt") for name, words in BESIDE.items()}
         try:
             code = self._module(
@@ -70,7 +73,7 @@ class Suite:
             )  # fmt: skip
         finally:
             self._count(reports)
-        if code == 1 and self.failed:
+        if code == 1 and self.failed and not self.uncollected:
             self._again()
         elif code:
             self.wrong.append(f"pytest ended with {code}")
@@ -83,7 +86,7 @@ class Suite:
         if len(self.failed) > MOST_AGAIN:
             print(f"\n{len(self.failed)} tests failed, too many to run each again.", flush=True)
             return
-        slow = [option for option in self.options if option == "--slow"]
+        slow = ["--slow"] if {"--slow", "-m"} & set(self.options) else []
         for test in list(self.failed):
             print(f"\n--- again, by itself: {test}", flush=True)
             if not self._module("pytest", "-q", "-p", "no:cacheprovider", *slow, test):
@@ -123,6 +126,8 @@ class Suite:
         outcomes: dict[str, str] = {}
         for report in _read(reports):
             if report.get("$report_type") != "TestReport":
+                failed = report.get("$report_type") == "CollectReport" and report["outcome"] == "failed"
+                self.uncollected = self.uncollected or failed
                 continue
             test = report["nodeid"]
             if report["outcome"] == "failed" or outcomes.get(test) == "failed":

@@ -20,10 +20,10 @@ def set_waiting() -> None:
 
     Takes effect in a process that has not loaded OpenMP yet, and in those that it starts.
     """
-    if not any(name in os.environ for name in VARIABLES):
+    if not any(os.environ.get(name) for name in VARIABLES):
         os.environ["GOMP_SPINCOUNT"] = SHORT
 
 
 def in_force() -> dict[str, str]:
     """Return the variables that are set."""
-    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}

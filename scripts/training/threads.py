@@ -106,35 +106,27 @@ def _around(setting: Mapping[str, str]) -> dict[str, str]:
 
 def _passes(number: int, around: Mapping[str, str]) -> float:
     """Return the mean seconds that so many programs at once take for their passes."""
-    started = [
-        subprocess.Popen([sys.executable, "-c", _PASSES], env=around, stdin=-1, stdout=-1, text=True)
-        for _ in range(number)
-    ]
-    for program in started:
-        _line(program)
-    answers = []
-    for program in started:
-        assert program.stdin is not None
-        program.stdin.write("\n")
-        program.stdin.flush()
-    for program in started:
-        out, _ = program.communicate()
-        answers.append(float(out))
-    return statistics.mean(answers)
+    with _ended() as started:
+        for _ in range(number):
+            words = [sys.executable, "-c", _PASSES]
+            started.append(subprocess.Popen(words, env=around, stdin=-1, stdout=-1, text=True))
+        for program in started:
+            _line(program)
+        for program in started:
+            assert program.stdin is not None
+            program.stdin.write("\n")
+            program.stdin.flush()
+        return statistics.mean(float(program.communicate()[0]) for program in started)
 
 
 def _trainings(number: int, steps: int, around: Mapping[str, str]) -> float:
     """Return the mean seconds a step that so many trainings at once take."""
     words = ["train", TASK, "--steps", str(steps), "--json"]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _ended() as started:
         runs = [Path(folder, str(one)) for one in range(number)]
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-m", "selfsurf.scripts.cli", *words, "--out", str(run)],
-                env=around, stdin=-3, stdout=-3, stderr=-1, text=True,
-            )
-            for run in runs
-        ]  # fmt: skip
+        for run in runs:
+            command = [sys.executable, "-m", "selfsurf.scripts.cli", *words, "--out", str(run)]
+            started.append(subprocess.Popen(command, env=around, stdin=-3, stdout=-3, stderr=-1, text=True))
         for program in started:
             _, said = program.communicate()
             if program.returncode:
@@ -154,15 +146,26 @@ def _step_seconds(run: Path) -> float:
 def _stepping(around: Mapping[str, str]) -> Iterator[None]:
     """Step environments in another process."""
     began = time.monotonic()
-    program = subprocess.Popen([sys.executable, "-c", _STEPPING], env=around, stdout=-1, text=True)
-    try:
+    with _ended() as started:
+        program = subprocess.Popen([sys.executable, "-c", _STEPPING], env=around, stdout=-1, text=True)
+        started.append(program)
         _line(program)
         yield
         if program.poll() is not None:
             raise RuntimeError(f"The environments ended after {time.monotonic() - began:.0f} s.")
+
+
+@contextmanager
+def _ended() -> Iterator[list[subprocess.Popen[str]]]:
+    """End the programs that are added to the list, if they haven't by themselves."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        yield started
     finally:
-        program.terminate()
-        program.communicate()
+        for program in started:
+            if program.poll() is None:
+                program.terminate()
+                program.communicate()
 
 
 def _line(program: subprocess.Popen[str]) -> None:

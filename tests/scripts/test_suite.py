@@ -37,10 +37,10 @@ BROKEN = "def test_broken(): assert False\n"
 SLOW = "import pathlib, time\ndef test_slow():\n    pathlib.Path('began').touch()\n    time.sleep(60)\n"
 
 
-def start(folder: Path, most: int = 3, workers: int = 0, **tests: str) -> subprocess.Popen[str]:
+def start(folder: Path, most: int = 3, workers: int = 0, *options: str, **tests: str) -> subprocess.Popen[str]:
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text)
-    words = [sys.executable, "-c", RUN, str(most), str(workers), "-p", "no:cacheprovider"]
+    words = [sys.executable, "-c", RUN, str(most), str(workers), "-p", "no:cacheprovider", *options]
     around = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(words, cwd=folder, env=around, stdout=-1, stderr=subprocess.STDOUT, text=True)
 
@@ -68,6 +68,14 @@ def test_what_fails_again_fails_the_run(tmp_path: Path) -> None:
 def test_tests_that_cannot_be_collected_fail_it(tmp_path: Path) -> None:
     run = start(tmp_path, broken="import nothing_of_that_name\n")
     assert "pytest ended with" in last_line(run)
+    assert run.returncode == 1
+
+
+def test_a_test_that_passes_by_itself_does_not_hide_those_that_cannot_be_collected(tmp_path: Path) -> None:
+    run = start(
+        tmp_path, 3, 0, "--continue-on-collection-errors", chance=CHANCE, broken="import nothing_of_that_name\n"
+    )
+    assert last_line(run).startswith("failed: 1 passed, 2 failed, 0 unstable")
     assert run.returncode == 1
 
 

@@ -66,6 +66,7 @@ def test_a_second_process_takes_half():
     ("given", "found"),
     [
         ({}, {"GOMP_SPINCOUNT": "1000"}),
+        ({"GOMP_SPINCOUNT": "", "OMP_WAIT_POLICY": ""}, {"GOMP_SPINCOUNT": "1000"}),
         ({"GOMP_SPINCOUNT": "5"}, {"GOMP_SPINCOUNT": "5"}),
         ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
     ],
