@@ -43,8 +43,9 @@ from selfsurf.browser_env.safety.confirm import Confirmer, focused, host_of
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
 from selfsurf.browser_env.scoring import Scoring, outcome_of
-from selfsurf.browser_env.session.deadline import deadline, put_off
+from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
+from selfsurf.browser_env.session.patience import put_off
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.sources import context_source
 from selfsurf.browser_env.session.tab import Tab
@@ -222,17 +223,14 @@ class EnvCore(Reports):
 
     async def _open_session(self, rng: np.random.Generator, *, adopts: bool = False) -> Session:
         return await Session.open(
-            self.task,
-            self._contexts,
-            self.viewport,
-            self.settings.context,
+            self.task, self._contexts, self.viewport, self.settings.context,
             dialogs=self.settings.dialogs,
             safety=self.settings.safety,
             limits=self.settings.view.limits,
             clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
             on_tab=self.on_tab,
             adopts=adopts,
-        )
+        )  # fmt: skip
 
     async def _setup(self, session: Session, rng: np.random.Generator) -> str:
         with task_code("setup"):

@@ -15,7 +15,7 @@ import numpy as np
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import ChatMessage, Observation
-from selfsurf.browser_env.session.patience import stretched
+from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
@@ -130,18 +130,21 @@ class Task:
         """Bring the page to the start of an episode and return the goal."""
         if self.start_url and page.url != self.start_url:
             from playwright.async_api import Error
-            from playwright.async_api import TimeoutError as Late
 
             try:
-                answer = await page.goto(self.start_url, wait_until="commit", timeout=stretched(COMMIT_PATIENCE) * 1000)
+                async with limited(COMMIT_PATIENCE):
+                    answer = await page.goto(self.start_url, wait_until="commit", timeout=0)
             except Error as error:
                 raise EnvError(first_line(error)) from error
+            except TimeoutError:
+                raise EnvError(f"{self.start_url}: no answer within {COMMIT_PATIENCE:g} s") from None
             served = {origin.rstrip("/"): folder for origin, folder in self.sites.items()}
             folder = served.get("/".join(self.start_url.split("/", 3)[:3]))
             if answer is not None and answer.status == 404 and folder is not None:
                 raise EnvError(f"{self.start_url}: there is no such page in {folder}")
-            with contextlib.suppress(Late):  # a picture or a frame that never arrives: the page is there
-                await page.wait_for_load_state("load", timeout=stretched(LOAD_PATIENCE) * 1000)
+            with contextlib.suppress(TimeoutError):  # a picture or a frame that never arrives: the page is there
+                async with limited(LOAD_PATIENCE):
+                    await page.wait_for_load_state("load", timeout=0)
         return self.goal or ""
 
     async def score(self, page: Page, episode: EpisodeState) -> Score:

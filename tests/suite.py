@@ -77,6 +77,8 @@ class Suite:
             self._again()
         elif code:
             self.wrong.append(f"pytest ended with {code}")
+        elif not self.counted["passed"]:
+            self.wrong.append("no test was run")
         for name, program in beside.items():
             if program.wait():
                 self.wrong.append(name)
@@ -87,9 +89,11 @@ class Suite:
             print(f"\n{len(self.failed)} tests failed, too many to run each again.", flush=True)
             return
         slow = ["--slow"] if {"--slow", "-m"} & set(self.options) else []
+        reports = RESULTS / "again.jsonl"
         for test in list(self.failed):
             print(f"\n--- again, by itself: {test}", flush=True)
-            if not self._module("pytest", "-q", "-p", "no:cacheprovider", *slow, test):
+            code = self._module("pytest", "-q", "-p", "no:cacheprovider", f"--report-log={reports}", *slow, test)
+            if not code and _outcomes(_read(reports)).get(test) == "passed":  # one that is skipped now says nothing
                 self.failed.remove(test)
                 self.unstable.append(test)
                 self.counted["passed"] += 1
@@ -123,17 +127,11 @@ class Suite:
                     continue
 
     def _count(self, reports: Path) -> None:
-        outcomes: dict[str, str] = {}
-        for report in _read(reports):
-            if report.get("$report_type") != "TestReport":
-                failed = report.get("$report_type") == "CollectReport" and report["outcome"] == "failed"
-                self.uncollected = self.uncollected or failed
-                continue
-            test = report["nodeid"]
-            if report["outcome"] == "failed" or outcomes.get(test) == "failed":
-                outcomes[test] = "failed"
-            elif report["when"] == "call" or report["outcome"] == "skipped":
-                outcomes[test] = report["outcome"]
+        read = _read(reports)
+        outcomes = _outcomes(read)
+        self.uncollected = any(
+            report.get("$report_type") == "CollectReport" and report["outcome"] == "failed" for report in read
+        )
         self.failed = [test for test, outcome in outcomes.items() if outcome == "failed"]
         self.counted = Counter(outcome for outcome in outcomes.values() if outcome != "failed")
 
@@ -170,6 +168,20 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf8").split("\n")[:-1]]
+
+
+def _outcomes(reports: list[dict[str, Any]]) -> dict[str, str]:
+    """What became of each test."""
+    outcomes: dict[str, str] = {}
+    for report in reports:
+        if report.get("$report_type") != "TestReport":
+            continue
+        test = report["nodeid"]
+        if report["outcome"] == "failed" or outcomes.get(test) == "failed":
+            outcomes[test] = "failed"
+        elif report["when"] == "call" or report["outcome"] == "skipped":
+            outcomes[test] = report["outcome"]
+    return outcomes
 
 
 def _stop(number: int, _: object) -> None:

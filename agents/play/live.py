@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from selfsurf.agents.agent import Decision, Privileged
 from selfsurf.agents.play.job import Ask, Result
+from selfsurf.agents.play.manner import Manner
 from selfsurf.agents.play.taken_up import TakenUp
 from selfsurf.browser_env import AsyncBrowserEnv, Info, Observation, Outcome, runtime
 from selfsurf.browser_env.record.episode import EpisodeWriter
@@ -51,10 +52,40 @@ class Live:
     """In the step under way, as `Step.asked`."""
     question: asyncio.Future[str] | None = None
     """While it waits for a person: the answer to be."""
-    waits: bool = False
-    """Whether it waits for a person, or for the function in their place."""
+    waits_since: float | None = None
+    """While it waits for a person, or for the function in their place: since when."""
     waited: float = 0.0
     """Seconds that it waited for people."""
+    spent: float = 0.0
+    """Of the seconds that it may take (`Manner.episode_timeout`)."""
+    counted: float = 0.0
+    """What it had lasted when that was counted."""
+
+    @property
+    def lasted(self) -> float:
+        """Seconds since it began, without those that it waited for people."""
+        now = time.monotonic()
+        return now - self.begun - self.waited - (now - self.waits_since if self.waits_since is not None else 0)
+
+    def count(self, share: float) -> None:
+        """Count the time since this was last called, in which a thread got this share of a core."""
+        lasted = self.lasted
+        self.spent, self.counted = self.spent + (lasted - self.counted) * share, lasted
+
+    def go_on(self) -> None:
+        """No longer wait for a person."""
+        if self.waits_since is not None:
+            self.waited, self.waits_since = self.waited + time.monotonic() - self.waits_since, None
+
+    def late(self, manner: Manner) -> Over | None:
+        """What ends it if it has run out of time, on the account of what took most of it; else None."""
+        limit, slow = manner.episode_timeout, manner.slow_agent
+        if self.spent <= limit:
+            return None
+        if self.result.env_seconds > self.lasted / 2:
+            detail = f"the environment took {self.result.env_seconds:.0f} of the {limit:g} s of an episode"
+            return Over(Outcome.ENV_ERROR, detail)
+        return Over(slow, f"not done in {limit:g} s", trainable=slow.trainable)
 
 
 @dataclass(eq=False)

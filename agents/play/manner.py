@@ -24,7 +24,8 @@ class Manner:
     """Most episodes that the agent is asked for in one call. With 1, what is sampled is the same to the last bit
     whatever is played beside it; else batches of another size may change last bits."""
     episode_timeout: float = math.inf
-    """Seconds that an episode may take, waiting for the agent included, for a person not."""
+    """Seconds of a machine with a free core that an episode may take, waiting for the agent included, for a person
+    not."""
     slow_agent: Literal[Outcome.TIMEOUT, Outcome.ENV_ERROR] = Outcome.ENV_ERROR
     """What an episode is that ran out of time in the agent: its failure, or that of the machine that its model is on.
     One that ran out of time in the environment is `env_error`."""

@@ -40,6 +40,7 @@ from selfsurf.browser_env.record.matching import matching
 from selfsurf.browser_env.reports import StepResult
 from selfsurf.browser_env.safety.files import file_names
 from selfsurf.browser_env.safety.secrets import redact_known
+from selfsurf.browser_env.session.patience import limited, share
 
 _log = logging.getLogger(__name__)
 
@@ -267,7 +268,7 @@ class Player:
 
     async def _told(self, live: Live, env: AsyncBrowserEnv, question: dict[str, str]) -> str | Exception:
         """Wait for a person, or the function in their place, however long."""
-        since, live.waits = time.monotonic(), True
+        live.waits_since = time.monotonic()
         try:
             said = await env.core.replied()
             by_person = said is None
@@ -279,14 +280,13 @@ class Player:
                 live.asked.append({"question": question["text"], "answer": said})
             return said
         finally:
-            live.waits = False
-            live.waited += time.monotonic() - since
+            live.go_on()
 
     async def _in_time(self, live: Live, work: Awaitable[T]) -> T:
         """Await an environment. Whatever goes wrong in it is its own failure."""
         start = time.monotonic()
         try:
-            async with asyncio.timeout(CALL_TIMEOUT) as limit:
+            async with limited(CALL_TIMEOUT) as limit:
                 return await work
         except Exception as error:
             detail = reason(error)
@@ -383,7 +383,7 @@ class Player:
     def _may_grow(self) -> bool:
         """Whether others may join those that wait for the agent, in the same call."""
         count, most = len(self._waiting), self._manner.most
-        moving = sum(not live.waits for live in self._live.values())
+        moving = sum(live.waits_since is None for live in self._live.values())
         return count < moving and (most is None or count < most)
 
     def _act(self) -> None:
@@ -445,19 +445,15 @@ class Player:
         self._watch.stepped(live.ask, step)
 
     def _end_late(self) -> None:
-        """End the episodes that have run out of time while they wait for the agent, and say on whose account."""
-        limit, now = self._manner.episode_timeout, time.monotonic()
+        """End the episodes that have run out of time while they wait for the agent."""
+        now = share()
+        for live in self._live.values():
+            live.count(now)
         for one in list(self._waiting):
-            took, result = now - one.live.begun - one.live.waited, one.live.result
-            if took <= limit:
-                continue
-            self._waiting.remove(one)
-            if result.env_seconds > took / 2:
-                detail = f"the environment took {result.env_seconds:.0f} of the {limit:g} s of an episode"
-                give_answer(one, Over(Outcome.ENV_ERROR, detail))
-            else:
-                slow = self._manner.slow_agent
-                give_answer(one, Over(slow, f"not done in {limit:g} s", trainable=slow.trainable))
+            over = one.live.late(self._manner)
+            if over is not None:
+                self._waiting.remove(one)
+                give_answer(one, over)
 
     def _finish(self, live: Live) -> None:
         """Close an episode that has ended, and make room.
@@ -476,7 +472,7 @@ class Player:
             result.traceback = traceback_of(error)
         messages = live.observation["messages"] if live.observation else ()
         result.answer = next((one["text"] for one in reversed(messages) if one["role"] == "assistant"), "")
-        result.seconds = time.monotonic() - live.begun - live.waited
+        result.seconds = live.lasted
         if live.env is not None:
             self._environments.drop(live.env)
         taken_up = live.taken_up is not None and live.observation is None  # in vain: it can be tried again

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Reload, Wait
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.session.determinism import DeterministicTab
-from selfsurf.browser_env.session.patience import stretched
+from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
@@ -38,15 +38,16 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
     try:
         match action:
             case Navigate():
-                await tab.page.goto(
-                    await _checked_url(session, action.url), wait_until="commit", timeout=stretched(seconds) * 1000
-                )
+                url = await _checked_url(session, action.url)
+                async with limited(seconds):
+                    await tab.page.goto(url, wait_until="commit", timeout=0)
             case Back():
                 await _through_history(session, -1, seconds)
             case Forward():
                 await _through_history(session, 1, seconds)
             case Reload():
-                await tab.page.reload(wait_until="commit", timeout=stretched(seconds) * 1000)
+                async with limited(seconds):
+                    await tab.page.reload(wait_until="commit", timeout=0)
             case NewTab():
                 await session.new_tab(await _checked_url(session, action.url) if action.url else "")
             case CloseTab():
@@ -57,8 +58,8 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 await session.focus_tab(action.index)
             case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
                 await asyncio.sleep(action.ms / 1000)
-    except Error as error:
-        text = str(error)
+    except (Error, TimeoutError) as error:
+        text = str(error) if isinstance(error, Error) else f"Timeout: no answer within {seconds:g} s"
         if "Download is starting" in text:
             return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
@@ -82,7 +83,8 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
         raise ActionError(f"There is no page to go {'back' if by < 0 else 'forward'} to.")
     page: Page = tab.page
     go = page.go_back if by < 0 else page.go_forward
-    await go(wait_until="commit", timeout=stretched(seconds) * 1000)
+    async with limited(seconds):
+        await go(wait_until="commit", timeout=0)
 
 
 async def _checked_url(session: Session, url: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.patience import LONGEST, TICK, share
+from selfsurf.browser_env.session.patience import TICK, limited, share
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.session import Session
@@ -45,47 +45,25 @@ async def deadline(
     loop = asyncio.get_running_loop()
     reasons: list[str] = []
     watching: list[asyncio.Task[None]] = []
-    timer: asyncio.TimerHandle | None = None
-    limit = asyncio.timeout(seconds)
 
-    async def watch() -> None:
+    async def watch(limit: asyncio.Timeout) -> None:
         reasons.append(await _fault(session, hang))
         limit.reschedule(loop.time())
 
-    def begin() -> None:
-        watching.extend((loop.create_task(watch()), loop.create_task(_stretch(limit, seconds))))
-
     try:
-        async with limit:
-            timer = loop.call_later(FIRST_LOOK, begin)
-            yield limit
+        async with limited(seconds) as limit:
+            begin = loop.call_later(FIRST_LOOK, lambda: watching.append(loop.create_task(watch(limit))))
+            try:
+                yield limit
+            finally:
+                begin.cancel()
+                for task in watching:
+                    task.cancel()
     except TimeoutError:
         if not limit.expired():
             raise
         why = reasons[0] if reasons else f"no answer within {seconds:g} s: the page or the browser hangs"
         raise EnvError(why) from None
-    finally:
-        if timer is not None:
-            timer.cancel()
-        for task in watching:
-            task.cancel()
-
-
-def put_off(limit: asyncio.Timeout, seconds: float) -> None:
-    """Extend a step's deadline: a page that is merely waited for doesn't hang."""
-    when = limit.when()
-    if when is not None and not limit.expired():
-        limit.reschedule(when + seconds)
-
-
-async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
-    """Put a deadline off by the time that the machine takes for others."""
-    left = (LONGEST - 1) * seconds
-    while left > 0:
-        more = min(TICK * (1 - share()), left)  # of the time that has just passed
-        left -= more
-        put_off(limit, more)
-        await asyncio.sleep(TICK)
 
 
 async def _fault(session: Callable[[], Session | None], hang: float) -> str:

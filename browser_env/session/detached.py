@@ -26,6 +26,7 @@ from selfsurf.browser_env.session import page_script
 from selfsurf.browser_env.session.browsers import SWITCHES
 from selfsurf.browser_env.session.contexts import RemoteSource
 from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.browser_env.session.profile_lock import ProfileLock, is_browser_on, kill
 from selfsurf.browser_env.session.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
 from selfsurf.browser_env.task import Viewport
@@ -189,7 +190,11 @@ def _relayed(read: int, write: int) -> str:
     os.close(write)
     assert process.stdout is not None
     with process.stdout as said:
-        return said.readline().decode().strip() if select.select([said], [], [], LAUNCH_TIMEOUT)[0] else ""
+        waits = Stopwatch()
+        while waits.look() < LAUNCH_TIMEOUT:
+            if select.select([said], [], [], TICK)[0]:
+                return said.readline().decode().strip()
+        return ""
 
 
 def is_alive(noted: Mapping[str, Any]) -> bool:

@@ -6,7 +6,11 @@ a machine with a free core: where five threads want two cores, one such second t
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 LONGEST = 8.0
@@ -15,7 +19,11 @@ LONGEST = 8.0
 TICK = 0.5
 """Seconds between two looks at the machine."""
 
+NO_PRESSURE = 0.1
+"""The part of the time in which some thread of a container waits for a core, below which it has enough of them."""
+
 _LOADAVG = Path("/proc/loadavg")
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
@@ -26,15 +34,126 @@ def cores() -> int:
 def share() -> float:
     """Return which part of a core a thread that wants one gets now: 1 while a core is free, `1 / LONGEST` at least.
 
-    Linux tells how many threads want to run at this moment; elsewhere it is the mean of the last minute.
+    Linux tells how many threads want to run at this moment; elsewhere it is the mean of the last minute. That is of the
+    whole machine: a container's own limit of processor time, and whether its threads wait at all, come from its cgroup
+    (version 2).
     """
+    allowed, pressed = _container.look()
+    machine = min(1.0, cores() / max(_wanting(), 1.0)) if pressed else 1.0
+    return max(min(machine, allowed), 1 / LONGEST)
+
+
+def _wanting() -> float:
     try:
-        wanting = float(_LOADAVG.read_text().split()[3].partition("/")[0])
+        return float(_LOADAVG.read_text().split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
-        wanting = os.getloadavg()[0] if hasattr(os, "getloadavg") else 1.0
-    return max(min(1.0, cores() / max(wanting, 1.0)), 1 / LONGEST)
+        pass
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return 1.0
+
+
+class _Container:
+    """What the cgroup of this process tells, as a container sees it."""
+
+    def __init__(self) -> None:
+        self._looked = self._used = self._held = self._waited = 0.0
+        self._seen = 1.0, True
+
+    def look(self) -> tuple[float, bool]:
+        """Look at it, unless that was a moment ago.
+
+        Returns:
+            Which part of the time that its threads wanted they were allowed since the last look, and whether any
+            waited; 1 and True where that isn't told.
+        """
+        now = time.monotonic()
+        if now - self._looked < TICK:
+            return self._seen
+        first, passed, self._looked = not self._looked, now - self._looked, now
+        about = _numbers(_CGROUP / "cpu.stat")
+        used, self._used = about.get("usage_usec", 0.0) - self._used, about.get("usage_usec", 0.0)
+        held, self._held = about.get("throttled_usec", 0.0) - self._held, about.get("throttled_usec", 0.0)
+        allowed = used / (used + held) if held > 0 and used > 0 else 1.0
+        total = _numbers(_CGROUP / "cpu.pressure").get("some")
+        pressed = total is None or (total - self._waited) / 1e6 >= NO_PRESSURE * passed
+        self._waited = total or 0.0
+        if not first:
+            self._seen = allowed, pressed
+        return self._seen
+
+
+def _numbers(file: Path) -> dict[str, float]:
+    """The last number of each line, by the line's first word: `name 12` or `name avg10=0.00 total=12`."""
+    try:
+        lines = [line.replace("=", " ").split() for line in file.read_text().splitlines()]
+        return {words[0]: float(words[-1]) for words in lines if words}
+    except (OSError, ValueError):
+        return {}
+
+
+_container = _Container()
 
 
 def stretched(seconds: float) -> float:
     """Return how long a limit of so many seconds lasts if the machine stays as crowded as it is."""
     return seconds / share()
+
+
+class Stopwatch:
+    """Counts seconds of a machine with a free core.
+
+    It is to be looked at now and then: the time since the last look counts by how crowded the machine is at this one.
+    """
+
+    def __init__(self) -> None:
+        self._seconds, self._looked = 0.0, time.monotonic()
+
+    def look(self) -> float:
+        """Return the seconds so far."""
+        now = time.monotonic()
+        self._seconds += (now - self._looked) * share()
+        self._looked = now
+        return self._seconds
+
+
+@contextlib.asynccontextmanager
+async def limited(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """Limit how long the body may take, in seconds of a machine with a free core.
+
+    Yields:
+        The timeout, which can be extended.
+
+    Raises:
+        TimeoutError: time is up.
+    """
+    loop = asyncio.get_running_loop()
+    stretching: list[asyncio.Task[None]] = []
+    async with asyncio.timeout(seconds) as limit:
+        begin = loop.call_later(  # most are over by then
+            min(TICK, seconds / 2), lambda: stretching.append(loop.create_task(_stretch(limit, seconds)))
+        )
+        try:
+            yield limit
+        finally:
+            begin.cancel()
+            for task in stretching:
+                task.cancel()
+
+
+def put_off(limit: asyncio.Timeout, seconds: float) -> None:
+    """Extend a deadline that has not passed."""
+    when = limit.when()
+    if when is not None and not limit.expired():
+        limit.reschedule(when + seconds)
+
+
+async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
+    """Put a deadline off by the time that the machine takes for others."""
+    left, tick = (LONGEST - 1) * seconds, min(TICK, seconds / 2)
+    while left > 0:
+        more = min(tick * (1 - share()), left)  # of the time that has just passed
+        left -= more
+        put_off(limit, more)
+        await asyncio.sleep(tick)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from selfsurf.agents.play import Ask, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
+from selfsurf.browser_env.session.patience import Stopwatch
 from selfsurf.scripts.suite.health import Accounts, Health
 from selfsurf.scripts.suite.limits import Limits
 from selfsurf.scripts.suite.plan import Key, Plan, record_of
@@ -73,6 +74,8 @@ class _State:
     """Those for which the agent was asked and has not answered."""
     heard: float = field(default_factory=time.monotonic)
     """When its last message came."""
+    silent: Stopwatch = field(default_factory=Stopwatch)
+    """Since then."""
 
 
 class Run:
@@ -142,7 +145,7 @@ class Run:
 
     def _handle(self, number: int, message: Message) -> None:
         state = self._workers[number]
-        state.heard = time.monotonic()
+        state.heard, state.silent = time.monotonic(), Stopwatch()
         kind, *content = message
         if kind == "ready":
             state.ready, state.deaths, state.place = True, 0, content[0]
@@ -228,9 +231,9 @@ class Run:
     def _watch(self, number: int) -> None:
         """Kill a worker that hangs."""
         state = self._workers[number]
-        silent = time.monotonic() - state.heard
-        if not state.held or silent < self._plan.episode_timeout + (0 if state.acting else SLACK):
+        if state.silent.look() < self._plan.episode_timeout + (0 if state.acting else SLACK) or not state.held:
             return
+        silent = time.monotonic() - state.heard
         self._pool.kill(number)
         detail = f"the agent did not answer within {self._plan.episode_timeout:g} s"
         if len(state.acting) == 1:  # it is known for which episode

@@ -30,7 +30,7 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from selfsurf.renames import unknown_setting
+from selfsurf.renames import told_of_setting, unknown_setting
 
 FILE = "selfsurf.toml"
 SHARED = "environment"
@@ -249,6 +249,8 @@ def _unknown(path: Path, lines: Mapping[tuple[str, str], int], at: tuple[str, st
     name, what = (at[1], f"[{at[0]}] has no option") if at[1] else (at[0], "there is no table")
     near = get_close_matches(name.replace("-", "_"), known, 1)
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
+    if told := told_of_setting(name):
+        meant = f": {told} Settings of training belong under set."
     return typer.BadParameter(f"{_where(path, lines, at)}: {what} {name}{meant}")
 
 

@@ -56,8 +56,8 @@ class RolloutSettings(BaseModel):
     engine_folder: str | None = None
     """Folder that policy workers and `engine` share."""
     start_timeout: float = Field(default=300.0, gt=0)
-    """Seconds in which a worker must have started, model included. This and the three below are limits of workers:
-    without meaning with `workers=0`."""
+    """Seconds in which a worker must have started, model included. This and the three below are limits of workers,
+    without meaning with `workers=0`; all four last longer where other programs crowd the processor."""
     call_timeout: float = Field(default=120.0, gt=0)
     """Seconds that one call of a policy worker's model may take, after which another policy worker is asked."""
     patience: float = Field(default=300.0, gt=0)

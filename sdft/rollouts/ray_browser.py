@@ -17,12 +17,20 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Times
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.classes import Sources
+from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.session.runtime import shutdown
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About
 from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
+
+SLACK = 60.0
+"""Seconds beyond an episode's time after which a worker that has not ended it counts as hung."""
+
+
+class Hangs(Exception):
+    """A browser worker does not end its episodes."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class BrowserWorker:
         contexts, agent = setup.layout.contexts, Decider(setup.agent_of(self._policy))
         self._environments = Environments(task_of, contexts, **setup.env_options)
         self._player = Player(agent, self._environments, contexts, setup.manner, prepare=self._prepare)
+        self._limit = setup.layout.episode_timeout + SLACK
         self._weights: dict[int, list[Any]] = {}
         self._sources: list[Any] = []
         self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
@@ -82,6 +91,9 @@ class BrowserWorker:
             ask: which.
             weights: a list with the reference to the weights that act.
             sources: the same, of what its task comes from (`browser_env.classes.Sources`).
+
+        Raises:
+            Hangs: it did not end within its time and `SLACK`, by how crowded this machine is.
         """
         if sources != self._sources:
             (await sources[0]).use()
@@ -92,7 +104,10 @@ class BrowserWorker:
         self._asked.put((ask, ended))
         self._player.wake()
         try:
-            return await asyncio.wrap_future(ended)
+            async with limited(self._limit):
+                return await asyncio.wrap_future(ended)
+        except TimeoutError:
+            raise Hangs(f"an episode did not end within {self._limit:g} s") from None
         finally:
             self._playing[ask.version] -= 1
             if not self._playing[ask.version]:

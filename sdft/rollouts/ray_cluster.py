@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from typing import Any
 
+from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.extras import how_to_install
 
 
@@ -31,6 +33,23 @@ def connected() -> Iterator[None]:
     finally:
         if ours:
             ray.shutdown()
+
+
+def get_patiently(references: list[Any], seconds: float) -> list[Any]:
+    """As `ray.get`, within seconds of a machine with a free core.
+
+    Raises:
+        GetTimeoutError: Ray's own; time is up.
+    """
+    import ray
+
+    waits = Stopwatch()
+    while True:
+        try:
+            return list(ray.get(references, timeout=TICK))
+        except ray.exceptions.GetTimeoutError:
+            if waits.look() >= seconds:
+                raise
 
 
 def verbose() -> bool:

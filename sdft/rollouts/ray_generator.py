@@ -18,18 +18,16 @@ from selfsurf.agents.play.job import Ask, Job
 from selfsurf.agents.play.ledger import Ledger
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.environment import Program
+from selfsurf.browser_env.session.patience import Stopwatch
 from selfsurf.envs_registry.loading import sources_of
 from selfsurf.sdft.rollouts.generator import Batch, Books, RolloutError, Weights
 from selfsurf.sdft.rollouts.models import ModelMaker
-from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Setup
-from selfsurf.sdft.rollouts.ray_cluster import reason_of
+from selfsurf.sdft.rollouts.ray_browser import SLACK, BrowserWorker, Hangs, Setup
+from selfsurf.sdft.rollouts.ray_cluster import get_patiently, reason_of
 from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 STARTS = 3
 """Times in a row that a worker may die before it is ready."""
-
-SLACK = 60.0
-"""Seconds beyond an episode's time after which a worker that has not ended it counts as hung."""
 
 WATCH = 1.0
 """Seconds between two looks at the policy workers."""
@@ -57,6 +55,10 @@ class _Browser:
     """It was said that it is still pending."""
     held: int = 0
     """Episodes that it runs."""
+    looked: Any = None
+    """The reference of the look at it that is under way, because an episode is late."""
+    looked_at: float = 0.0
+    """When that look began."""
 
 
 @dataclass
@@ -137,13 +139,15 @@ class RayGenerator:
             max_restarts=0, max_task_retries=0, max_concurrency=layout.contexts + 8, **layout.browser.options()
         )(BrowserWorker)
         try:
-            abouts = ray.get([one.actor.about.remote() for one in self._policies], timeout=layout.start_timeout)
+            abouts = get_patiently([one.actor.about.remote() for one in self._policies], layout.start_timeout)
             for one, state in zip(self._policies, self.policy_states(), strict=True):
                 one.pid = state.pid
         except ray.exceptions.RayError as error:
             self._kill(self._policies)
             raise RolloutError(f"The policy workers did not start: {reason_of(error)}") from error
         self._about = ray.put(abouts[0])
+        self._clock = Stopwatch()
+        """What limits are counted on; the times that are reported are not."""
         self._lock = threading.Condition()
         self._browsers: dict[int, _Browser] = {}
         self._pids: dict[int, int] = {}
@@ -297,11 +301,10 @@ class RayGenerator:
                 assert ask is not None
                 _, name = min(free)
                 browser = self._browsers[name]
-                now = time.monotonic()
-                order.begun = order.begun or now
+                order.begun = order.begun or time.monotonic()
                 reference = browser.actor.play.remote(ask, order.weights, order.sources)
                 browser.held += 1
-                self._flights[reference] = _Flight(name, order.ledger, ask, now)
+                self._flights[reference] = _Flight(name, order.ledger, ask, self._clock.look())
 
     def _came(self, reference: Any) -> None:
         """A worker is ready, an episode has ended, or a worker is gone."""
@@ -327,6 +330,9 @@ class RayGenerator:
         try:
             result = self._ray.get(reference, timeout=60)
         except errors.RayTaskError as error:
+            if isinstance(error.cause, Hangs):
+                self._replace(flight.browser, str(error.cause))
+                return
             raise RolloutError(f"An episode could not be run: {reason_of(error)}") from error
         except errors.RayActorError as error:
             self._replace(flight.browser, reason_of(error))
@@ -353,7 +359,7 @@ class RayGenerator:
 
     def _start(self, number: int, deaths: int = 0, *, replaces: bool = False) -> None:
         actor = self._browser.remote(self._setup, [one.actor for one in self._policies], number, self._about)
-        self._browsers[number] = _Browser(actor, actor.ready.remote(), time.monotonic(), deaths, replaces)
+        self._browsers[number] = _Browser(actor, actor.ready.remote(), self._clock.look(), deaths, replaces)
 
     def _replace(self, number: int, why: str) -> None:
         """Start another worker in the place of one that is lost; its episodes are run again or masked.
@@ -382,11 +388,11 @@ class RayGenerator:
 
     def _watch_browsers(self) -> None:
         """Replace workers that hang; give up when none can be started."""
-        now = time.monotonic()
+        now = self._clock.look()
         limit = self._layout.episode_timeout + SLACK
-        hung = {flight.browser for flight in self._flights.values() if now - flight.since > limit}
-        for number in hung:
-            self._replace(number, f"an episode did not end within {limit:g} s")
+        for number in {flight.browser for flight in self._flights.values() if now - flight.since > limit}:
+            if not self._answers(self._browsers[number], now):  # else it ends what is late by its own clock
+                self._replace(number, "it does not answer")
         for number, one in self._browsers.items():
             if one.ready is not None and one.replaces and not one.told and now - one.since > PENDING:
                 one.told = True
@@ -402,9 +408,19 @@ class RayGenerator:
                 f"for one ({self._layout.browser.total(1)})."
             )
 
+    def _answers(self, browser: _Browser, now: float) -> bool:
+        """Whether a worker answers within `SLACK`."""
+        if browser.looked is None:
+            browser.looked, browser.looked_at = browser.actor.ready.remote(), now
+        elif now - browser.looked_at > SLACK:
+            answered, _ = self._ray.wait([browser.looked], timeout=0)
+            browser.looked = None
+            return bool(answered)
+        return True
+
     def _watch_policies(self) -> None:
         """Restart policy workers that hang. Those that die are restarted by Ray, under the same handle."""
-        now = time.monotonic()
+        now = self._clock.look()
         for one in self._policies:
             if one.looked is None:
                 if now - one.since > WATCH:

@@ -15,6 +15,7 @@ from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
+from selfsurf.browser_env.session.patience import LONGEST, Stopwatch, limited
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of, speak
@@ -33,7 +34,7 @@ class State:
     pid: int
     """Of its process."""
     busy: float = 0.0
-    """Seconds that the call under way has taken; 0 if there is none."""
+    """Seconds of a machine with a free core that the call under way has taken; 0 if there is none."""
     loads: int = 0
     """Times that weights have come."""
     calls: int = 0
@@ -65,25 +66,25 @@ class PolicyWorker:
         maker: makes the model.
         callers: browser workers that ask it.
         most: most replies in one call of the model; None for no limit.
-        pull_timeout: seconds in which weights must have come.
+        call_timeout: seconds in which a call must be answered, and its weights have come.
         verbose: show what this worker's loggers say.
     """
 
     def __init__(
-        self, maker: ModelMaker, callers: int, most: int | None, pull_timeout: float, *, verbose: bool = False
+        self, maker: ModelMaker, callers: int, most: int | None, call_timeout: float, *, verbose: bool = False
     ) -> None:
         speak(everything=verbose)
         self._model = maker.make()
         self._callers = callers
         self._most = most
-        self._pull_timeout = pull_timeout
+        self._call_timeout = call_timeout
         self._version: int | None = None
         self._calls: list[_Call] = []
         self._came = asyncio.Event()
         self._gather = Gather()
         self._thread = ThreadPoolExecutor(1)  # a model is asked for one thing at a time
         self._serving: asyncio.Task[None] | None = None
-        self._busy_since: float | None = None
+        self._busy: Stopwatch | None = None
         self._state = State(os.getpid())
 
     async def about(self) -> About:
@@ -92,16 +93,21 @@ class PolicyWorker:
 
     async def state(self) -> State:
         """Say how things are."""
-        return replace(self._state, busy=time.monotonic() - self._busy_since if self._busy_since else 0.0)
+        return replace(self._state, busy=self._busy.look() if self._busy is not None else 0.0)
 
     async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
-        """Sample replies by a version of the weights, which are pulled if they are not there."""
+        """Sample replies by a version of the weights, which are pulled if they are not there.
+
+        Raises:
+            TimeoutError: they are not made in time, and then not at all.
+        """
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
         answer: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
         self._calls.append(_Call(version, weights, asked, answer, time.monotonic()))
         self._came.set()
-        return await answer
+        async with limited(self._call_timeout):
+            return await answer
 
     async def _serve(self) -> None:
         while True:
@@ -148,11 +154,11 @@ class PolicyWorker:
 
     async def _sample(self, first: _Call, asked: Asked) -> list[Completion]:
         loop = asyncio.get_running_loop()
-        self._busy_since = time.monotonic()
+        self._busy, since = Stopwatch(), time.monotonic()
         try:
             if first.version != self._version:
                 self._version = None
-                async with asyncio.timeout(self._pull_timeout):
+                async with limited(self._call_timeout):
                     weights = await first.weights[0]
                 self._state.loads += 1
                 await loop.run_in_executor(self._thread, self._model.use, first.version, weights)
@@ -160,10 +166,10 @@ class PolicyWorker:
             completions = await loop.run_in_executor(self._thread, self._model.complete, asked)
             self._state.calls += 1
             self._state.rows += len(completions)
-            self._state.seconds += time.monotonic() - self._busy_since
+            self._state.seconds += time.monotonic() - since
             return completions
         finally:
-            self._busy_since = None
+            self._busy = None
 
 
 class RemotePolicy:
@@ -219,13 +225,14 @@ class RemotePolicy:
 
     def _ask(self, asked: Asked) -> list[Completion]:
         errors = self._ray.exceptions
-        end = time.monotonic() + self._layout.patience
+        waits = Stopwatch()
         number = self._first
         while True:
             worker = self._workers[number % len(self._workers)]
             reference = worker.complete.remote(self._version, self._weights, asked)
             try:
-                completions: list[Completion] = self._ray.get(reference, timeout=self._layout.call_timeout)
+                # The worker keeps `call_timeout`, by how crowded its own machine is.
+                completions: list[Completion] = self._ray.get(reference, timeout=LONGEST * self._layout.call_timeout)
                 return completions
             except errors.RayTaskError as error:
                 # Weights that did not come in time, or a connection, may be there later; the model's own errors again.
@@ -236,7 +243,7 @@ class RemotePolicy:
                 why = error
                 if isinstance(error, errors.GetTimeoutError):
                     self._ray.cancel(reference)  # so that it is not made any more if it waits behind others
-            if time.monotonic() > end:
+            if waits.look() > self._layout.patience:
                 raise PolicyError(f"No policy worker has answered: {reason_of(why)}") from why
             number += 1
             time.sleep(PAUSE)

@@ -159,3 +159,21 @@ def test_one_waits_and_the_others_go_on(tmp_path):
     assert finished["observation"]["title"] == "gone"
     events = [(line["step"], line["event"]) for line in read_journal(tmp_path / "journal.jsonl")]
     assert events == [(0, "at"), (0, "intent"), (1, "at"), (1, "intent"), (2, "at"), (2, "intent"), (3, "at")]
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(1.0, "env_error"), (0.125, "stopped")])
+def test_an_agent_has_more_time_where_others_crowd_the_machine(monkeypatch, share, outcome):
+    class Slow(Agent):
+        def act_batch(self, observations, slots=None):
+            time.sleep(2)  # with the model, while other episodes are played
+            return super().act_batch(observations, slots)
+
+    monkeypatch.setattr("selfsurf.agents.play.player.share", lambda: share)
+    environments = Environments(lambda name: Task(start_url=PAGE, goal="ask"), 1, user=lambda question: "Yes.")
+    player = Player(Decider(Slow()), environments, 1, Manner(episode_timeout=1.5))
+    try:
+        result = player.play(Ask(0, ASK))
+    finally:
+        player.close()
+        environments.close()
+    assert result.outcome == outcome, result.detail

@@ -128,9 +128,10 @@ def test_an_old_setting_is_answered_by_every_command(
     for command in commands:
         result = CliRunner().invoke(app, [*command, "--set", f"{name}=1"])
         assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True), result.output
-    (tmp_path / "selfsurf.toml").write_text(f"[train]\nset = {{ {name} = 1 }}\n")
-    result = CliRunner().invoke(app, ["train", TASK, *out])
-    assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True), result.output
+    for line in (f"set = {{ {name} = 1 }}", f"{name} = 1"):
+        (tmp_path / "selfsurf.toml").write_text(f"[train]\n{line}\n")
+        result = CliRunner().invoke(app, ["train", TASK, *out])
+        assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True), result.output
 
 
 def test_settings_are_still_read_strictly_from_json() -> None:

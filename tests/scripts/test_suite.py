@@ -65,6 +65,19 @@ def test_what_fails_again_fails_the_run(tmp_path: Path) -> None:
     assert run.returncode == 1
 
 
+def test_what_is_skipped_by_itself_has_failed(tmp_path: Path) -> None:
+    skips = "    if seen.exists(): pytest.skip('not now')\n"
+    run = start(tmp_path, chance=CHANCE.replace("    if not", f"{skips}    if not"))
+    assert last_line(run).startswith("failed: 1 passed, 2 failed, 0 unstable, 0 skipped in 0:")
+    assert run.returncode == 1
+
+
+def test_a_run_without_a_test_has_not_passed(tmp_path: Path) -> None:
+    run = start(tmp_path, nothing="import pytest\n@pytest.mark.skip\ndef test_it(): pass\n")
+    assert last_line(run).startswith("failed: 0 passed, 0 failed, 0 unstable, 1 skipped; no test was run in 0:")
+    assert run.returncode == 1
+
+
 def test_tests_that_cannot_be_collected_fail_it(tmp_path: Path) -> None:
     run = start(tmp_path, broken="import nothing_of_that_name\n")
     assert "pytest ended with" in last_line(run)
