@@ -15,8 +15,8 @@ from selfsurf.scripts.terminal.results import finish, print_table
 class Settings(Arguments):
     """What is measured."""
 
-    setting: tuple[str, ...] = ("300000", "10000", "1000", "passive")
-    """A value of GOMP_SPINCOUNT (300000 is the library's own), or passive. Repeatable."""
+    setting: tuple[str, ...] = ("300000", "30000", "1000", "passive", "selfsurf")
+    """A value of GOMP_SPINCOUNT (300000 is the library's own), passive, or selfsurf: this package's way. Repeatable."""
     rounds: int = Field(default=3, ge=1)
     """Rounds, in which all take turns."""
     steps: int = Field(default=0, ge=0)

@@ -19,11 +19,12 @@ from selfsurf.scripts.terminal.console import progress
 
 SETTINGS: dict[str, dict[str, str]] = {
     "300000": {"GOMP_SPINCOUNT": "300000"},  # GNU's default
-    "10000": {"GOMP_SPINCOUNT": "10000"},
+    "30000": {"GOMP_SPINCOUNT": "30000"},
     "1000": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "selfsurf": {},  # `selfsurf.threads`
 }
-"""What is compared: values of `GOMP_SPINCOUNT`, and `OMP_WAIT_POLICY=PASSIVE`."""
+"""What is compared: values of `GOMP_SPINCOUNT`, `OMP_WAIT_POLICY=PASSIVE`, and neither."""
 
 PASSES = 60
 """Forward and backward passes of the network that is timed."""
@@ -34,7 +35,10 @@ ENVIRONMENTS = 8
 TASK = "MiniWoB/click-link-v0"
 
 _PASSES = f"""
-import sys, time, torch
+import sys, time
+from selfsurf import threads
+import torch
+threads.share_cores()
 weights = [(torch.randn(576, 1536) * 0.02, torch.randn(1536, 576) * 0.02) for _ in range(6)]
 x = torch.randn(192, 576, requires_grad=True)
 def work():

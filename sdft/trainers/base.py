@@ -12,6 +12,7 @@ import torch
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 from trl.experimental.utils import prepare_peft_model
 
+from selfsurf import threads
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.logits import make_ready
@@ -65,6 +66,7 @@ class RunTrainer(WholeCheckpoints):
         callbacks: list[TrainerCallback] | None = None,
         **arguments: Any,
     ) -> None:
+        threads.share_cores()
         args = TrainingArguments(**shared_arguments(settings, checkpoints), remove_unused_columns=False, **arguments)
         self.settings = settings
         self.seconds = {"learn": 0.0}

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from selfsurf import threads
 from selfsurf.agents import model_files
 from selfsurf.extras import how_to_install
 
@@ -56,6 +57,7 @@ def load(
     """
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
+    threads.share_cores()
     source = model_files.resolve(name_or_path)
     model_files.check(source)  # or transformers asks a hub that is out of reach for half a minute, aloud
     where, precision = choose_device(device), choose_dtype(dtype)
