@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from selfsurf.browser_env.act.keyboard import press_chord
+from selfsurf.browser_env.act.keyboard import SHOWN, press_chord
 from selfsurf.browser_env.act.mouse import click
 from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
@@ -34,9 +34,6 @@ MOST_OPTIONS = 100
 MANY_LINES = 40
 """Lines from which on they are pasted as a whole into any editor."""
 
-SHOWN = 300
-"""Characters of a field's text in an error."""
-
 _TRUE = frozenset({"true", "on", "yes", "1", "checked", "check"})
 _FALSE = frozenset({"false", "off", "no", "0", "unchecked", "uncheck", ""})
 
@@ -61,12 +58,14 @@ async def fill(targets: Targets, action: Fill) -> str:
         case "editor":
             return await _fill_editor(targets, id, action.text, code=ready["code"])
     keyboard = targets.tab.page.keyboard
-    if action.text:
+    if ready["how"] == "set":
+        pass
+    elif action.text:
         await keyboard.insert_text(action.text)
     elif not ready["empty"]:
         await keyboard.press("Delete")
     _accepted(id, await targets.ask("written", id, text=action.text))
-    return "keyboard"
+    return "dom" if ready["how"] == "set" else "keyboard"
 
 
 async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> str:
@@ -82,6 +81,11 @@ async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> s
         await world.call("settle", frames=1, bound=100)  # the selection is news to the editor
         if (await world.call("paste", text=text))["taken"]:
             await world.call("settle", frames=2, bound=500)
+            if not await _reads_otherwise(targets, id, text, code=code):
+                return "keyboard"
+            await press_chord(targets, "ControlOrMeta+a")
+        elif not code:
+            await world.call("insertLines", lines=lines)
             if not await _reads_otherwise(targets, id, text, code=code):
                 return "keyboard"
             await press_chord(targets, "ControlOrMeta+a")

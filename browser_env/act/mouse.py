@@ -176,8 +176,12 @@ async def scroll(targets: Targets, action: Scroll) -> str:
         answer = await targets.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
         if answer["moved"] or not (action.dx or action.dy):
             return "dom"
+    before = await targets.tab.call("scrolledTo", x=point[0], y=point[1])
     wheel = {"type": "mouseWheel", "x": point[0], "y": point[1], "deltaX": action.dx, "deltaY": action.dy}
     await targets.tab.protocol.send("Input.dispatchMouseEvent", wheel)
+    await targets.tab.call("settle", frames=5, bound=200)
+    if before and await targets.tab.call("scrolledTo", x=point[0], y=point[1]) == before:
+        targets.session.note("nothing scrolled: the end may be reached, or this does not scroll")
     return "mouse"
 
 

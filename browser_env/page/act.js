@@ -45,8 +45,21 @@ function bring(el, block) {
 // A point of `target` at which a click reaches `el` (itself, or its label's control), or null.
 function pointOf(target, el) {
   for (const [x, y] of points(target)) {
-    const hit = hits(target, x, y);
-    if (hit === true && (target === el || !linkAt(target, x, y))) return [x, y];
+    if (reachedAt(target, el, x, y)) return [x, y];
+  }
+  return null;
+}
+const reachedAt = (target, el, x, y) => hits(target, x, y) === true && (target === el || !linkAt(target, x, y));
+
+// Such a point where none of the usual ones is free: a strip of a button beside what lies on it.
+const GRID = 12;
+function freePart(target, el) {
+  const {left, top, width, height} = boxOf(target);
+  for (let row = 0.5; row < GRID; row++) {
+    for (let column = 0.5; column < GRID; column++) {
+      const at = [left + width * column / GRID, top + height * row / GRID];
+      if (reachedAt(target, el, ...at)) return at;
+    }
   }
   return null;
 }
@@ -92,6 +105,7 @@ function locate({id, hover, press}) {
       at = moved || block === 'center' ? pointOf(target, el) : null;
     }
     if (!at && scrolled) bring(target, 'center');
+    at ||= freePart(target, el);
     if (at) {
       noteActed(el, hover);
       if (press) expectPress(press, el, target, ...at);
@@ -238,6 +252,7 @@ const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternM
 const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
 
 const words = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').toLowerCase();
+const holdsText = (value, text) => words(value).includes(words(text)) && (value || !text) || text.trim() && Number(value.replace(/[^\d.-]/g, '')) === Number(text);
 const rows = (text) => text.replace(/[\u200b\ufeff]/g, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
 
 // What stands in a field after `text` was written into it: `shown` if that is another text, `objection` if the browser
@@ -247,9 +262,7 @@ function written({id, text}) {
   if (found.error) return {};  // the page has replaced it
   const el = fieldOf(found.el);
   if (textField(el) && !el.closest(EDITORS)) {
-    const same = words(el.value).includes(words(text)) && (el.value || !text) || text.trim() && Number(el.value.replace(/[^\d.-]/g, '')) === Number(text);
-    if (!same) return {shown: el.type === 'password' ? '\u2022'.repeat(el.value.length) : el.value};
-    return unaccepted(el);
+    return holdsText(el.value, text) ? unaccepted(el) : {shown: masked(el, el.value)};
   }
   const now = editorText(el);
   return now === null || rows(now) === rows(text) ? {} : {shown: now};
@@ -279,6 +292,14 @@ function paste({text}) {
 // Does the editor hold code, where each line break would indent the next line?
 const isCode = (el) => el.closest(EDITORS) !== null || getComputedStyle(el).whiteSpace === 'pre';
 
+const LONG_TEXT = 5000;  // characters from which on the browser takes seconds to insert them into a text area
+
+// Writes lines over what is selected in an editable element, all at once.
+function insertLines({lines}) {
+  const html = lines.map((line) => line.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/^ | (?= )| $/g, '&nbsp;').replace(/\t/g, '&#9;')).join('<br>');
+  document.execCommand('insertHTML', false, html);
+}
+
 // Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once.
 function prepareFill({id, text}) {
   const found = find(id);
@@ -303,6 +324,11 @@ function prepareFill({id, text}) {
     el.focus();
     if (!holdsFocus(el)) return moved();
     if (el.closest(EDITORS)) return {how: 'editor', empty: false, code: true};
+    if (el.localName === 'textarea' && text.length > LONG_TEXT) {
+      el.setRangeText(text, 0, el.value.length, 'end');
+      fire(el, 'input');
+      return {how: 'set'};
+    }
     el.select();
     return {how: 'text', empty: el.value === ''};
   }
@@ -326,13 +352,14 @@ function prepareType({id, take, text}) {
   const refused = refusal(el);
   if (refused) return refused;
   show(el);
-  if (el.localName === 'input' && VALUE_TYPES.has(el.type) && el.type !== 'range') {  // whose parts take keys in another order
+  if (el.localName === 'input' && VALUE_TYPES.has(el.type)) {  // whose parts take keys in another order, or none
     el.focus();
     return setValue(el, text.trim());
   }
   if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
-  if (!take) return {focused: holdsFocus(el)};
+  const ready = {focused: true, edition: edition()};
+  if (!take) return {...ready, focused: holdsFocus(el)};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
   if (el.localName === 'textarea' || el.localName === 'input') {
@@ -342,7 +369,17 @@ function prepareType({id, take, text}) {
     selection.selectAllChildren(el);
     selection.collapseToEnd();
   }
-  return {focused: true};
+  return ready;
+}
+
+// What a field holds after `text` was typed into it, if that isn't all there: it may take no more characters, or no letters.
+// One that is empty on a page that has changed made something else of it: a tag, a message.
+function typed({id, text, edition: before}) {
+  const {el: named, error} = find(id);
+  if (error) return {};
+  const el = fieldOf(named);
+  if (!textField(el) || el.closest(EDITORS) || text.includes('\n') || focusedElement() !== el || holdsText(el.value, text)) return {};
+  return el.value || edition() === before ? {shown: masked(el, el.value)} : {};
 }
 
 const COMBOBOXES = new Set(['combobox', 'listbox']);
@@ -422,7 +459,9 @@ function optionIn({id, option}) {
   if (error) return {error};
   const el = listFor(named);
   const shown = shownOptions(el);
-  const [meant] = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const fitting = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const [meant] = fitting;
+  if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => `[${idOf(o)}]`)};
   if (meant) {
     if (disabled(meant)) return {error: 'disabledOption', option};
     const multiple = meant.closest('[aria-multiselectable=true]') !== null;
@@ -441,6 +480,7 @@ function selectNative(el, options) {
     const alike = meant.length ? meant : all.filter((o) => textOfOption(o) === squeeze(option));
     if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map((o) => labelOf(o, el))};
     if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => labelOf(o, el))};
+    if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => o.value)};
     const [match] = alike;
     if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};
     wanted.push(match);
@@ -490,6 +530,7 @@ function fileInput({id}) {
   const input = isFile(el) ? el : isFile(el.control) ? el.control : inner.length === 1 ? inner[0] : null;
   if (!input) return disabled(el) ? {error: 'disabled'} : {};
   if (disabled(input)) return {error: 'disabled'};
+  if (input.webkitdirectory) return {error: 'folder'};
   return {input: idOf(input), multiple: input.multiple};
 }
 
@@ -560,4 +601,14 @@ function scroll({id, dx, dy}) {
   const before = target.scrollLeft + ',' + target.scrollTop;
   target.scrollBy({left: dx, top: dy, behavior: 'instant'});
   return {moved: before !== target.scrollLeft + ',' + target.scrollTop};
+}
+
+// How far what lies at a point is scrolled, and which edition the page is; empty where a picture or a frame may scroll by
+// itself.
+function scrolledTo({x, y}) {
+  const at = deepest(document, x, y);
+  if (!at || at.closest('canvas, video, object, embed, iframe')) return '';
+  const offsets = [];
+  for (let node = at; node; node = parentAcross(node)) offsets.push(node.scrollLeft, node.scrollTop);
+  return edition() + offsets.filter(Boolean);
 }

@@ -5,7 +5,18 @@ const LOADING = '[aria-busy=true], [role=progressbar]:not([aria-valuenow]), prog
 const MANY = 5000;  // elements; in larger documents only the fast queries are used
 const LOADING_CLASS = /(^|[\s_-])(spinner|loading|loader)([\s_-]|$)/i;
 const LOADING_TEXT = /^\W*(loading|please wait|searching|fetching|one moment|working)\b/i;
+const SAYS_LOADING = /^\W*(loading|please wait|searching|fetching|one moment|working)\b([^.\u2026]{0,30}(\.{2,}|\u2026)|)\W*$/i;
 const outlived = new WeakSet();
+const saying = new Set();  // plain texts that came, and said that something is loading
+
+function noteLoading(records) {
+  for (const {target, addedNodes} of records) {
+    for (const node of typeOf(target) === 1 ? addedNodes : [target]) {
+      const el = node.nodeType === 3 ? node.parentElement : node.nodeType === 1 && !node.childElementCount ? node : null;
+      if (el && el.textContent.length < 60 && SAYS_LOADING.test(el.textContent)) saying.add(el);
+    }
+  }
+}
 let mutationsSeen = -1, tellingSeen = -1;
 function see() { [mutationsSeen, tellingSeen] = [counted(), telling]; }
 
@@ -28,6 +39,10 @@ function candidates() {
     for (let up = 0; el && up < 4; up++, el = parentAcross(el)) {
       if (LOADING_CLASS.test(el.className.baseVal ?? el.className)) out.add(el);
     }
+  }
+  for (const el of saying) {
+    if (el.isConnected && SAYS_LOADING.test(el.textContent)) out.add(el);
+    else saying.delete(el);
   }
   return Array.from(out);
 }
@@ -78,9 +93,17 @@ function noteActed(el, hovered) {
   acted = {el, hovered, popups: shownPopups(el.ownerDocument), open: ariaOf(el, 'expanded')};
 }
 
+// Is something about to fade in, after a delay? It draws nothing yet.
+const appears = () => DOC.getAnimations(document).slice(0, 100).some((one) => {
+  const el = one.effect?.target;
+  return one instanceof CSSTransition && one.playState === 'running' && el?.isConnected && sized(el) && !el.checkVisibility({opacityProperty: true, visibilityProperty: true});
+});
+
 // Has what was acted on announced a popup that isn't there yet?
 function announced() {
-  if (!acted?.el.isConnected) return false;
+  if (!acted) return false;
+  if (appears()) return true;
+  if (!acted.el.isConnected) return false;
   const {el, popups, open} = acted;
   const opened = ariaOf(el, 'expanded') && !open;
   const has = el.getAttribute('aria-haspopup');

@@ -3,7 +3,8 @@
 const NAMED_BY_CONTENT = new Set(('button cell checkbox columnheader gridcell heading link menuitem ' +
   'menuitemcheckbox menuitemradio option radio row rowheader switch tab tooltip treeitem').split(' '));
 const WIDGETS_IN_NAMES = new Set(['textbox', 'searchbox', 'combobox', 'listbox', 'slider', 'spinbutton', 'progressbar', 'meter', 'scrollbar', 'menu']);
-const CSS_CONTENT = /"((?:[^"\\]|\\.)*)"|attr\(([^\s(),]+)[^()]*\)|(\/)/g;
+const CSS_CONTENT = /"((?:[^"\\]|\\.)*)"|attr\(([^\s(),]+)[^()]*\)|(\/)|(open|close)-quote/g;
+const QUOTES = {open: '\u201c', close: '\u201d'};
 
 // The plain text of a pseudo-element; private-use characters of icon fonts mean nothing. Within one pass, if an element
 // has none, others of the same tag and class are assumed to have none.
@@ -16,8 +17,9 @@ function pseudoText(el, which) {
   if (content === 'none' || content === 'normal') { plain.add(key); return ''; }
   if (style.display === 'none' || style.visibility !== 'visible') return '';
   let out = '';
-  for (const [, text, attribute, slash] of content.matchAll(CSS_CONTENT)) {
+  for (const [, text, attribute, slash, quote] of content.matchAll(CSS_CONTENT)) {
     if (slash) out = '';  // content: "x" / "what is read out instead"
+    else if (quote) out += QUOTES[quote];
     else out += attribute ? attributeOf(el, attribute) ?? '' : text.replace(/\\(.)/g, '$1').replace(/[\ue000-\uf8ff]/g, '');
   }
   return style.display.startsWith('inline') ? out : ` ${out} `;
@@ -33,7 +35,7 @@ function contentText(el, seen, style) {
   seen.elements.add(el);
   style = style || getComputedStyle(el);
   const transform = TRANSFORMS[style.textTransform];
-  const hidden = style.visibility !== 'visible' && !seen.whole;
+  const hidden = (style.visibility !== 'visible' || tagOf(el) === 'details' && el.open === false) && !seen.whole;
   let out = pseudoText(el, '::before');
   const slotted = isSlot(el) ? el.assignedNodes() : [];
   const children = slotted.length ? slotted : (rootOf(el) || el).childNodes;
@@ -53,13 +55,15 @@ function embeddedText(child, seen) {
   if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
   const tag = child.localName;
   if (tag === 'br' || tag === 'wbr') return ' ';
+  if (tag === 'rt' || tag === 'rp' || child.inert === true || isFolded(child)) return '';
   if (isForeign(child)) return ' ' + contentText(child, seen) + ' ';
   const style = getComputedStyle(child);
   if (!seen.whole && (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount))) return '';
   const role = roleOf(child);
-  if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role)) + ' ';
+  if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role) || child.placeholder || '') + ' ';
   const label = child.getAttribute('aria-label');
   if (label && label.trim()) return ' ' + label + ' ';
+  if (role === 'generic' && tag === 'img') return '';
   if (tag === 'img' || tag === 'area') { const alt = child.getAttribute('alt') ?? child.title; return alt ? ' ' + alt + ' ' : ''; }
   if (child.namespaceURI === SVG && tag === 'svg') {
     const title = child.querySelector(':scope > title');
@@ -69,8 +73,11 @@ function embeddedText(child, seen) {
   if (tag === 'iframe' || tag === 'canvas' || tag === 'video' || tag === 'audio' || tag === 'object') return ' ' + (child.title || '') + ' ';
   if (tag === 'input') return ' ' + (role === 'button' ? nameOf(child, role, true) : '') + ' ';
   const inner = contentText(child, seen, style);
-  return style.display.startsWith('inline') && style.display === 'inline' || style.display === 'contents' ? inner : ' ' + inner + ' ';
+  return style.display === 'inline' ? inner : ' ' + inner + ' ';
 }
+
+// Does a closed <details> hide it?
+const isFolded = (el) => { const around = parentOf(el); return around?.localName === 'details' && around.open === false && el.localName !== 'summary'; };
 
 // The name of an element that another element's name refers to; it may be hidden.
 function referredText(el) {
@@ -117,10 +124,13 @@ function labelsOf(el) {
   return [...(around ? [around] : []), ...apart].filter((label, i, all) => label.control === el && all.indexOf(label) === i);
 }
 
-const labelText = (el) => squeeze(labelsOf(el).map((label) => {
-  const own = label.getAttribute('aria-label');
-  return own && own.trim() ? own : contentText(label, {elements: new Set([el]), length: 0});
-}).join(' '));
+function labelText(el) {
+  const seen = {elements: new Set([el]), length: 0};
+  return squeeze(labelsOf(el).filter((label) => label.checkVisibility()).map((label) => {
+    const own = label.getAttribute('aria-label');
+    return own && own.trim() ? own : contentText(label, seen);
+  }).join(' '));
+}
 
 const naming = new Set();  // elements whose names are being computed: names may refer to each other in circles
 let referring = false;  // references of what is referred to don't count (accname 1.2, 2B)
@@ -188,16 +198,18 @@ function markupWords(el) {
   return words.filter((word) => /^[a-z]+([-_]+[a-z]+)*$/.test(word)).slice(0, 4).join(' ');
 }
 
+// A field's text as it is shown: bullets in a password's.
+const masked = (el, text) => el.type === 'password' || text && getComputedStyle(el).webkitTextSecurity !== 'none' ? '\u2022'.repeat(text.length) : text;
+
 function valueOf(el, role) {
   const tag = el.localName;
   if (tag === 'input') {
     if (el.type === 'checkbox' || el.type === 'radio' || el.type === 'submit' || el.type === 'button' ||
         el.type === 'reset' || el.type === 'image') return '';
-    if (el.type === 'password') return '\u2022'.repeat(el.value.length);
     if (el.type === 'file') return Array.from(el.files, (f) => f.name).join(', ');
-    return el.value;
+    return masked(el, el.value);
   }
-  if (tag === 'textarea') return el.value;
+  if (tag === 'textarea') return masked(el, el.value);
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
   if (el.isContentEditable && role === 'textbox') return keepsSpace(getComputedStyle(el)) ? el.innerText.replace(/\u200b/g, '').replace(/\n$/, '') : squeeze(el.innerText);
@@ -225,7 +237,7 @@ function statesOf(el, role, extra, focused) {
   if (el.localName === 'input' && el.type === 'file') out.push('file');
   if (el.required || aria('required') === 'true') out.push('required');
   const invalid = aria('invalid');
-  if (invalid && invalid !== 'false' || el.matches(':user-invalid')) out.push('invalid');
+  if (invalid && invalid !== 'false' || el.matches(':user-invalid') || VALUE_TYPES.has(el.type) && el.value && !el.validity.valid) out.push('invalid');
   const current = aria('current');
   if (current && current !== 'false') out.push('current');
   if (aria('busy') === 'true') out.push('busy');

@@ -38,9 +38,19 @@ function onPress(event) {
     aim.hit = hit;
     aim.fits = hit?.nodeType === 1 && isMeant(hit);
   }
-  if (aim.fits) return;
+  if (aim.fits) {
+    if (event.type === 'mouseup') aim.slipped = hasSlipped(event);
+    return;
+  }
   event.stopImmediatePropagation();
   event.preventDefault();
+}
+
+// Has the element moved away between the press and the release, so that there was no click?
+function hasSlipped({target, clientX, clientY}) {
+  if (aim.el?.isConnected !== true || target.ownerDocument !== aim.target.ownerDocument || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return false;  // a drag
+  const {left, top, right, bottom} = aim.target.getBoundingClientRect();
+  return right > left && bottom > top && (clientX < left || clientX > right || clientY < top || clientY > bottom) && !isMeant(deepest(target.ownerDocument, clientX, clientY));
 }
 
 function isMeant(hit) {
@@ -58,9 +68,10 @@ function isMeant(hit) {
 // What received the last press instead of its element: its number and element, what it was, and whether it was stopped.
 function missed() {
   if (!aim) return lastMissed;
-  const {press, el, target, x, y, fits, hit} = aim;
+  const {press, el, target, x, y, fits, hit, slipped} = aim;
   lastMissed = null;
   if (fits === false) lastMissed = {press, what: hit?.nodeType === 1 ? called(hit) : 'the page', stopped: true};
+  if (slipped) lastMissed = {press, slipped};
   if (fits === null && el) {
     const over = deepest(target.ownerDocument, x, y);
     if (over && FRAMES.has(over.localName) && !isInside(over, target)) lastMissed = {press, what: 'a frame', stopped: false};

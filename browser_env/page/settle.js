@@ -34,6 +34,7 @@ function counted() {
 }
 function count(records) {
   mutations += records.length;
+  if (records.length <= MANY_RECORDS) noteLoading(records);
   telling += records.length > MANY_RECORDS ? records.length : records.filter(isTelling).length;
 }
 

@@ -325,6 +325,9 @@ class Session:
         """Note what the in-page script says of the last press (`page/press.js`), if it is of this step."""
         if miss is None or miss["press"] != self._presses:
             return
+        if miss.get("slipped"):
+            self.missed = "The element moved away while the mouse was pressed on it, so it was not clicked."
+            return
         self.stopped = miss["stopped"]
         there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."

@@ -1,0 +1,207 @@
+"""What came of an action is told where it isn't what was asked for, and looked for where a person would find it."""
+
+import time
+
+import pytest
+
+from tests.in_page import value
+
+SMALL = {"screenshot": False}
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        ("<input aria-label=F maxlength=5>", "abcdefgh", '[1] holds "abcde" now, not all that was typed'),
+        ("<input aria-label=F type=number>", "abc", "[1] holds nothing now, not all that was typed"),
+        (
+            "<input aria-label=F value=12 onkeydown='return /\\d/.test(event.key)'>",
+            "a3b",
+            '[1] holds "123" now, not all that was typed',
+        ),
+        ("<input aria-label=F type=password maxlength=2>", "abc", '[1] holds "••" now, not all that was typed'),
+        ("<textarea aria-label=F maxlength=3></textarea>", "abcde", '[1] holds "abc" now, not all that was typed'),
+    ],
+)
+def test_what_a_field_does_not_take_is_told(open_page, field, text, says):
+    env, _ = open_page(field, options=SMALL)
+    obs, *_ = env.step({"action": "type", "id": 1, "text": text})
+    assert list(obs["events"]) == [says]
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("<input aria-label=F value=ab>", "cd"),
+        ("<input aria-label=F type=number>", "1e3"),
+        (
+            "<input aria-label=F oninput=\"value = value.replace(/\\D/g, '').replace(/(\\d{3})(\\d+)/, '($1) $2')\">",
+            "123456",
+        ),
+        ('<input aria-label=F oninput="value = value.toUpperCase()">', "ab c"),
+        (
+            "<input aria-label=F onkeydown=\"if (event.key === ',') { o.textContent += value; value = ''; return false }\"><p id=o>",
+            "tag,",
+        ),
+        ("<input aria-label=F onkeydown=\"if (event.key === 'Enter') value = ''\">", "sent\n"),
+        ("<input aria-label=F oninput='this.replaceWith(this.cloneNode())'>", "a"),
+    ],
+)
+def test_what_a_field_takes_is_not(open_page, field, text):
+    env, _ = open_page(field, options=SMALL)
+    obs, *_ = env.step({"action": "type", "id": 1, "text": text})
+    assert (list(obs["events"]), obs["last_error"]) == ([], "")
+
+
+def test_a_slider_is_set_by_typing_as_by_filling(open_page):
+    env, _ = open_page("<input type=range aria-label=F>", options=SMALL)
+    env.step({"action": "type", "id": 1, "text": "70"})
+    assert value(env, "document.querySelector('input').value") == "70"
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        (
+            "<select aria-label=S><option value=x>A<option value=y>A<option>B</select>",
+            'Element 1 has several options "A": choose x or y.',
+        ),
+        (
+            "<div role=listbox aria-label=S tabindex=0><div role=option>A</div><div role=option>A</div></div>",
+            'Element 1 has several options "A": click [2] or [3].',
+        ),
+    ],
+)
+def test_of_options_that_say_the_same_none_is_chosen(open_page, page, says):
+    env, _ = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "select", "id": 1, "options": ["A"]})
+    assert obs["last_error"] == says
+
+
+def test_an_option_of_a_native_list_is_chosen_by_its_value_then(open_page):
+    env, _ = open_page("<select aria-label=S><option value=x>A<option value=y>A</select>", options=SMALL)
+    obs, *_ = env.step({"action": "select", "id": 1, "options": ["y"]})
+    assert (obs["last_error"], value(env, "document.querySelector('select').value")) == ("", "y")
+
+
+def test_a_button_is_clicked_where_a_strip_of_it_is_free(open_page):
+    page = """<button style='position:absolute;left:10px;top:10px;width:200px;height:60px' onclick='window.c=1'>Go</button>
+    <div style='position:absolute;left:0;top:0;width:195px;height:80px;background:#fff'>Over</div>"""
+    env, obs = open_page(page, options=SMALL)
+    obs, *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
+    assert (value(env, "window.c"), info["action_path"], list(obs["events"])) == (1, "mouse", [])
+
+
+def test_where_nothing_scrolls_it_is_told(open_page):
+    env, _ = open_page("<div aria-label=D role=region>A</div><p style='height:3000px'>B", options=SMALL)
+    obs, *_ = env.step({"action": "scroll", "dy": 9000})
+    assert list(obs["events"]) == []
+    obs, *_ = env.step({"action": "scroll", "dy": 100})
+    assert "nothing scrolled" in obs["events"][0]
+
+
+def test_a_map_that_draws_is_not_told_of(open_page):
+    env, _ = open_page("<canvas width=800 height=600 onwheel='window.c = event.deltaY'></canvas>", options=SMALL)
+    obs, *_ = env.step({"action": "scroll", "dy": 120})
+    assert (value(env, "window.c"), list(obs["events"])) == (120, [])
+
+
+def test_a_button_that_moves_away_while_it_is_pressed_was_not_clicked(open_page):
+    page = """<div id=d></div><button onmousedown='d.style.height="200px"' onclick='window.c=1'>Go</button>"""
+    env, _ = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert value(env, "window.c ?? null") is None
+    assert obs["last_error"] == "The element moved away while the mouse was pressed on it, so it was not clicked."
+
+
+def test_a_menu_that_opens_over_its_button_is_no_slip(open_page):
+    page = """<button onmousedown='m.hidden=false'>Go</button>
+    <div id=m hidden style='position:absolute;left:0;top:0;width:300px;height:300px;background:#fff'>Menu</div>"""
+    env, _ = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert obs["last_error"] == ""
+
+
+def test_a_whole_folder_can_not_be_uploaded(open_page, tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    from selfsurf.browser_env import Safety
+
+    env, _ = open_page(
+        "<input type=file webkitdirectory aria-label=F>",
+        options={**SMALL, "safety": Safety(upload_from=(str(tmp_path),))},
+    )
+    obs, *_ = env.step({"action": "upload", "id": 1, "files": ["a.txt"]})
+    assert obs["last_error"] == "Element 1 takes a whole folder, which upload can't give."
+
+
+LINES = "\n".join(f"  line {number}: a < b && c" for number in range(2000))
+
+
+@pytest.mark.parametrize(
+    ("field", "held"),
+    [
+        ("<textarea aria-label=F oninput='window.n=(window.n||0)+1'>old</textarea>", "value"),
+        (
+            "<div contenteditable aria-label=F style='white-space:pre-wrap' oninput='window.n=(window.n||0)+1'>old</div>",
+            "innerText",
+        ),
+        ("<div contenteditable aria-label=F oninput='window.n=(window.n||0)+1'>old</div>", "innerText"),
+    ],
+)
+def test_two_thousand_lines_are_written_in_seconds(open_page, field, held):
+    env, _ = open_page(field, options=SMALL)
+    start = time.perf_counter()
+    obs, *_ = env.step({"action": "fill", "id": 1, "text": LINES})
+    assert time.perf_counter() - start < 6  # some take half a minute line by line
+    assert obs["last_error"] == ""
+    assert value(env, f"document.querySelector('[aria-label]').{held}").replace("\xa0", " ").rstrip("\n") == LINES
+    assert value(env, "window.n") >= 1
+
+
+def test_a_field_whose_text_is_drawn_as_dots_is_not_shown(open_page):
+    _, obs = open_page("<input aria-label=Pin style='-webkit-text-security:disc' value=1234>", options=SMALL)
+    assert obs["elements"][0]["value"] == "••••"
+    assert "1234" not in obs["dom"]
+
+
+def test_a_date_before_the_first_one_is_invalid(open_page):
+    _, obs = open_page("<input type=date min=2026-02-01 value=2026-01-01 aria-label=D>", options=SMALL)
+    assert "invalid" in obs["elements"][0]["states"]
+
+
+LATE = [
+    (
+        "<button onclick=\"o.textContent='Loading...';setTimeout(()=>{o.textContent='Done'},1800)\">Go</button><p id=o>",
+        "Done",
+    ),
+    (
+        "<button onclick=\"this.textContent='Searching…';setTimeout(()=>{this.textContent='Found'},1800)\">Go</button>",
+        "Found",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "then"), LATE)
+def test_a_plain_text_that_says_it_is_loading_is_waited_for(open_page, page, then):
+    env, _ = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert then in obs["dom"]
+
+
+@pytest.mark.parametrize("text", ["Loading docks: 3", "Working hours", "Searching tips..."[:-3]])
+def test_a_text_that_only_begins_so_is_not(open_page, text):
+    env, _ = open_page(f"<button onclick=\"o.textContent='{text}'\">Go</button><p id=o>", options=SMALL)
+    start = time.perf_counter()
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert text in obs["dom"]
+    assert time.perf_counter() - start < 1.5
+
+
+def test_a_menu_that_a_style_sheet_shows_after_a_delay(open_page):
+    page = """<style>nav div {visibility: hidden; opacity: 0; transition: visibility 0s .3s, opacity .1s .3s}
+    nav:hover div {visibility: visible; opacity: 1}</style>
+    <nav><button>Menu</button><div><a href=#x>Inner</a></div></nav>"""
+    env, obs = open_page(page, options=SMALL)
+    assert "Inner" not in obs["dom"]
+    obs, *_ = env.step({"action": "hover", "id": obs["elements"][0]["id"]})
+    assert "Inner" in obs["dom"]
