@@ -4,7 +4,7 @@
 const getter = (proto, name) => Function.prototype.call.bind(Object.getOwnPropertyDescriptor(proto, name).get);
 const method = (proto, name) => Function.prototype.call.bind(proto[name]);
 const DOC = {};
-for (const name of ['documentElement', 'scrollingElement', 'activeElement', 'links', 'URL', 'title', 'designMode', 'body', 'defaultView']) {
+for (const name of ['documentElement', 'scrollingElement', 'activeElement', 'links', 'URL', 'title', 'designMode', 'body', 'defaultView', 'styleSheets', 'adoptedStyleSheets']) {
   DOC[name] = getter(Document.prototype, name);
 }
 for (const name of ['elementFromPoint', 'querySelectorAll', 'getElementsByTagName', 'createRange', 'getSelection', 'hasFocus', 'getAnimations']) {

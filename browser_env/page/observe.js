@@ -242,8 +242,9 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   }
 
   const BELOW = 1;
+  const UNSEEN = 2;  // a `quiet` that ends where something is visible again
 
-  // `quiet`: the text is already part of an ancestor's name; `pointer`: the cursor that is inherited; `inert`: nothing
+  // `quiet`: the text is already part of an ancestor's name, or UNSEEN; `pointer`: the cursor that is inherited; `inert`: nothing
   // inside can be acted on; `near`: all of its container is near the viewport. Returns BELOW if it is too far below to
   // be observed.
   function visit(el, depth, at, quiet, pointer, inert, near) {
@@ -263,6 +264,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const contents = display === 'contents';
     const tag = el.localName;
     const visible = style.visibility === 'visible';
+    if (visible && quiet === UNSEEN) quiet = false;
     const inline = display === 'inline';
     const block = !inline && !contents && !display.startsWith('inline');
     const hand = style.cursor !== pointer && HANDS.test(style.cursor);
@@ -271,7 +273,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     // Text formatting, the most common case, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && !hand && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
       if (visible && !quiet && isBare(el)) text += iconText(el);
-      if (visible || el.childElementCount) walk(el, depth, at, quiet || !visible, style.cursor, inert, near, keepsSpace(style)); else if (text) text += ' ';
+      if (visible || el.childElementCount) walkText(el, depth, at, quiet, visible, style, inert, near); else if (text) text += ' ';
       return 0;
     }
     const rect = contents ? boxOf(el) : box || el.getBoundingClientRect();
@@ -332,7 +334,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       lines.push([depth, role + (name ? ' ' + quoted(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', style.cursor, inert, near, keepsSpace(style));
+      walkText(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', true, style, inert, near);
       flush(depth + 1);
       fold(before, depth);
       if (block) words.push('\n');
@@ -349,10 +351,24 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const mute = !visible && !el.childElementCount;
     const said = tag === 'label' && el.control && standsItself(el.control) && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
-    if (!mute) walk(el, depth, clipped, quiet || !visible || said, style.cursor, inert, near, keepsSpace(style));
+    if (!mute) walkText(el, depth, clipped, quiet || said, visible, style, inert, near);
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
+  }
+
+  // Walks the children of an element that says its text itself, with what its style adds to it.
+  function walkText(el, depth, at, quiet, visible, style, inert, near) {
+    const adds = visible && !quiet && (generates || el.localName === 'q');
+    if (adds) addGenerated(el, '::before');
+    walk(el, depth, at, quiet || !visible && UNSEEN, style.cursor, inert, near, keepsSpace(style));
+    if (adds) addGenerated(el, '::after');
+  }
+  function addGenerated(el, which) {
+    const said = pseudoText(el, which);
+    if (!TELLING.test(said)) return;
+    addText(said);
+    addWords(said);
   }
 
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
@@ -387,7 +403,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       lines.push([depth, 'form' + (name ? ' ' + quoted(name) : ''), -1, distanceOf(rect, at)]);
     }
     const before = lines.length;
-    walk(form, below, at, quiet || style.visibility !== 'visible', style.cursor, inert || attributeOf(form, 'inert') !== null, false, false);
+    walk(form, below, at, quiet || style.visibility !== 'visible' && UNSEEN, style.cursor, inert || attributeOf(form, 'inert') !== null, false, false);
     if (block || shown) flush(below);
     if (shown) fold(before, depth);
     if (block) words.push('\n');
@@ -502,6 +518,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (!inner.body) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
+    generates ||= hasGenerated(inner);
     const modal = topModal(inner);
     const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
     const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
@@ -561,6 +578,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     return out;
   }
 
+  let generates = hasGenerated(document);
   const droppable = DOC.querySelectorAll(document, '[draggable=true]').length > 0;
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
@@ -576,6 +594,24 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };
 }
+
+// Does a style sheet of the page generate text? Asked again when there are more rules.
+const TELLING = /[\p{L}\p{N}\p{Sc}*\u201c\u201d]/u;
+const generating = new WeakMap();
+function hasGenerated(doc) {
+  const sheets = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)];
+  let rules = 0;
+  try {
+    for (const sheet of sheets) rules += 1 + sheet.cssRules.length;
+  } catch { return true; }  // one of another origin
+  const [before, found] = generating.get(doc) || [0, false];
+  if (before === rules) return found;
+  const generates = sheets.some((sheet) => generatesIn(sheet.cssRules));
+  generating.set(doc, [rules, generates]);
+  return generates;
+}
+const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|after)/.test(rule.selectorText || '') && /["(]/.test(rule.style?.content || '') ||
+  rule.cssRules && generatesIn(rule.cssRules) || rule.styleSheet && generatesIn(rule.styleSheet.cssRules));
 
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;

@@ -165,3 +165,27 @@ def test_change_events_stay_in_their_shadow_root(open_page):
     )
     env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": "2026-01-31"})
     assert value(env, "window.c") is None
+
+
+@pytest.mark.parametrize(
+    ("page", "seen"),
+    [
+        ("<style>.price::before{content:'$'}</style><p class=price>42</p>", "$42"),
+        ("<style>.late::after{content:' (overdue)'}</style><ul><li class=late>Bill</ul>", "Bill (overdue)"),
+        ("<p>He said <q>yes</q>.</p>", "He said “yes”."),
+        ("<style>@media screen {p b::after{content:attr(data-n)}}</style><p>Cart <b data-n=3>:</b></p>", "Cart :3"),
+        ("<div style='visibility:hidden'>a <span style='visibility:visible'>b</span> c</div>", "b"),
+        ("<div style='visibility:hidden'>a <p style='visibility:visible'>b</p> c</div>", "b"),
+    ],
+)
+def test_text_that_styles_draw_is_in_the_outline(open_page, page, seen):
+    _, obs = open_page(page, options={"screenshot": False})
+    assert seen in obs["dom"]
+    assert seen in obs["page_text"]
+    assert "a " not in obs["dom"] or "visibility" not in page
+
+
+def test_decoration_is_not(open_page):
+    page = "<style>li::before{content:'\\2022'} p::before{content:'\\f00c'} .n::before{content:''}</style><ul><li>One</ul><p>Two<p class=n>Three"
+    _, obs = open_page(page, options={"screenshot": False})
+    assert obs["page_text"].split() == ["One", "Two", "Three"]
