@@ -177,6 +177,12 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
         if not found["options"]:
             await click(targets, Click(id=id))
             found = await _once_there(targets, id, option)
+        if found.get("shut") and not found["text"]:  # it may have been about to close when it was clicked
+            await click(targets, Click(id=id))
+            found = await _once_there(targets, id, option, CHOICE_BOUND)
+        if found.get("shut") and not found["text"]:  # or it opens by keys alone
+            await press_chord(targets, "ArrowDown")
+            found = await _once_there(targets, id, option)
         if not found.keys() & {"click", "done"} and found["text"]:
             await fill(targets, Fill(id=found["at"], text=option))
             found = await _once_there(targets, id, option)
@@ -203,10 +209,10 @@ async def _press_option(targets: Targets, id: int, option: int) -> str:
     return way
 
 
-async def _once_there(targets: Targets, id: int, option: str) -> dict[str, Any]:
+async def _once_there(targets: Targets, id: int, option: str, bound: float = LIST_BOUND) -> dict[str, Any]:
     """Return what chooses an option as soon as it is shown; lists open late."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + LIST_BOUND
+    end = loop.time() + bound
     while True:
         found = await targets.ask("optionIn", id, option=option)
         if found.keys() & {"click", "done"} or loop.time() > end:

@@ -469,7 +469,7 @@ function optionIn({id, option}) {
   }
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), text: textField(el) && !el.readOnly, at: idOf(el)};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), text: textField(el) && !el.readOnly, at: idOf(el), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
 }
 
 function selectNative(el, options) {

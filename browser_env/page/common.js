@@ -179,7 +179,7 @@ function insideOf(frame) {
   const w = frame.offsetWidth, h = frame.offsetHeight;
   const sx = w ? rect.width / w : 1, sy = h ? rect.height / h : 1;
   const left = frame.clientLeft + parseFloat(style.paddingLeft), top = frame.clientTop + parseFloat(style.paddingTop);
-  const turn = Math.abs(rect.width - w) < 1 && Math.abs(rect.height - h) < 1 ? null : turnOf(frame);
+  const turn = turnOf(frame);
   if (turn) {  // its corner lies where the box around the turned frame begins with the corner farthest to the left, or top
     turn.e = rect.left - Math.min(0, turn.a * w, turn.c * h, turn.a * w + turn.c * h);
     turn.f = rect.top - Math.min(0, turn.b * w, turn.d * h, turn.b * w + turn.d * h);
@@ -188,8 +188,18 @@ function insideOf(frame) {
   return {x: rect.left + left * sx, y: rect.top + top * sy, sx, sy, turn};
 }
 
-// How an element is turned by its own transforms and those around it; null if it isn't.
-function turnOf(el) {
+// How a frame is turned or mirrored by its own transforms and those around it; null if it isn't. Whether it is is asked
+// again after a moment: it is needed for every point in it.
+const MOMENT = 50;
+const turns = new WeakMap();
+function turnOf(frame) {
+  const now = performance.now(), known = turns.get(frame);
+  if (known && now - known.at < MOMENT && !known.turn) return null;
+  const turn = computedTurn(frame);
+  turns.set(frame, {at: now, turn});
+  return turn;
+}
+function computedTurn(el) {
   let turn = new DOMMatrix();
   for (let node = el; node; node = parentAcross(node)) {
     const {rotate, scale, transform} = getComputedStyle(node);
@@ -199,7 +209,7 @@ function turnOf(el) {
     if (scale !== 'none') own.scaleSelf(...scale.split(' ').slice(0, 2).map(Number));
     turn = own.multiply(new DOMMatrix(transform)).multiply(turn);
   }
-  return turn.is2D && (Math.abs(turn.b) > 1e-6 || Math.abs(turn.c) > 1e-6) ? turn : null;
+  return turn.is2D && (Math.abs(turn.b) > 1e-6 || Math.abs(turn.c) > 1e-6 || turn.a < 0 || turn.d < 0) ? turn : null;
 }
 
 // A point of a frame's document (`insideOf`) in the viewport around it.

@@ -107,6 +107,9 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     swatches.end = text.length;
   }
 
+  // How many that seem to be covered were looked at closely.
+  let looked = 0;
+
   // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
     const c = at.clip;
@@ -123,6 +126,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, []];
     }
     if (rect.width <= 1 || rect.height <= 1) return [true, ['clipped']];
+    if (looked++ < MOST_LOOKED && (pointOf(el, el) || freePart(el, el))) return [true, []];
     if (getComputedStyle(el).pointerEvents === 'none') return [true, ['unclickable']];
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
@@ -615,6 +619,7 @@ const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|afte
 
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
+const MOST_LOOKED = 20;
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

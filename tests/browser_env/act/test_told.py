@@ -205,3 +205,48 @@ def test_a_menu_that_a_style_sheet_shows_after_a_delay(open_page):
     assert "Inner" not in obs["dom"]
     obs, *_ = env.step({"action": "hover", "id": obs["elements"][0]["id"]})
     assert "Inner" in obs["dom"]
+
+
+INNER = (
+    "<button style='position:absolute;left:0' onclick='top.c=1'>L</button>"
+    "<button style='position:absolute;left:200px' onclick='top.c=2'>R</button>"
+)
+
+
+@pytest.mark.parametrize(
+    "style",
+    ["transform:scaleX(-1)", "transform:scaleY(-1)", "rotate:180deg", "scale:-1", "transform:rotate(180deg) scale(.8)"],
+)
+@pytest.mark.parametrize(("name", "told"), [("L", 1), ("R", 2)])
+def test_frames_that_are_turned_round_are_clicked_rightly(open_page, by_name, style, name, told):
+    page = f'<iframe style="{style};width:300px;height:150px" srcdoc="{INNER}"></iframe>'
+    env, obs = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, name)["id"]})
+    assert (obs["last_error"], value(env, "window.c")) == ("", told)
+
+
+FREE = [
+    "<svg width=300 height=100><g role=button tabindex=0 aria-label=F onclick='window.c=1'><circle cx=20 cy=20 r=10 />"
+    "<circle cx=280 cy=80 r=10 /></g></svg>",
+    "<button aria-label=F style='width:200px;height:100px;clip-path:polygon(0 0,30% 0,0 30%)' onclick='window.c=1'></button>",
+    "<svg width=300 height=100><a href='#x' aria-label=F onclick='window.c=1'><text x=10 y=20>Link</text>"
+    "<circle cx=280 cy=80 r=10 /></a></svg>",
+]
+
+
+@pytest.mark.parametrize("page", FREE, ids=["group", "clipped", "link"])
+def test_what_can_be_hit_anywhere_is_not_covered(open_page, by_name, page):
+    env, obs = open_page(page, options=SMALL)
+    assert not any("covered" in state for state in by_name(obs, "F")["states"])
+    *_, info = env.step({"action": "click", "id": by_name(obs, "F")["id"]})
+    assert (value(env, "window.c"), info["action_path"]) == (1, "mouse")
+
+
+def test_a_list_that_opens_by_keys_alone(open_page):
+    page = """<div role=combobox aria-controls=t aria-expanded=false tabindex=0 aria-label=C
+      onkeydown="if (event.key === 'ArrowDown') { t.hidden = false; this.ariaExpanded = 'true' }">-</div>
+    <div id=t role=listbox hidden><div role=option onclick="window.c='one'">One</div>
+      <div role=option onclick="window.c='two'">Two</div></div>"""
+    env, _ = open_page(page, options=SMALL)
+    obs, *_ = env.step({"action": "select", "id": 1, "options": ["Two"]})
+    assert (obs["last_error"], value(env, "window.c")) == ("", "two")
