@@ -58,14 +58,13 @@ async def fill(targets: Targets, action: Fill) -> str:
         case "editor":
             return await _fill_editor(targets, id, action.text, code=ready["code"])
     keyboard = targets.tab.page.keyboard
-    if ready["how"] == "set":
-        pass
-    elif action.text:
+    at_once = ready["how"] == "set"
+    if action.text and not at_once:
         await keyboard.insert_text(action.text)
-    elif not ready["empty"]:
+    elif not at_once and not ready["empty"]:
         await keyboard.press("Delete")
     _accepted(id, await targets.ask("written", id, text=action.text))
-    return "dom" if ready["how"] == "set" else "keyboard"
+    return "dom" if at_once else "keyboard"
 
 
 async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> str:
@@ -180,7 +179,7 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
         if found.get("shut") and not found["text"]:  # it may have been about to close when it was clicked
             await click(targets, Click(id=id))
             found = await _once_there(targets, id, option, CHOICE_BOUND)
-        if found.get("shut") and not found["text"]:  # or it opens by keys alone
+        if found.get("shut") and not found["text"] and (await targets.ask("focus", id))["focused"]:  # or opens by keys
             await press_chord(targets, "ArrowDown")
             found = await _once_there(targets, id, option)
         if not found.keys() & {"click", "done"} and found["text"]:

@@ -297,7 +297,7 @@ const LONG_TEXT = 5000;  // characters from which on the browser takes seconds t
 // Writes lines over what is selected in an editable element, all at once.
 function insertLines({lines}) {
   const html = lines.map((line) => line.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/^ | (?= )| $/g, '&nbsp;').replace(/\t/g, '&#9;')).join('<br>');
-  document.execCommand('insertHTML', false, html);
+  focusedElement()?.ownerDocument.execCommand('insertHTML', false, html);
 }
 
 // Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once.

@@ -70,6 +70,7 @@ function due() {
 function reacts({hint}) {
   const el = hint === 'hover' ? acted?.el : focusedElement();
   if (!el) return false;
+  if (anyClosed && hidden.has(el.getRootNode())) return true;  // which can't be known there
   const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
   for (let node = el; node; node = parentAcross(node)) if (asks(node)) return true;
   return asks(el.ownerDocument) || asks(DOC.defaultView(el.ownerDocument));

@@ -1,9 +1,9 @@
 """How long the threads of OpenMP, which torch computes with, wait for work in a loop before they sleep.
 
 Their runtimes let them loop for milliseconds, holding a core, after each of the thousands of small operations of a
-model. Alone that saves a sixth of the time; beside another program it costs both of them most of theirs. GNU's runtime,
-which torch brings on Linux, loops a tenth as long, or less, while its process has more threads than there are cores. So
-a process that computes looks every second whether others want the cores, and keeps idle threads for as long.
+model. Alone that saves up to a sixth of the time; beside another program it costs both of them most of theirs. GNU's
+runtime, which torch brings on Linux, loops a tenth as long, or less, while its process has more threads than there are
+cores. So a process that computes looks every second whether others want the cores, and keeps idle threads for as long.
 """
 
 from __future__ import annotations

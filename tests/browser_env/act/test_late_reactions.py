@@ -184,3 +184,13 @@ def test_a_text_is_found_wherever_it_is_and_scrolled_to(open_page):
     assert "Buy 55" in obs["dom"]
     with pytest.raises(ValueError, match="no text to look for"):
         env.unwrapped.find("  ")
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_a_button_in_a_shadow_root_reacts_late(open_page, by_name, mode):
+    page = f"""<div id=d></div><script>const r = d.attachShadow({{mode: '{mode}'}});
+    r.innerHTML = '<button>Go</button><p>idle</p>';
+    r.firstChild.onclick = () => setTimeout(() => r.lastChild.textContent = 'done', 200)</script>"""
+    env, obs = open_page(page, options={"screenshot": False})
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+    assert "done" in obs["dom"]
