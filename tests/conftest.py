@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+def pytest_collection_finish() -> None:
+    """Spare what is there by now, millions of objects, each later look for garbage: training looks often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

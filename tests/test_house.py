@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -34,8 +35,12 @@ FILES = [
     Path(name) for name in sorted(set(_listed.stdout.split("\0"))) if name.endswith(".py") and (ROOT / name).exists()
 ]
 OURS = [file for file in FILES if file.parts[0] in MAY_IMPORT and file.parts[1] != "selfsurf"]
-TREES = {file: ast.parse((ROOT / file).read_text(encoding="utf8")) for file in FILES}
 MODULES = {".".join(("selfsurf", *file.with_suffix("").parts)).removesuffix(".__init__"): file for file in OURS}
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf8"))
 
 
 def imports(body: list[ast.stmt]) -> Iterator[tuple[str, list[str]]]:
@@ -54,7 +59,7 @@ def imports(body: list[ast.stmt]) -> Iterator[tuple[str, list[str]]]:
 
 def everywhere(file: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield what a file imports, within functions and for type checkers, too."""
-    yield from imports([node for node in ast.walk(TREES[file]) if isinstance(node, (ast.Import, ast.ImportFrom))])
+    yield from imports([node for node in ast.walk(tree_of(file)) if isinstance(node, (ast.Import, ast.ImportFrom))])
 
 
 def test_a_first_verdict_has_a_test_of_each_folder() -> None:
@@ -81,7 +86,7 @@ def test_modules_do_not_import_in_circles() -> None:
     for file in OURS:
         named = [
             name
-            for module, names in imports(TREES[file].body)
+            for module, names in imports(tree_of(file).body)
             for name in (module, *(f"{module}.{inner}" for inner in names))
         ]
         graph[file] = {MODULES[name] for name in named if name in MODULES} - {file}
@@ -109,11 +114,13 @@ def test_parts_are_imported_by_their_full_names() -> None:
     ]
     part = rf"(?:{'|'.join(MAY_IMPORT)})\b[.\w]*"
     line = re.compile(rf"^\s*(?:from {part} import|import {part}\s*(?:,|;|as\b|$)).*", re.MULTILINE)
-    for file, tree in TREES.items():  # programs within strings
+    for file in FILES:  # programs within strings
         if file.parts[:2] == ("tests", "package"):
             continue
         texts = (
-            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            node.value
+            for node in ast.walk(tree_of(file))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
         )
         bare += [f"{file}: {found[0].strip()}" for text in texts for found in line.finditer(text)]
     assert not bare

@@ -71,6 +71,7 @@ def test_bench_env_sets_everything_beside_the_raw_limit(docs):
     assert figures["errors"] == {}
 
 
+@pytest.mark.slow
 def test_bench_env_without_the_documentation_says_so_and_measures_the_rest(tmp_path):
     result = CliRunner().invoke(app, ["bench", "env", "--rounds", "1", "--docs", str(tmp_path)])
     assert result.exit_code == 1, result.output

@@ -45,6 +45,7 @@ def test_a_scenario_is_carried_out_judged_by_its_page_and_logged(tmp_path: Path)
     assert "| playwright | act | 7 | 100.0% |" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_provider_that_only_says_so_has_failed(tmp_path: Path) -> None:
     careless = f"{__file__}:Careless"
     code, figures = run("--provider", careless, "--scenario", "register", "--logs", str(tmp_path))

@@ -102,6 +102,7 @@ def suite(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_acts_through_an_agent_with_options(suite, tmp_path):
     (tmp_path / "policy.py").write_text(POLICY)
     agent = ("--agent", f"{tmp_path / 'policy.py'}:Same", "--set", 'reply="nothing"', "--set", "constrained=false")
@@ -384,10 +385,11 @@ def test_five_kills_change_nothing(tmp_path):
 
 
 def test_one_kill_leaves_nothing_behind_and_nothing_lost(tmp_path):
-    words = ("miniwob", "--agent", "random", "--task", "click-dialog", "--seeds", 30, "--out", tmp_path / "run")
-    assert killed(tmp_path / "run", words, 4, 0.1)
-    bench(*words)
-    assert len(results(tmp_path / "run")) == 30
+    words = ("miniwob", "--agent", "random", "--task", "click-dialog", "--seeds", 10, "--max-steps", 3)
+    folder = tmp_path / "run"
+    assert killed(folder, (*words, "--out", folder), 4, 0.1)
+    bench(*words, "--out", folder)
+    assert len(results(folder)) == 10
 
 
 TASKS = """

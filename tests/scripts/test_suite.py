@@ -41,7 +41,8 @@ def start(folder: Path, most: int = 3, workers: int = 0, *options: str, **tests:
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text)
     words = [sys.executable, "-c", RUN, str(most), str(workers), "-p", "no:cacheprovider", *options]
-    around = {**os.environ, "PYTHONPATH": str(ROOT)}
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,pytest_reportlog.plugin"}
+    around = {**os.environ, "PYTHONPATH": str(ROOT), **plugins}
     return subprocess.Popen(words, cwd=folder, env=around, stdout=-1, stderr=subprocess.STDOUT, text=True)
 
 

@@ -9,12 +9,21 @@ from tests.models.small import save_small, small_llama
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
-@pytest.fixture
-def tiny_policy(tokenizer):
-    """A policy around a new tiny model, the same every time."""
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+@pytest.fixture(scope="session")
+def new_policy(tokenizer):
+    """Makes a policy around a new tiny model, the same every time."""
 
-    return TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+    def make():
+        from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+        return TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+
+    return make
+
+
+@pytest.fixture
+def tiny_policy(new_policy):
+    return new_policy()
 
 
 @pytest.fixture
@@ -23,7 +32,7 @@ def tiny_folder(saved):
     return saved(save_small, tie_word_embeddings=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settings():
     """Settings of a run that takes seconds."""
     from selfsurf.sdft.settings import TrainSettings

@@ -44,7 +44,13 @@ ASKED = [
 ]
 
 
-@pytest.fixture(scope="module", params=FAMILIES.values(), ids=FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(family, id=name, marks=() if name == "idefics3" else pytest.mark.slow)
+        for name, family in FAMILIES.items()
+    ],
+)
 def folder(request: pytest.FixtureRequest, saved: Any) -> Path:
     written: Path = saved(request.param)
     return written

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,11 +25,16 @@ from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.sft import batches_of, collect, train_sft
 
 
-@pytest.fixture
-def rows(tiny_policy, settings, tmp_path):
-    path = tmp_path / "rows.jsonl"
-    collect(settings, tiny_policy, path)
+@pytest.fixture(scope="module")
+def collected(new_policy, settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("collected") / "rows.jsonl"
+    collect(settings, new_policy(), path)
     return path
+
+
+@pytest.fixture
+def rows(collected, tmp_path):
+    return Path(shutil.copy(collected, tmp_path))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The trainer on a tiny model in real episodes, and its objective against a plain reference."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.trainers.batches import NothingToTeach
 
 
-@pytest.fixture
-def episodes(tiny_policy, settings):
+@pytest.fixture(scope="module")
+def episodes(new_policy, settings):
     with Rollouts(3, max_episode_steps=2) as rollouts:
-        return rollouts.run(make_agent(tiny_policy, settings, sampling=True), training_jobs(settings)[:3])
+        return rollouts.run(make_agent(new_policy(), settings, sampling=True), training_jobs(settings)[:3])
 
 
 def test_a_row_is_exactly_what_the_student_saw_and_sampled(episodes, tiny_policy):
@@ -63,9 +64,8 @@ def test_a_teacher_is_not_shown_what_leads_it_astray(sight, episodes, tiny_polic
 
 def test_what_the_infrastructure_failed_is_not_learned_from(episodes, tiny_policy):
     whole = len(samples_of(episodes, tiny_policy))
-    lost = len(episodes[0].steps)
-    episodes[0].trainable = False
-    assert len(samples_of(episodes, tiny_policy)) == whole - lost
+    lost = replace(episodes[0], trainable=False)
+    assert len(samples_of([lost, *episodes[1:]], tiny_policy)) == whole - len(lost.steps)
 
 
 def test_rows_are_drawn_evenly_over_tasks():
@@ -209,16 +209,7 @@ def test_training_changes_the_adapter_saves_it_and_it_can_be_used(tiny_policy, s
     assert base_model is not None
 
 
-def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, settings, tmp_path):
-    from copy import deepcopy
-
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-
-    pristine = deepcopy(tiny_policy.model)
-
-    def new_policy():
-        return TransformersPolicy(deepcopy(pristine), tokenizer)
-
+def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(new_policy, settings, tmp_path):
     class Cut(Exception):
         pass
 
@@ -242,16 +233,13 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tokenizer, tiny_policy, 
 
 
 def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in_a_row(
-    tokenizer, tiny_policy, settings, tmp_path, monkeypatch
+    new_policy, settings, tmp_path, monkeypatch
 ):
-    from copy import deepcopy
-
-    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.browser_env import EnvError
     from selfsurf.browser_env.env import AsyncBrowserEnv
     from selfsurf.sdft.rollouts import RolloutError
 
-    original, pristine = AsyncBrowserEnv.reset, deepcopy(tiny_policy.model)
+    original = AsyncBrowserEnv.reset
 
     async def broken(self, *, seed=None, options=None):
         if seed > 0:  # of all batches after the first
@@ -264,7 +252,7 @@ def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in
     chosen = settings.model_copy(update={"episodes_per_step": 2, "snapshot_every": 1})
     monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
     with pytest.raises(RolloutError, match=r"last 3 batches .*env_error The browser went away\.\).* --resume"):
-        train(chosen, tmp_path / "run", policy=tiny_policy)
+        train(chosen, tmp_path / "run", policy=new_policy())
     first, *failed = rows()
     assert first > 0
     assert failed == [0, 0]
@@ -272,7 +260,7 @@ def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in
     assert any(bool(weight.any()) for name, weight in learned.items() if "lora_B" in name)
     assert all(torch.equal(weight, after[name]) for name, weight in learned.items())
     monkeypatch.setattr(AsyncBrowserEnv, "reset", original)
-    train(chosen, tmp_path / "run", policy=TransformersPolicy(pristine, tokenizer), resume=True)
+    train(chosen, tmp_path / "run", policy=new_policy(), resume=True)
     assert rows()[:2] == [first, 0]
     assert all(count > 0 for count in rows()[2:])
     assert len(rows()) == 4
