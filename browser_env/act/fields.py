@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from selfsurf.browser_env.act.keyboard import SHOWN, press_chord
+from selfsurf.browser_env.act.keyboard import press_chord
 from selfsurf.browser_env.act.mouse import click
 from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
@@ -14,6 +14,7 @@ from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.safety.files import uploadable
+from selfsurf.browser_env.session.written import SHOWN, objection_to
 from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
@@ -42,29 +43,35 @@ async def fill(targets: Targets, action: Fill) -> str:
     """Replace a field's value; return how: `keyboard`, `dom` or `mouse`.
 
     Raises:
-        ActionError: the field can't be written to, holds another text afterwards, or the browser doesn't accept it.
+        ActionError: the field can't be written to, holds another text afterwards, or the browser rejects it. Of a
+            plain text field the step's end tells (`Session.note_read_back`).
     """
     id = await _target(targets, action)
-    ready = await targets.ask("prepareFill", id, text=action.text)
+    return await _fill(targets, id, action.text, number=targets.session.aim())
+
+
+async def _fill(targets: Targets, id: int, text: str, *, number: int = 0) -> str:
+    """Like `fill`; without a number a plain text field is read back by nobody."""
+    ready = await targets.ask("prepareFill", id, text=text, number=number)
     match ready["how"]:
         case "done":
             _note_reverted(targets, id, ready)
             _accepted(id, ready)
             return "dom"
         case "option":
-            return await select(targets, Select(id=id, options=(action.text,)))
+            return await select(targets, Select(id=id, options=(text,)))
         case "check":
-            return await _check(targets, id, ready, action.text)
+            return await _check(targets, id, ready, text)
         case "editor":
-            return await _fill_editor(targets, id, action.text, code=ready["code"])
+            return await _fill_editor(targets, id, text, code=ready["code"])
+        case "set":
+            return "dom"
     keyboard = targets.tab.page.keyboard
-    at_once = ready["how"] == "set"
-    if action.text and not at_once:
-        await keyboard.insert_text(action.text)
-    elif not at_once and not ready["empty"]:
+    if text:
+        await keyboard.insert_text(text)
+    elif not ready["empty"]:
         await keyboard.press("Delete")
-    _accepted(id, await targets.ask("written", id, text=action.text))
-    return "dom" if at_once else "keyboard"
+    return "keyboard"
 
 
 async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> str:
@@ -116,10 +123,8 @@ def _accepted(id: int, answer: dict[str, Any]) -> None:
     Raises:
         ActionError: the field holds another text now, or the browser doesn't accept it.
     """
-    if "shown" in answer:
-        raise ActionError(f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}.", "blocked")
-    if "objection" in answer:
-        raise ActionError(f"Element {id} was filled, but the browser objects: {answer['objection']}", "blocked")
+    if objection := objection_to(id, answer):
+        raise ActionError(objection, "blocked")
 
 
 def _note_reverted(targets: Targets, id: int, answer: dict[str, Any]) -> None:
@@ -145,7 +150,7 @@ async def select(targets: Targets, action: Select) -> str:
     answer = await targets.ask("select", id, options=list(action.options))
     _note_reverted(targets, id, answer)
     if "fill" in answer:
-        return await fill(targets, Fill(id=answer["at"], text=answer["fill"]))
+        return await _fill(targets, answer["at"], answer["fill"])
     way = "dom"
     for _ in range(MOST_OPTIONS):
         if "unselect" not in answer:
@@ -183,7 +188,7 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
             await press_chord(targets, "ArrowDown")
             found = await _once_there(targets, id, option)
         if not found.keys() & {"click", "done"} and found["text"]:
-            await fill(targets, Fill(id=found["at"], text=option))
+            await _fill(targets, found["at"], option)
             found = await _once_there(targets, id, option)
     if "done" in found:
         return "dom"

@@ -8,15 +8,10 @@ from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
 from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
-from selfsurf.browser_env.errors import ActionError, ScriptError
-from selfsurf.browser_env.observe.outline import quote
-from selfsurf.browser_env.text import clip
+from selfsurf.browser_env.errors import ActionError
 
 TYPE_LIMIT = 5000
 """The most characters of one `type` action; `fill` takes any number."""
-
-SHOWN = 300
-"""Characters of a field's text in an error or an event."""
 
 _KEYS = {
     "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
@@ -65,18 +60,16 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
     if id is None:
         targets.note_focused()
     else:
-        ready = await targets.ask("prepareType", id, text=action.text)
+        ready = await targets.ask("prepareType", id, text=action.text, number=targets.session.aim())
         if ready.get("how") == "done":
             return "dom"
         if not ready["focused"]:
             where = await targets.clear_way(id)
             if "covered" not in where:
                 await press_at(targets, (where["x"], where["y"]), Click(id=id))
-            ready = await targets.ask("prepareType", id, take=True, text=action.text)
-            targets.session.aim()  # what became of the click doesn't matter: the element has the focus
+            number = targets.session.aim()  # what became of the click doesn't matter: the element has the focus
+            await targets.ask("prepareType", id, take=True, text=action.text, number=number)
     await _write(targets, action.text, at_once)
-    if id is not None:
-        await _read_back(targets, id, action.text, ready["edition"])
     return "keyboard"
 
 
@@ -90,17 +83,6 @@ async def _write(targets: Targets, text: str, at_once: bool) -> None:
             await keyboard.press("Enter")
         if line:
             await keyboard.insert_text(line)
-
-
-async def _read_back(targets: Targets, id: int, text: str, edition: str) -> None:
-    """Note if a field doesn't hold all that was typed into it; a page that is gone, or busy, has taken it."""
-    try:
-        answer = await targets.world(id).call("typed", id=id, text=text, edition=edition)
-    except ScriptError:
-        return
-    if "shown" in answer:
-        shown = quote(clip(answer["shown"], SHOWN)) if answer["shown"] else "nothing"
-        targets.session.note(f"[{id}] holds {shown} now, not all that was typed")
 
 
 async def press(targets: Targets, action: Press) -> str:

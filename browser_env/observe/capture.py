@@ -219,6 +219,7 @@ async def _unpacked(
     """Unpack a pass, with the contents of the frames that it could not access, to any depth."""
     session.next_id = max(session.next_id, raw["nextId"])
     session.note_missed(raw["miss"])
+    session.note_read_back(raw["readBack"])
     session.note_refused(raw["refused"])
     lines, elements = _unpack(raw)
     texts, faults = [raw["text"]], list(raw["faults"])

@@ -116,6 +116,9 @@ class _OnePage:
     def note_missed(self, told: Any) -> None:
         """Nothing was pressed."""
 
+    def note_read_back(self, told: Any) -> None:
+        """Nothing was written."""
+
     def note_refused(self, fields: list[str]) -> None:
         """No form was sent."""
 

@@ -300,8 +300,32 @@ function insertLines({lines}) {
   focusedElement()?.ownerDocument.execCommand('insertHTML', false, html);
 }
 
-// Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once.
-function prepareFill({id, text}) {
+let unread = null;  // the field that is written to in this step, and how it is read back
+
+// What became of the text that was last written into a field, once; `number` is that of the writing.
+function readBack() {
+  if (!unread) return null;
+  const {number, id, way, read} = unread;
+  unread = null;
+  try { return {number, id, way, ...read()}; } catch { return null; }
+}
+
+// Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once. With a number, the
+// next pass reads back what stands in a text field then.
+function prepareFill({id, text, number}) {
+  const ready = readyToFill(id, text);
+  const before = edition();
+  unread = number && (ready.how === 'text' || ready.how === 'set') ? {number, id, way: 'fill', read: () => filled(id, text, before)} : null;
+  return ready;
+}
+
+// Like `written`; a field that is empty on a page that has changed was taken from: it made a tag of the text, or a message.
+function filled(id, text, before) {
+  const answer = written({id, text});
+  return answer.shown === '' && edition() !== before ? {cleared: true} : answer;
+}
+
+function readyToFill(id, text) {
   const found = find(id);
   if (found.error) return found;
   const el = fieldOf(found.el);
@@ -344,8 +368,16 @@ function prepareFill({id, text}) {
 // What is pressed, not typed into.
 const PRESSED = new Set([...WHOLE, 'summary', 'treeitem']);
 
-// Is the element ready to be typed into? With `take` it is focused, with the caret after its content.
-function prepareType({id, take, text}) {
+// Is the element ready to be typed into? With `take` it is focused, with the caret after its content. With a number, the
+// next pass reads back what stands there then.
+function prepareType({id, take, text, number}) {
+  const ready = readyToType(id, take, text);
+  const before = edition();
+  unread = number && ready.focused ? {number, id, way: 'type', read: () => typed(id, text, before)} : null;
+  return ready;
+}
+
+function readyToType(id, take, text) {
   const found = find(id);
   if (found.error) return found;
   const el = fieldOf(found.el);
@@ -358,8 +390,7 @@ function prepareType({id, take, text}) {
   }
   if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
-  const ready = {focused: true, edition: edition()};
-  if (!take) return {...ready, focused: holdsFocus(el)};
+  if (!take) return {focused: holdsFocus(el)};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
   if (el.localName === 'textarea' || el.localName === 'input') {
@@ -369,12 +400,12 @@ function prepareType({id, take, text}) {
     selection.selectAllChildren(el);
     selection.collapseToEnd();
   }
-  return ready;
+  return {focused: true};
 }
 
 // What a field holds after `text` was typed into it, if that isn't all there: it may take no more characters, or no letters.
 // One that is empty on a page that has changed made something else of it: a tag, a message.
-function typed({id, text, edition: before}) {
+function typed(id, text, before) {
   const {el: named, error} = find(id);
   if (error) return {};
   const el = fieldOf(named);

@@ -20,6 +20,7 @@ from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
 from selfsurf.browser_env.session.tab import Tab
+from selfsurf.browser_env.session.written import objection_to, shortfall_of
 from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
@@ -75,6 +76,8 @@ class Session:
         """Of events."""
         self.missed = ""
         """Why this step's press reached another element than it was aimed at, as a sentence."""
+        self.misfilled = ""
+        """Why this step's text does not stand in its field, as a sentence."""
         self.choosing = False
         """Is a file chooser about to be answered?"""
         self.unreached = ""
@@ -312,12 +315,12 @@ class Session:
     def start_step(self) -> None:
         """Forget what went wrong in the last step."""
         self.access.start_step()
-        self.missed, self.stopped, self.unreached, self.acted_in = "", False, "", None
+        self.missed, self.stopped, self.misfilled, self.unreached, self.acted_in = "", False, "", "", None
         self._presses += 1
         self._downloading = False
 
     def aim(self) -> int:
-        """Return the number of a press that is about to follow."""
+        """Return the number of a press or a writing that is about to follow."""
         self._presses += 1
         return self._presses
 
@@ -332,6 +335,17 @@ class Session:
         there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."
 
+    def note_read_back(self, told: dict[str, Any] | None) -> None:
+        """Note what the in-page script says of the field that was written to last, if it was in this step."""
+        if told is None or told["number"] != self._presses:
+            return
+        if told["way"] == "fill":
+            self.misfilled = objection_to(told["id"], told)
+        elif shortfall := shortfall_of(told["id"], told):
+            self.note(shortfall)
+        if "cleared" in told:
+            self.note(f"[{told['id']}] was filled and is empty now")
+
     def note_refused(self, fields: list[str]) -> None:
         """Note the fields because of which the browser did not send a form."""
         for field in fields:
@@ -340,7 +354,7 @@ class Session:
     @property
     def trouble(self) -> str:
         """What went wrong in this step besides the action itself, as a sentence."""
-        return self.access.navigation or self.missed
+        return self.access.navigation or self.missed or self.misfilled
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""

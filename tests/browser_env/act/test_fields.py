@@ -297,3 +297,20 @@ def test_what_a_field_holds_afterwards_is_read_back(open_page, kind, change, tex
     env, obs = open_page(f"<input id=f type={kind} aria-label=F><script>f.oninput = () => {{ {change} }}</script>")
     obs, *_ = env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": text})
     assert obs["last_error"].endswith(said) if said else obs["last_error"] == ""
+
+
+def test_a_filled_field_that_the_page_has_taken_the_text_from_is_told(open_page):
+    env, obs = open_page("<input id=f aria-label=Tag oninput='t.textContent = f.value; f.value = \"\"'><p id=t></p>")
+    obs, *_ = env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": "blue"})
+    assert obs["last_error"] == ""
+    assert "[1] was filled and is empty now" in obs["events"]
+    assert "blue" in obs["page_text"]
+    obs, *_ = env.step({"action": "press", "key": "Tab"})  # it is told of the step that wrote, and of no other
+    assert obs["events"] == ()
+
+
+@pytest.mark.parametrize("going", ["f.form.submit()", "f.form.remove()"])
+def test_a_field_that_is_gone_is_not_read_back(open_page, going):
+    env, obs = open_page(f"<form action=next.html><input id=f aria-label=F oninput='{going}'></form>", next="Next")
+    obs, *_ = env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": "1234"})
+    assert (obs["last_error"], obs["elements"]) == ("", ())
