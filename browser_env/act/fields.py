@@ -29,6 +29,9 @@ CHOICE_BOUND = 0.3
 PRESSES = 5
 """Times that an option is aimed at while its list moves."""
 
+MOST_PAGES = 100
+"""Times that a list is scrolled by its height in search of an option."""
+
 MOST_OPTIONS = 100
 """Options of a list of several that are unselected at most."""
 
@@ -190,12 +193,36 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
         if not found.keys() & {"click", "done"} and found["text"]:
             await _fill(targets, found["at"], option)
             found = await _once_there(targets, id, option)
+    if not found.keys() & {"click", "done"} and found["options"]:
+        found = await _scrolled_to(targets, id, option, found)
     if "done" in found:
         return "dom"
     if "click" not in found:
         error = {"error": "option", "option": option} if found["options"] else {"error": "closed"}
         raise refused(id, {**found, **error})
     return await _press_option(targets, id, found["click"])
+
+
+async def _scrolled_to(targets: Targets, id: int, option: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Scroll a list that draws or loads its options as it is scrolled until one is there; return what chooses it.
+
+    A page that shows no others means that all are there by now, or that more are loaded at the list's end.
+    """
+    shown, to, world = found["options"], "start", targets.world(id)
+    for _ in range(MOST_PAGES):
+        if not (await targets.ask("turnList", id, to=to))["moved"]:
+            break
+        await world.call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+        if to == "end":
+            await world.call("firstSign", bound=CHOICE_BOUND * 1000)
+        before, found = found, await targets.ask("optionIn", id, option=option)
+        if found.keys() & {"click", "done"}:
+            return found
+        others = any(found[part] != before[part] for part in ("options", "count"))
+        if to == "end" and not others:
+            break
+        to = "page" if others or to == "start" else "end"
+    return {**found, "options": shown}
 
 
 async def _press_option(targets: Targets, id: int, option: int) -> str:

@@ -500,7 +500,20 @@ function optionIn({id, option}) {
   }
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), text: textField(el) && !el.readOnly, at: idOf(el), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(el) && !el.readOnly, at: idOf(el), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
+}
+
+// Scrolls a custom list to its `start` or `end`, or by a page; returns whether there is more of it.
+function turnList({id, to}) {
+  const {el: named} = find(id);
+  const el = named && listFor(named);
+  const [option] = el ? shownOptions(el) : [];
+  let list = option ? parentAcross(option) : null;
+  while (list && !(list.scrollHeight > list.clientHeight + 1 && /auto|scroll|overlay/.test(getComputedStyle(list).overflowY))) list = parentAcross(list);
+  if (!list || list !== el && isInside(el, list)) return {moved: false};  // what scrolls is the page
+  const before = list.scrollTop;
+  list.scrollTop = to === 'start' ? 0 : to === 'end' ? list.scrollHeight : before + list.clientHeight * 0.9;
+  return {moved: to === 'start' || list.scrollTop !== before};
 }
 
 function selectNative(el, options) {

@@ -26,7 +26,7 @@ _PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "ac
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "has", "forget",
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
-    "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines", "scrolledTo",
+    "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines", "scrolledTo",
     "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
     "signs",
 )  # fmt: skip

@@ -314,3 +314,28 @@ def test_a_field_that_is_gone_is_not_read_back(open_page, going):
     env, obs = open_page(f"<form action=next.html><input id=f aria-label=F oninput='{going}'></form>", next="Next")
     obs, *_ = env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": "1234"})
     assert (obs["last_error"], obs["elements"]) == ("", ())
+
+
+COMBOBOX = """<div id=c role=combobox tabindex=0 aria-label=Country aria-expanded=false aria-controls=l>None</div>
+<div id=l role=listbox hidden style='height:100px;overflow:auto'><div id=rows style='position:relative'></div></div>
+<script>
+const row = (i) => { const o = document.createElement('div'); o.role = 'option'; o.textContent = 'Option ' + i; o.style.height = '20px';
+  o.onclick = () => { c.textContent = o.textContent; l.hidden = true; c.setAttribute('aria-expanded', false) }; return o };
+c.onclick = () => { l.hidden = false; c.setAttribute('aria-expanded', true); draw() };
+l.onscroll = () => draw();
+"""
+DRAWN = """rows.style.height = 300 * 20 + 'px';
+function draw() { const first = Math.floor(l.scrollTop / 20);
+  rows.replaceChildren(...Array.from({length: 6}, (_, i) => row(first + i)).filter((o, i) => first + i < 300));
+  [...rows.children].forEach((o, i) => { o.style.position = 'absolute'; o.style.top = (first + i) * 20 + 'px' }) }</script>"""
+LOADED = """function draw() { if (l.scrollTop + 110 < rows.scrollHeight || rows.children.length >= 60) return;
+  setTimeout(() => rows.append(...Array.from({length: 20}, (_, i) => row(rows.children.length + i))), rows.children.length && 60) }</script>"""
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [(DRAWN, "Option 120"), (LOADED, "Option 55")], ids=["drawn", "loaded"])
+def test_a_list_that_has_its_options_as_it_is_scrolled(open_page, by_name, kind, wanted):
+    env, obs = open_page(COMBOBOX + kind)
+    obs = act(env, obs, "Country", by_name, action="select", options=[wanted])
+    assert (obs["last_error"], wanted in obs["page_text"]) == ("", True)
+    obs = act(env, obs, "Country", by_name, action="select", options=["Option 1000"])
+    assert "has no option 'Option 1000'; it has" in obs["last_error"]
