@@ -421,10 +421,18 @@ const isList = (el) => optionsOf(el).length > 0 || el.localName === 'select' || 
 // The list that a named element stands for: itself, or the one in the field that it wraps.
 const listFor = (named) => isList(named) ? named : fieldOf(named);
 
+// All that match in a document and in the shadow roots in it.
+function everywhere(doc, selector) {
+  const within = (root) => Array.from(root.querySelectorAll('*')).map(rootOf).filter(Boolean);
+  const roots = Array.from(DOC.querySelectorAll(doc, '*')).map(rootOf).filter(Boolean);
+  for (const root of roots) roots.push(...within(root));
+  return [...DOC.querySelectorAll(doc, selector), ...roots.flatMap((root) => Array.from(root.querySelectorAll(selector)))];
+}
+
 // The options that are shown for a custom list: in the element itself or slotted into it, in what it controls, or in
 // whatever list is open, which may be anywhere in the page.
 function shownOptions(el) {
-  const of = (list) => Array.from(list.querySelectorAll('[role=option]')).filter((option) => drawn(option) && sized(option));
+  const of = (list) => [...list.querySelectorAll('[role=option]'), ...Array.from(list.querySelectorAll('slot')).flatMap((slot) => slot.assignedElements()).filter((one) => one.role === 'option')].filter((option) => drawn(option) && sized(option));
   const root = rootOf(el);
   const near = [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns'), ...(root ? [root] : [])];
   for (const list of near) {
@@ -432,14 +440,14 @@ function shownOptions(el) {
     if (found.length) return found;
   }
   if (el.getAttribute('aria-expanded') === 'false') return [];
-  const open = Array.from(DOC.querySelectorAll(el.ownerDocument, '[role=listbox]')).filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
+  const open = everywhere(el.ownerDocument, '[role=listbox]').filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
   return open.length === 1 ? open[0] : [];
 }
 
 // What can be clicked and says just this: an option of a list that doesn't say what its options are.
 function lineThatSays(el, text) {
   const same = (node) => squeeze(node.textContent) === text && drawn(node) && sized(node) && !isInside(el, node) && !isInside(node, el);
-  const found = Array.from(DOC.querySelectorAll(el.ownerDocument, 'div, li, span, a, p, td')).filter((node) => same(node) && (getComputedStyle(node).cursor === 'pointer' || listens(node)));
+  const found = everywhere(el.ownerDocument, 'div, li, span, a, p, td').filter((node) => same(node) && (getComputedStyle(node).cursor === 'pointer' || listens(node)));
   const outermost = found.filter((node) => !found.some((other) => other !== node && other.contains(node)));
   return outermost.length === 1 ? outermost[0] : null;
 }

@@ -339,3 +339,24 @@ def test_a_list_that_has_its_options_as_it_is_scrolled(open_page, by_name, kind,
     assert (obs["last_error"], wanted in obs["page_text"]) == ("", True)
     obs = act(env, obs, "Country", by_name, action="select", options=["Option 1000"])
     assert "has no option 'Option 1000'; it has" in obs["last_error"]
+
+
+@pytest.mark.parametrize("slotted", [False, True])
+def test_a_list_that_opens_in_another_shadow_root(open_page, by_name, slotted):
+    options = "<div role=option>Ada</div><div role=option>Bob</div>"
+    env, obs = open_page(
+        f"""<my-box></my-box><p id=said>Nobody</p><my-overlay></my-overlay><script>
+        const box = document.querySelector('my-box').attachShadow({{mode: 'open'}}), overlay = document.querySelector('my-overlay');
+        box.innerHTML = '<button role=combobox aria-label=Name aria-expanded=false>Choose</button>';
+        const root = overlay.attachShadow({{mode: 'open'}}), options = '{options}';
+        box.firstChild.onclick = () => {{
+            root.innerHTML = `<div role=listbox>${{{str(slotted).lower()} ? '<slot></slot>' : options}}</div>`;
+            if ({str(slotted).lower()}) overlay.innerHTML = options;
+            box.firstChild.setAttribute('aria-expanded', true);
+        }};
+        for (const one of [root, overlay]) one.addEventListener('click', ({{target}}) => {{ if (target !== overlay) {{
+            said.textContent = 'I am ' + target.textContent; root.innerHTML = overlay.innerHTML = ''; box.firstChild.setAttribute('aria-expanded', false) }} }});
+        </script>"""
+    )
+    obs = act(env, obs, "Name", by_name, action="select", options=["Bob"])
+    assert (obs["last_error"], "I am Bob" in obs["page_text"]) == ("", True)
