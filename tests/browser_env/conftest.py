@@ -22,13 +22,16 @@ class Site(browser_env.Task):
 
 @pytest.fixture
 def open_page(tmp_path):
-    """Return a function that opens HTML in an environment: `env, obs = open_page("<p>...", other="...")`."""
+    """Return a function that opens HTML in an environment: `env, obs = open_page("<p>...", other="...")`.
+
+    It takes no screenshots but with `options={"screenshot": True}`.
+    """
     envs = []
 
     def open_it(html, *, options=None, seed=0, **pages):
         for name, text in {"index": html, **pages}.items():
             (tmp_path / f"{name}.html").write_text(f"<!doctype html><title>{name}</title>{text}", encoding="utf8")
-        usual = {"viewport": (800, 600), "safety": browser_env.Safety(upload_from=(tmp_path,))}
+        usual = {"viewport": (800, 600), "screenshot": False, "safety": browser_env.Safety(upload_from=(tmp_path,))}
         env = gymnasium.make("Browser-v0", task=Site(tmp_path), **{**usual, **(options or {})})
         envs.append(env)
         obs, _ = env.reset(seed=seed)

@@ -10,7 +10,6 @@ from selfsurf.browser_env.session.page_script import PageScript
 from tests.in_page import value
 from tests.processes import crowd
 
-SMALL = {"screenshot": False}
 LATE = "<button onclick='setTimeout(() => q.textContent = 1234, 60)'>Go</button><p id=q>idle</p>"
 
 
@@ -22,7 +21,7 @@ def test_a_late_change_is_waited_for(open_page, by_name, how):
         "plain": LATE, "frame": "<iframe src=inner.html></iframe>", "shadow root": shadow,
         "shadow root in a frame": "<iframe src=inner.html></iframe>",
     }  # fmt: skip
-    env, obs = open_page(pages[how], inner=LATE if how == "frame" else shadow, options=SMALL)
+    env, obs = open_page(pages[how], inner=LATE if how == "frame" else shadow)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert "1234" in obs["page_text"]
 
@@ -35,7 +34,7 @@ def test_a_late_change_that_comes_before_it_is_waited_for_is_seen(open_page, by_
             await asyncio.sleep(0.2)
         return await asked(self, method, **arguments)
 
-    env, obs = open_page(LATE, options=SMALL)
+    env, obs = open_page(LATE)
     monkeypatch.setattr(PageScript, "call", slowly)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert "1234" in obs["page_text"]
@@ -64,7 +63,7 @@ FRAMED = "<iframe src=http://other.test/inner.html width=400 height=300></iframe
     ids=["click", "enter", "menu", "busy"],
 )
 def test_late_changes_in_a_frame_of_another_origin_are_waited_for(open_page, by_name, inner, actions):
-    env, obs = open_page(FRAMED, inner=inner, options=SMALL)
+    env, obs = open_page(FRAMED, inner=inner)
     for action in actions:
         named = {"id": by_name(obs, action["name"])["id"]} if "name" in action else {}
         obs, *_ = env.step({key: value for key, value in action.items() if key != "name"} | named)
@@ -75,14 +74,13 @@ def test_late_changes_in_a_frame_of_another_origin_are_waited_for(open_page, by_
 def test_a_menu_that_opens_on_hover_is_waited_for(open_page, by_name, how):
     env, obs = open_page(
         f"<div {how}='setTimeout(() => m.hidden = false, 120)'><button>More</button></div><div id=m hidden><button>Copy</button></div>",
-        options=SMALL,
     )
     obs, *_ = env.step({"action": "hover", "id": by_name(obs, "More")["id"]})
     assert by_name(obs, "Copy")
 
 
 def test_a_hover_over_what_does_not_listen_is_not(open_page, by_name):
-    env, obs = open_page("<button>More</button>", options=SMALL)
+    env, obs = open_page("<button>More</button>")
     *_, info = env.step({"action": "hover", "id": by_name(obs, "More")["id"]})
     assert info["timing"]["settle"] < 400 * crowd()
 
@@ -111,13 +109,13 @@ RIPPLES = {
 
 @pytest.mark.parametrize("how", RIPPLES)
 def test_what_shows_that_the_mouse_is_there_is_not_the_reaction(open_page, by_name, how):
-    env, obs = open_page(f"{RIPPLES[how]}<div id=m></div>", options=SMALL)
+    env, obs = open_page(f"{RIPPLES[how]}<div id=m></div>")
     obs, *_ = env.step({"action": "hover" if how == "hover" else "click", "id": by_name(obs, "Go")["id"]})
     assert by_name(obs, "Item")
 
 
 def test_a_button_that_changes_its_look_or_its_text_is_not_waited_for(open_page, by_name):
-    env, obs = open_page("<button aria-label=Go onclick=\"this.classList.toggle('on')\">*</button>", options=SMALL)
+    env, obs = open_page("<button aria-label=Go onclick=\"this.classList.toggle('on')\">*</button>")
     for _ in range(3):
         *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
         assert info["timing"]["settle"] < 400 * crowd()
@@ -143,7 +141,7 @@ COVERED = """<p style="height:1200px">a<button style="display:block;margin-top:9
 
 @pytest.mark.parametrize("where", ["bottom", "top"])
 def test_an_element_is_scrolled_to_where_nothing_covers_it(open_page, by_name, where):
-    env, obs = open_page(COVERED % where, options={**SMALL, "reach": None})
+    env, obs = open_page(COVERED % where, options={"reach": None})
     *_, info = env.step({"action": "click", "id": by_name(obs, "Target")["id"]})
     assert (info["action_path"], value(env, "window.c")) == ("mouse", True)
 
@@ -153,7 +151,7 @@ let zoom = 0; map.addEventListener('wheel', (event) => { event.preventDefault();
 
 
 def test_the_wheel_is_turned_at_a_point_and_where_the_page_takes_it(open_page):
-    env, _ = open_page(WHEEL, options=SMALL)
+    env, _ = open_page(WHEEL)
     obs, *_ = env.step({"action": "scroll", "dy": 100, "x": 100, "y": 100})
     assert obs["page_text"].startswith("100")
     env.step({"action": "scroll", "dy": 100})
@@ -171,7 +169,7 @@ def test_a_text_is_found_wherever_it_is_and_scrolled_to(open_page):
         f"<section><h2>Part {i}</h2><p style='height:300px'>text {i}</p><button>Buy {i}</button></section>"
         for i in range(60)
     )
-    env, obs = open_page(rows, options={**SMALL, "budget": 500})
+    env, obs = open_page(rows, options={"budget": 500})
     assert "Buy 55" not in obs["dom"]
     (found,) = env.unwrapped.find("buy 55")
     assert found.line == f'[{found.id}] button "Buy 55"'
@@ -191,6 +189,6 @@ def test_a_button_in_a_shadow_root_reacts_late(open_page, by_name, mode):
     page = f"""<div id=d></div><script>const r = d.attachShadow({{mode: '{mode}'}});
     r.innerHTML = '<button>Go</button><p>idle</p>';
     r.firstChild.onclick = () => setTimeout(() => r.lastChild.textContent = 'done', 200)</script>"""
-    env, obs = open_page(page, options={"screenshot": False})
+    env, obs = open_page(page)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert "done" in obs["dom"]

@@ -37,7 +37,7 @@ MISSED = {
 )
 def test_a_press_on_something_else_is_stopped(open_page, by_name, case, more):
     how, there = MISSED[case]
-    env, obs = open_page(swapped(how), options={"screenshot": False})
+    env, obs = open_page(swapped(how))
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"], **more})
     assert ":" not in obs["page_text"], obs["page_text"]  # the page has heard nothing
     assert obs["last_error"] == (
@@ -50,7 +50,7 @@ def test_a_press_on_something_else_is_stopped(open_page, by_name, case, more):
 @pytest.mark.parametrize("more", [{}, {"count": 2}, {"button": "right"}])
 def test_what_has_moved_once_is_clicked_where_it_is_now(open_page, by_name, more):
     page = swapped(f"if (!window.done) {{ done = 1; {CHANGE} }}")
-    env, obs = open_page(page, options={"screenshot": False})
+    env, obs = open_page(page)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"], **more})
     assert ("mousedown:a" in obs["page_text"], "mousedown:b" in obs["page_text"]) == (True, False)
     assert obs["last_error"] == ""
@@ -66,7 +66,7 @@ FINE = {
 
 @pytest.mark.parametrize("case", FINE)
 def test_a_press_on_the_element_is_not(open_page, by_name, case):
-    env, obs = open_page(swapped(FINE[case]), options={"screenshot": False})
+    env, obs = open_page(swapped(FINE[case]))
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert "click:" in obs["page_text"]
     assert obs["last_error"] == ""
@@ -86,7 +86,6 @@ def test_labels_shadow_roots_image_maps_and_frames_are_met(open_page, by_name):
           root.innerHTML = `<button><b>In ${mode}</b></button>`;
           root.firstChild.onclick = () => said(mode);
         }</script>""",
-        options={"screenshot": False},
     )
     names = ("Agree", "In open", "In closed", "In the frame")
     ids = [by_name(obs, name)["id"] for name in names]
@@ -106,7 +105,6 @@ def test_a_cover_over_a_frame_is_stopped(open_page, by_name, origin):
         onmessage = cover;
         document.querySelector('iframe').onmouseenter = cover;</script>""",
         inner="<button>Renew</button><script>document.onmousemove = () => parent.postMessage(1, '*')</script>",
-        options={"screenshot": False},
     )
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert ":" not in obs["page_text"]
@@ -119,7 +117,6 @@ def test_a_press_that_went_into_a_frame_is_told(open_page, by_name, origin):
         f"{TWO}<iframe id=f hidden src='{origin}inner.html' style='position:fixed;left:0;top:0;border:0'></iframe>"
         "<script>document.onmousemove = () => { f.hidden = false }</script>",
         inner="<button style='position:fixed;inset:0'>Pay</button>",
-        options={"screenshot": False},
     )
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert obs["last_error"] == (
@@ -128,13 +125,13 @@ def test_a_press_that_went_into_a_frame_is_told(open_page, by_name, origin):
 
 
 def test_a_drag_is_watched_at_its_start_only(open_page, by_name):
-    env, obs = open_page(f"{TWO}", options={"screenshot": False})
+    env, obs = open_page(f"{TWO}")
     ends = {"from": by_name(obs, "Renew")["id"], "to": by_name(obs, "Delete")["id"]}
     obs, *_ = env.step({"action": "drag", **ends})
     assert obs["last_error"] == ""
     assert "mousedown:a" in obs["page_text"]
     assert "mouseup:b" in obs["page_text"]
-    env, obs = open_page(swapped("a.style.left = '300px'; b.style.left = '50px'"), options={"screenshot": False})
+    env, obs = open_page(swapped("a.style.left = '300px'; b.style.left = '50px'"))
     obs, *_ = env.step({"action": "drag", "from": by_name(obs, "Renew")["id"], "to": [500, 300]})
     assert ":" not in obs["page_text"]
     assert "was in its place" in obs["last_error"]
@@ -144,9 +141,7 @@ def test_a_key_is_not_pressed_on_something_else(open_page, by_name):
     """The element can't be focused by script, so it is clicked; another one was there."""
     page = swapped("c.style.left = '300px'; b.style.left = '50px'").replace("<button id=a>", "<div id=c onclick='1'>")
     page = page.replace("Renew</button>", "Renew</div>").replace("#a, #b", "#c, #b")
-    env, obs = open_page(
-        page + "<script>onkeydown = () => heard.textContent = 'key:'</script>", options={"screenshot": False}
-    )
+    env, obs = open_page(page + "<script>onkeydown = () => heard.textContent = 'key:'</script>")
     obs, *_ = env.step({"action": "press", "key": "Enter", "id": by_name(obs, "Renew")["id"]})
     assert ":" not in obs["page_text"]
     assert 'button "Delete" was in its place' in obs["last_error"]
@@ -155,7 +150,7 @@ def test_a_key_is_not_pressed_on_something_else(open_page, by_name):
 def test_the_pages_first_listeners_hear_of_no_press_that_is_stopped(open_page, by_name):
     first = "<script>for (const type of ['pointerdown', 'mousedown', 'click']) addEventListener(type, () => { heard.append(':') }, true)</script>"
     page = swapped(f"if (!window.done) {CHANGE}")
-    env, obs = open_page(first + page, options={"screenshot": False})
+    env, obs = open_page(first + page)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Renew")["id"]})
     assert ":" not in obs["page_text"]
     assert "It was stopped." in obs["last_error"]

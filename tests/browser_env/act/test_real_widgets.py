@@ -13,7 +13,7 @@ PAGES = Path(__file__).parents[1] / "pages" / "widgets"
 @pytest.fixture
 def widget(open_page):
     """Return a function that opens a page of `PAGES`: `env, obs = widget("ro")`."""
-    return lambda name: open_page((PAGES / f"{name}.html").read_text(encoding="utf8"), options={"screenshot": False})
+    return lambda name: open_page((PAGES / f"{name}.html").read_text(encoding="utf8"))
 
 
 def test_the_text_of_a_code_editor_is_the_one_that_was_given(widget, by_name):
@@ -168,6 +168,6 @@ def test_a_list_that_closes_after_each_choice_is_opened_again(open_page, by_name
         .read_text(encoding="utf8")
         .replace("setTimeout(draw,20)", f"setTimeout(draw,{closes_after})")
     )
-    env, obs = open_page(page, options={"screenshot": False})
+    env, obs = open_page(page)
     obs, *_ = env.step({"action": "select", "id": by_name(obs, "Colours")["id"], "options": ["Red", "Blue", "Green"]})
     assert (obs["last_error"], value(env, "o.textContent")) == ("", "Red,Blue,Green")

@@ -4,16 +4,13 @@ import pytest
 
 from tests.in_page import value
 
-SMALL = {"screenshot": False}
-
-
 HIDES = "<label>Comment <input id=a></label><label>PIN <input id=b type=password></label>"
 
 
 @pytest.mark.parametrize("how", ["b.style.display='none'", "b.style.visibility='hidden'"])
 @pytest.mark.parametrize("action", ["fill", "type"])
 def test_text_goes_to_no_other_field_when_its_own_is_hidden(open_page, by_name, how, action):
-    env, obs = open_page(HIDES, options=SMALL)
+    env, obs = open_page(HIDES)
     pin = by_name(obs, "PIN")["id"]
     env.step({"action": "click", "id": by_name(obs, "Comment")["id"]})
     value(env, how)
@@ -28,7 +25,7 @@ MOVES_ON = """<label>Card <input id=card></label><div role=dialog aria-modal=tru
 
 @pytest.mark.parametrize("action", ["fill", "type"])
 def test_text_goes_to_no_other_field_when_the_page_moves_the_focus_on(open_page, by_name, action):
-    env, obs = open_page(MOVES_ON, options=SMALL)
+    env, obs = open_page(MOVES_ON)
     card, mail = by_name(obs, "Card")["id"], by_name(obs, "E-mail")["id"]
     obs, *_ = env.step({"action": action, "id": card, "text": "4111"})
     assert value(env, "[card.value, mail.value]") == ["", ""]
@@ -41,7 +38,6 @@ def test_text_goes_to_no_other_field_when_the_page_moves_the_focus_to_a_frame(op
     env, obs = open_page(
         """<label>Card <input id=card></label><iframe id=f srcdoc="<input aria-label=Inner>"></iframe>
         <script>card.onfocus = () => f.contentDocument.querySelector('input').focus()</script>""",
-        options=SMALL,
     )
     obs, *_ = env.step({"action": "fill", "id": by_name(obs, "Card")["id"], "text": "4111"})
     assert 'textbox "Inner"' in obs["last_error"]
@@ -58,7 +54,7 @@ INNER = """<style>button{position:absolute;width:80px;height:30px}</style><butto
 @pytest.mark.parametrize("origin", ["", "http://other.test/"])
 @pytest.mark.parametrize("name", ["Yes", "No"])
 def test_a_frame_with_padding_is_aimed_at_rightly(open_page, by_name, origin, name):
-    env, obs = open_page(FRAME % origin, inner=INNER, options=SMALL)
+    env, obs = open_page(FRAME % origin, inner=INNER)
     assert by_name(obs, "No")["bbox"] == (143, 103, 80, 30)
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, name)["id"]})
     assert (f"clicked {name}" in obs["page_text"], info["action_path"]) == (True, "mouse"), obs["page_text"]
@@ -71,7 +67,7 @@ def test_a_frame_with_padding_is_aimed_at_rightly(open_page, by_name, origin, na
      "margin:500px 0 900px 20px;padding:9px", "zoom:.8;padding:20px"],
 )  # fmt: skip
 def test_a_frame_that_is_scaled_moved_or_scrolled_to_is_aimed_at_rightly(open_page, by_name, origin, style):
-    env, obs = open_page(f"{FRAME % origin}<style>iframe{{{style}}}</style>", inner=INNER, options=SMALL)
+    env, obs = open_page(f"{FRAME % origin}<style>iframe{{{style}}}</style>", inner=INNER)
     for name in ("Yes", "No"):
         obs, *_, info = env.step({"action": "click", "id": by_name(obs, name)["id"]})
         assert (f"clicked {name}" in obs["page_text"], info["action_path"]) == (True, "mouse"), obs["page_text"]
@@ -82,7 +78,7 @@ def test_a_frame_that_is_scaled_moved_or_scrolled_to_is_aimed_at_rightly(open_pa
 def test_a_frame_that_is_turned_is_aimed_at_rightly(open_page, by_name, origin, style):
     page = f"<div style='rotate:10deg'><iframe src={origin}inner.html style='transform:{style};margin:100px' width=300 height=200></iframe></div>"
     inner = """<button style='position:absolute;left:200px;top:150px' onclick='q.textContent = event.isTrusted'>Far</button><p id=q>"""
-    env, obs = open_page(page, inner=inner, options={**SMALL, "viewport": (800, 800)})
+    env, obs = open_page(page, inner=inner, options={"viewport": (800, 800)})
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Far")["id"]})
     assert ("true" in obs["page_text"], info["action_path"], obs["last_error"]) == (True, "mouse", "")
 
@@ -95,13 +91,13 @@ MAP = """<p style="height:1500px">top</p>
 
 @pytest.mark.parametrize("name", ["Left", "Right"])
 def test_an_area_of_an_image_is_scrolled_to(open_page, by_name, name):
-    env, obs = open_page(MAP, options={**SMALL, "reach": None})
+    env, obs = open_page(MAP, options={"reach": None})
     obs, *_ = env.step({"action": "click", "id": by_name(obs, name)["id"]})
     assert obs["title"] == f"{name}true"
 
 
 def test_a_role_and_name_mean_what_stands_there_now(open_page):
-    env, obs = open_page("<button>Save</button>", options=SMALL)
+    env, obs = open_page("<button>Save</button>")
     value(env, "document.body.innerHTML = '<button onclick=\"document.title = 1\">Save</button>'")
     obs, *_ = env.step({"action": "click", "selector": 'role=button[name="Save"]'})
     assert (obs["title"], obs["last_error"]) == ("1", "")
@@ -113,7 +109,6 @@ def test_what_a_button_that_moves_away_under_the_mouse_leaves_is_not_clicked(ope
         <button style="display:block;height:30px">Keep A</button><button style="display:block;height:30px">Keep B</button>
         <p id=o>none</p><script>document.querySelectorAll('button').forEach(b => {
           b.onmouseenter = () => hint.hidden = false; b.onclick = () => o.textContent = b.textContent })</script>""",
-        options=SMALL,
     )
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Keep B")["id"]})
     assert value(env, "o.textContent") == "Keep B", obs["last_error"]
@@ -123,7 +118,6 @@ def test_a_tip_that_opens_over_a_button_is_told(open_page, by_name):
     env, obs = open_page(
         """<style>#t{display:none;position:absolute;inset:0;background:#ffc;margin:0} div:hover>#t{display:block}</style>
         <div style="position:relative;width:200px;height:40px"><button onclick="window.c=1">Delete</button><p id=t>tip</p></div>""",
-        options=SMALL,
     )
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Delete")["id"]})
     assert "did not reach its element" in obs["last_error"]
@@ -131,7 +125,7 @@ def test_a_tip_that_opens_over_a_button_is_told(open_page, by_name):
 
 
 def test_a_text_within_a_disabled_button_is_disabled(open_page):
-    env, _ = open_page("<button disabled onclick='window.c=1'><span>Save now</span></button>", options=SMALL)
+    env, _ = open_page("<button disabled onclick='window.c=1'><span>Save now</span></button>")
     obs, *_ = env.step({"action": "click", "selector": "text=Save now"})
     assert obs["last_error"].endswith("is disabled.")
 
@@ -141,7 +135,6 @@ def test_a_selector_of_a_part_means_the_control_around_it(open_page, tag):
     name = tag.split()[0]
     env, _ = open_page(
         f"<{tag} onclick='window.c=event.isTrusted'><span style='pointer-events:none'>Open</span></{name}>",
-        options=SMALL,
     )
     *_, info = env.step({"action": "click", "selector": "text=Open"})
     assert (info["action_path"], value(env, "window.c")) == ("mouse", True)
@@ -151,7 +144,7 @@ def test_a_selector_of_a_part_means_the_control_around_it(open_page, tag):
 def test_what_takes_no_mouse_is_not_clicked(open_page, by_name, tag):
     name = tag.split()[0]
     env, obs = open_page(
-        f"<{tag} style='pointer-events:none;color:gray' onclick='window.c=1'>Next</{name}>", inner="in", options=SMALL
+        f"<{tag} style='pointer-events:none;color:gray' onclick='window.c=1'>Next</{name}>", inner="in"
     )
     element = by_name(obs, "Next")
     assert "covered" not in element["states"]
@@ -167,7 +160,6 @@ def test_what_takes_no_mouse_is_not_clicked(open_page, by_name, tag):
 def test_a_child_that_takes_the_mouse_in_a_parent_that_does_not_is_clicked(open_page, by_name):
     env, obs = open_page(
         "<div style='pointer-events:none'><button style='pointer-events:auto' onclick='window.c=1'>Go</button></div>",
-        options=SMALL,
     )
     env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert value(env, "window.c") == 1
@@ -178,14 +170,14 @@ def test_what_has_no_box_of_its_own_is_clicked_at_its_content(open_page, by_name
     name = tag.split()[0]
     env, obs = open_page(
         f"<p style='height:900px'>a</p><{tag} style='display:contents' onclick='window.c=event.isTrusted'><span>Go</span></{name}>",
-        options={**SMALL, "reach": None},
+        options={"reach": None},
     )
     *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert (info["action_path"], value(env, "window.c")) == ("mouse", True)
 
 
 def test_a_select_that_was_hidden_is_not_changed(open_page, by_name):
-    env, obs = open_page("<select id=s aria-label=Size><option>S<option>L</select>", options=SMALL)
+    env, obs = open_page("<select id=s aria-label=Size><option>S<option>L</select>")
     id = by_name(obs, "Size")["id"]
     value(env, "s.style.display='none'")
     obs, *_ = env.step({"action": "select", "id": id, "options": ["L"]})
@@ -196,7 +188,7 @@ def test_a_select_that_was_hidden_is_not_changed(open_page, by_name):
 
 def test_an_upload_of_no_files_clears_the_field(open_page, tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    env, obs = open_page("<input type=file aria-label=Paper id=f>", options=SMALL)
+    env, obs = open_page("<input type=file aria-label=Paper id=f>")
     id = obs["elements"][0]["id"]
     obs, *_ = env.step({"action": "upload", "id": id, "files": [str(tmp_path / "a.txt")]})
     assert obs["elements"][0]["value"] == "a.txt"
@@ -212,7 +204,7 @@ onpointerup=()=>onpointermove=null}</script>"""
 
 
 def test_a_slider_is_dragged_by_the_control_within_its_thumb(open_page, by_name):
-    env, obs = open_page(SLIDER, options=SMALL)
+    env, obs = open_page(SLIDER)
     obs, *_ = env.step({"action": "drag", "from": by_name(obs, "Temp")["id"], "to": [300, 40]})
     assert (obs["last_error"], value(env, "o.textContent")) == ("", "262")
 
@@ -225,7 +217,7 @@ const t=document.elementFromPoint(e.clientX,e.clientY).closest('li');if(d&&t&&t!
 
 @pytest.mark.parametrize("cursor", ["grab", "move", "ns-resize"])
 def test_handles_have_ids(open_page, cursor):
-    env, obs = open_page(GRIP.replace("%s", cursor), options=SMALL)
+    env, obs = open_page(GRIP.replace("%s", cursor))
     grips = [one["id"] for one in obs["elements"] if one["tag"] == "span"]
     assert len(grips) == 3, obs["dom"]
     obs, *_ = env.step({"action": "drag", "from": grips[2], "to": grips[0]})

@@ -6,8 +6,6 @@ import pytest
 
 from tests.in_page import value
 
-SMALL = {"screenshot": False}
-
 
 @pytest.mark.parametrize(
     ("field", "text", "says"),
@@ -24,7 +22,7 @@ SMALL = {"screenshot": False}
     ],
 )
 def test_what_a_field_does_not_take_is_told(open_page, field, text, says):
-    env, _ = open_page(field, options=SMALL)
+    env, _ = open_page(field)
     obs, *_ = env.step({"action": "type", "id": 1, "text": text})
     assert list(obs["events"]) == [says]
 
@@ -48,13 +46,13 @@ def test_what_a_field_does_not_take_is_told(open_page, field, text, says):
     ],
 )
 def test_what_a_field_takes_is_not(open_page, field, text):
-    env, _ = open_page(field, options=SMALL)
+    env, _ = open_page(field)
     obs, *_ = env.step({"action": "type", "id": 1, "text": text})
     assert (list(obs["events"]), obs["last_error"]) == ([], "")
 
 
 def test_a_slider_is_set_by_typing_as_by_filling(open_page):
-    env, _ = open_page("<input type=range aria-label=F>", options=SMALL)
+    env, _ = open_page("<input type=range aria-label=F>")
     env.step({"action": "type", "id": 1, "text": "70"})
     assert value(env, "document.querySelector('input').value") == "70"
 
@@ -73,13 +71,13 @@ def test_a_slider_is_set_by_typing_as_by_filling(open_page):
     ],
 )
 def test_of_options_that_say_the_same_none_is_chosen(open_page, page, says):
-    env, _ = open_page(page, options=SMALL)
+    env, _ = open_page(page)
     obs, *_ = env.step({"action": "select", "id": 1, "options": ["A"]})
     assert obs["last_error"] == says
 
 
 def test_an_option_of_a_native_list_is_chosen_by_its_value_then(open_page):
-    env, _ = open_page("<select aria-label=S><option value=x>A<option value=y>A</select>", options=SMALL)
+    env, _ = open_page("<select aria-label=S><option value=x>A<option value=y>A</select>")
     obs, *_ = env.step({"action": "select", "id": 1, "options": ["y"]})
     assert (obs["last_error"], value(env, "document.querySelector('select').value")) == ("", "y")
 
@@ -87,13 +85,13 @@ def test_an_option_of_a_native_list_is_chosen_by_its_value_then(open_page):
 def test_a_button_is_clicked_where_a_strip_of_it_is_free(open_page):
     page = """<button style='position:absolute;left:10px;top:10px;width:200px;height:60px' onclick='window.c=1'>Go</button>
     <div style='position:absolute;left:0;top:0;width:195px;height:80px;background:#fff'>Over</div>"""
-    env, obs = open_page(page, options=SMALL)
+    env, obs = open_page(page)
     obs, *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
     assert (value(env, "window.c"), info["action_path"], list(obs["events"])) == (1, "mouse", [])
 
 
 def test_where_nothing_scrolls_it_is_told(open_page):
-    env, _ = open_page("<div aria-label=D role=region>A</div><p style='height:3000px'>B", options=SMALL)
+    env, _ = open_page("<div aria-label=D role=region>A</div><p style='height:3000px'>B")
     obs, *_ = env.step({"action": "scroll", "dy": 9000})
     assert list(obs["events"]) == []
     obs, *_ = env.step({"action": "scroll", "dy": 100})
@@ -101,14 +99,14 @@ def test_where_nothing_scrolls_it_is_told(open_page):
 
 
 def test_a_map_that_draws_is_not_told_of(open_page):
-    env, _ = open_page("<canvas width=800 height=600 onwheel='window.c = event.deltaY'></canvas>", options=SMALL)
+    env, _ = open_page("<canvas width=800 height=600 onwheel='window.c = event.deltaY'></canvas>")
     obs, *_ = env.step({"action": "scroll", "dy": 120})
     assert (value(env, "window.c"), list(obs["events"])) == (120, [])
 
 
 def test_a_button_that_moves_away_while_it_is_pressed_was_not_clicked(open_page):
     page = """<div id=d></div><button onmousedown='d.style.height="200px"' onclick='window.c=1'>Go</button>"""
-    env, _ = open_page(page, options=SMALL)
+    env, _ = open_page(page)
     obs, *_ = env.step({"action": "click", "id": 1})
     assert value(env, "window.c ?? null") is None
     assert obs["last_error"] == "The element moved away while the mouse was pressed on it, so it was not clicked."
@@ -117,7 +115,7 @@ def test_a_button_that_moves_away_while_it_is_pressed_was_not_clicked(open_page)
 def test_a_menu_that_opens_over_its_button_is_no_slip(open_page):
     page = """<button onmousedown='m.hidden=false'>Go</button>
     <div id=m hidden style='position:absolute;left:0;top:0;width:300px;height:300px;background:#fff'>Menu</div>"""
-    env, _ = open_page(page, options=SMALL)
+    env, _ = open_page(page)
     obs, *_ = env.step({"action": "click", "id": 1})
     assert obs["last_error"] == ""
 
@@ -128,7 +126,7 @@ def test_a_whole_folder_can_not_be_uploaded(open_page, tmp_path):
 
     env, _ = open_page(
         "<input type=file webkitdirectory aria-label=F>",
-        options={**SMALL, "safety": Safety(upload_from=(str(tmp_path),))},
+        options={"safety": Safety(upload_from=(str(tmp_path),))},
     )
     obs, *_ = env.step({"action": "upload", "id": 1, "files": ["a.txt"]})
     assert obs["last_error"] == "Element 1 takes a whole folder, which upload can't give."
@@ -149,7 +147,7 @@ LINES = "\n".join(f"  line {number}: a < b && c" for number in range(2000))
     ],
 )
 def test_two_thousand_lines_are_written_in_seconds(open_page, field, held):
-    env, _ = open_page(field, options=SMALL)
+    env, _ = open_page(field)
     start = time.perf_counter()
     obs, *_ = env.step({"action": "fill", "id": 1, "text": LINES})
     assert time.perf_counter() - start < 6  # some take half a minute line by line
@@ -159,13 +157,13 @@ def test_two_thousand_lines_are_written_in_seconds(open_page, field, held):
 
 
 def test_a_field_whose_text_is_drawn_as_dots_is_not_shown(open_page):
-    _, obs = open_page("<input aria-label=Pin style='-webkit-text-security:disc' value=1234>", options=SMALL)
+    _, obs = open_page("<input aria-label=Pin style='-webkit-text-security:disc' value=1234>")
     assert obs["elements"][0]["value"] == "••••"
     assert "1234" not in obs["dom"]
 
 
 def test_a_date_before_the_first_one_is_invalid(open_page):
-    _, obs = open_page("<input type=date min=2026-02-01 value=2026-01-01 aria-label=D>", options=SMALL)
+    _, obs = open_page("<input type=date min=2026-02-01 value=2026-01-01 aria-label=D>")
     assert "invalid" in obs["elements"][0]["states"]
 
 
@@ -183,14 +181,14 @@ LATE = [
 
 @pytest.mark.parametrize(("page", "then"), LATE)
 def test_a_plain_text_that_says_it_is_loading_is_waited_for(open_page, page, then):
-    env, _ = open_page(page, options=SMALL)
+    env, _ = open_page(page)
     obs, *_ = env.step({"action": "click", "id": 1})
     assert then in obs["dom"]
 
 
 @pytest.mark.parametrize("text", ["Loading docks: 3", "Working hours", "Searching tips..."[:-3]])
 def test_a_text_that_only_begins_so_is_not(open_page, text):
-    env, _ = open_page(f"<button onclick=\"o.textContent='{text}'\">Go</button><p id=o>", options=SMALL)
+    env, _ = open_page(f"<button onclick=\"o.textContent='{text}'\">Go</button><p id=o>")
     start = time.perf_counter()
     obs, *_ = env.step({"action": "click", "id": 1})
     assert text in obs["dom"]
@@ -201,7 +199,7 @@ def test_a_menu_that_a_style_sheet_shows_after_a_delay(open_page):
     page = """<style>nav div {visibility: hidden; opacity: 0; transition: visibility 0s .3s, opacity .1s .3s}
     nav:hover div {visibility: visible; opacity: 1}</style>
     <nav><button>Menu</button><div><a href=#x>Inner</a></div></nav>"""
-    env, obs = open_page(page, options=SMALL)
+    env, obs = open_page(page)
     assert "Inner" not in obs["dom"]
     obs, *_ = env.step({"action": "hover", "id": obs["elements"][0]["id"]})
     assert "Inner" in obs["dom"]
@@ -220,7 +218,7 @@ INNER = (
 @pytest.mark.parametrize(("name", "told"), [("L", 1), ("R", 2)])
 def test_frames_that_are_turned_round_are_clicked_rightly(open_page, by_name, style, name, told):
     page = f'<iframe style="{style};width:300px;height:150px" srcdoc="{INNER}"></iframe>'
-    env, obs = open_page(page, options=SMALL)
+    env, obs = open_page(page)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, name)["id"]})
     assert (obs["last_error"], value(env, "window.c")) == ("", told)
 
@@ -236,7 +234,7 @@ FREE = [
 
 @pytest.mark.parametrize("page", FREE, ids=["group", "clipped", "link"])
 def test_what_can_be_hit_anywhere_is_not_covered(open_page, by_name, page):
-    env, obs = open_page(page, options=SMALL)
+    env, obs = open_page(page)
     assert not any("covered" in state for state in by_name(obs, "F")["states"])
     *_, info = env.step({"action": "click", "id": by_name(obs, "F")["id"]})
     assert (value(env, "window.c"), info["action_path"]) == (1, "mouse")
@@ -247,6 +245,6 @@ def test_a_list_that_opens_by_keys_alone(open_page):
       onkeydown="if (event.key === 'ArrowDown') { t.hidden = false; this.ariaExpanded = 'true' }">-</div>
     <div id=t role=listbox hidden><div role=option onclick="window.c='one'">One</div>
       <div role=option onclick="window.c='two'">Two</div></div>"""
-    env, _ = open_page(page, options=SMALL)
+    env, _ = open_page(page)
     obs, *_ = env.step({"action": "select", "id": 1, "options": ["Two"]})
     assert (obs["last_error"], value(env, "window.c")) == ("", "two")

@@ -137,16 +137,16 @@ def test_budget_drops_what_is_farthest_first_and_says_so(open_page, budget):
 
 
 def test_screenshot_is_the_page(open_page):
-    env, obs = open_page("<body style='background:#ff8000;margin:0'>")
+    env, obs = open_page("<body style='background:#ff8000;margin:0'>", options={"screenshot": True})
     assert obs["screenshot"].shape == (600, 800, 3)
     assert (obs["screenshot"] == [255, 128, 0]).all()
-    env, obs = open_page("<p>no picture", options={"screenshot": False})
+    env, obs = open_page("<p>no picture")
     assert "screenshot" not in obs
     assert "screenshot" not in env.observation_space.spaces
 
 
 def test_an_observation_is_in_the_space(open_page):
-    env, obs = open_page("<a href='#'>link</a><input value=x>")
+    env, obs = open_page("<a href='#'>link</a><input value=x>", options={"screenshot": True})
     assert obs in env.observation_space
     obs, *_ = env.step({"action": "click", "id": 1})
     assert obs in env.observation_space

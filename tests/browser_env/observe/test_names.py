@@ -41,7 +41,7 @@ async def by_chromium(session):
 
 @pytest.mark.parametrize("page", SAME)
 def test_a_name_is_chromiums(open_page, page):
-    env, obs = open_page(page, options={"screenshot": False})
+    env, obs = open_page(page)
     theirs = runtime().run(by_chromium(env.unwrapped.core.session))
     names = {(one["role"], one["name"]) for one in obs["elements"]}
     assert names
@@ -58,5 +58,5 @@ SEEN = [
 
 @pytest.mark.parametrize(("page", "name"), SEEN)
 def test_what_is_read_is_a_name_too(open_page, page, name):
-    _, obs = open_page(page, options={"screenshot": False})
+    _, obs = open_page(page)
     assert [one["name"] for one in obs["elements"]] == [name]

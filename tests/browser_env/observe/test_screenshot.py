@@ -8,7 +8,7 @@ from selfsurf.browser_env.observe.screenshot import decode_png, encode_png
 
 
 def test_a_screenshot_is_written_down_as_it_came(open_page, tmp_path):
-    _, obs = open_page("<h1>Hello</h1>")
+    _, obs = open_page("<h1>Hello</h1>", options={"screenshot": True})
     pixels = obs["screenshot"]
     png = encode_png(pixels)
     assert encode_png(pixels) is png  # nothing was encoded
@@ -30,7 +30,7 @@ def test_another_array_is_encoded_anew():
 def test_a_screenshot_with_a_secret_is_never_written_as_it_came(open_page):
     from selfsurf.browser_env import Safety
 
-    env, _ = open_page("<input aria-label=p>", options={"safety": Safety(secrets={"p": "hunter2"})})
+    env, _ = open_page("<input aria-label=p>", options={"safety": Safety(secrets={"p": "hunter2"}), "screenshot": True})
     obs, *_ = env.step({"action": "fill", "id": 1, "text": "<secret:p>"})
     x, y, width, height = (int(side) for side in obs["elements"][0]["bbox"])
     written = decode_png(encode_png(obs["screenshot"]), (800, 600))

@@ -7,12 +7,10 @@ import pytest
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.session.runtime import runtime
 
-SMALL = {"screenshot": False}
-
 
 @pytest.mark.parametrize("kind", ["checkbox", "radio", "submit", "file", "date", "text", "image", "range"])
 def test_a_field_that_refers_to_itself_is_named_by_the_rest(open_page, by_name, kind):
-    _, obs = open_page(f"<input id=c type={kind} aria-labelledby='c t'><span id=t>Invoice 7</span>", options=SMALL)
+    _, obs = open_page(f"<input id=c type={kind} aria-labelledby='c t'><span id=t>Invoice 7</span>")
     (element,) = obs["elements"]
     assert element["name"].endswith("Invoice 7")
 
@@ -22,7 +20,6 @@ def test_fields_that_name_each_other_are_named_by_what_else_there_is(open_page):
         """<input type=checkbox id=a aria-labelledby=b aria-label=First><input type=checkbox id=b aria-labelledby=a>
         <label for=x>One <input type=button id=y></label><label for=y>Two <input type=button id=x></label>
         <button id=d aria-label=Delete aria-labelledby="d row"></button><span id=row>row 3</span>""",
-        options=SMALL,
     )
     assert [one["name"] for one in obs["elements"]] == ["First", "First", "Two One", "One Two", "Delete row 3"]
 
@@ -42,7 +39,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 def test_what_only_has_an_html_elements_name_costs_nothing(open_page, by_name, kind):
-    env, obs = open_page(STRANGE[kind] + "<button onclick='document.title=1'>Go</button>", options=SMALL)
+    env, obs = open_page(STRANGE[kind] + "<button onclick='document.title=1'>Go</button>")
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert (obs["title"], info["outcome"]) == ("1", "running")
     assert "not_observed" not in info
@@ -57,7 +54,6 @@ def test_a_fault_costs_its_element_and_is_said(open_page, by_name, monkeypatch):
     monkeypatch.setattr(page_script, "script_source", lambda extra="": source)
     env, obs = open_page(
         "<div role=button tabindex=0 id=odd><a href=#x>Inner</a></div><button onclick='document.title=1'>Go</button>",
-        options=SMALL,
     )
     assert by_name(obs, "Inner")
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
@@ -136,7 +132,7 @@ def observed(env, seed):
 
 @pytest.mark.parametrize("seeds", [range(1, 41), *((seed,) for seed in FAILED)], ids=str)
 def test_generated_pages(open_page, seeds):
-    env, _ = open_page("<p>empty</p>", options=SMALL)
+    env, _ = open_page("<p>empty</p>")
     for seed in seeds:
         assert observed(env, seed) == [], f"seed {seed}"
 
@@ -144,7 +140,7 @@ def test_generated_pages(open_page, seeds):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_five_thousand_generated_pages(open_page):
-    env, _ = open_page("<p>empty</p>", options=SMALL)
+    env, _ = open_page("<p>empty</p>")
     wrong = {}
     for seed in range(5000):
         try:

@@ -6,23 +6,18 @@ import pytest
 
 from tests.in_page import value
 
-SMALL = {"screenshot": False}
-
 
 def test_a_label_and_what_it_labels_are_both_there(open_page):
     _, obs = open_page(
         """<label>Total <output>42 EUR</output></label> <label>Battery <meter value=.5></meter></label>
         <label>Code <input style="width:0;height:0;padding:0;border:0"></label><p>end</p>""",
-        options=SMALL,
     )
     for words in ("Total", "42 EUR", "Battery", 'value="0.5"', '"Code"', "end"):
         assert words in obs["dom"], obs["dom"]
 
 
 def test_a_file_input_says_so(open_page):
-    _, obs = open_page(
-        "<input type=file><button>b</button><label>Paper <input type=file hidden></label>", options=SMALL
-    )
+    _, obs = open_page("<input type=file><button>b</button><label>Paper <input type=file hidden></label>")
     assert ["file" in one["states"] for one in obs["elements"]] == [True, False, True]
 
 
@@ -32,7 +27,7 @@ DROPS = """<div draggable=true ondragstart="event.dataTransfer.setData('text', '
 
 
 def test_what_takes_a_drop_has_an_id_also_if_it_is_empty(open_page, by_name):
-    env, obs = open_page(DROPS, options=SMALL)
+    env, obs = open_page(DROPS)
     assert [one["name"] for one in obs["elements"][:2]] == ["Card", "Done column"]
     assert len(obs["elements"]) == 3
     obs, *_ = env.step({"action": "drag", "from": 1, "to": by_name(obs, "Done column")["id"]})
@@ -44,7 +39,6 @@ def test_placeholder_and_description_stand_beside_a_name(open_page, by_name):
         """<label>Date <input placeholder="MM/DD/YYYY"></label><input aria-label=City aria-description="where you live">
         <input aria-label=Pin aria-describedby=h><p id=h hidden>four digits</p><button title="for ever">Delete</button>
         <input placeholder=Search><label>Year <input placeholder=YYYY value=1999></label>""",
-        options=SMALL,
     )
     states = {one["name"]: one["states"] for one in obs["elements"]}
     assert states == {
@@ -59,7 +53,6 @@ def test_what_is_covered_within_a_frame_is_told(open_page, by_name, origin):
         f"""<iframe src="{origin}inner.html" style="width:300px;height:200px;border:0"></iframe>
         <div id=wall style="position:fixed;inset:0;background:#fffc"></div>""",
         inner="<button onclick='document.title = event.isTrusted'>Pay</button>",
-        options=SMALL,
     )
     pay = by_name(obs, "Pay")
     assert "covered" in pay["states"], pay
@@ -71,7 +64,6 @@ def test_states(open_page, by_name):
     _, obs = open_page(
         """<button aria-pressed=mixed>Half</button><div aria-disabled=true><button>Off</button></div>
         <select aria-label=Size><optgroup label=Old disabled><option>S</optgroup><option>M</select>""",
-        options=SMALL,
     )
     assert by_name(obs, "Half")["states"] == ("mixed",)
     assert by_name(obs, "Off")["states"] == ("disabled",)
@@ -79,7 +71,7 @@ def test_states(open_page, by_name):
 
 
 def test_a_button_in_something_disabled_is_refused(open_page, by_name):
-    env, obs = open_page("<div aria-disabled=true><button onclick='document.title=1'>Off</button></div>", options=SMALL)
+    env, obs = open_page("<div aria-disabled=true><button onclick='document.title=1'>Off</button></div>")
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Off")["id"]})
     assert obs["last_error"].endswith("is disabled.")
 
@@ -105,7 +97,7 @@ NAMES = {
 
 @pytest.mark.parametrize("page", NAMES)
 def test_a_name_is_the_one_that_chromium_computes(open_page, page):
-    env, obs = open_page(page, options=SMALL)
+    env, obs = open_page(page)
     role = (
         "checkbox" if "checkbox" in page else "textbox" if "<input" in page else "link" if "<a " in page else "button"
     )
@@ -132,7 +124,7 @@ def test_custom_elements_that_take_part_in_forms_have_the_names_of_their_labels(
     <label for=k>Bass</label><my-knob id=k tabindex=0></my-knob><label>Plain <other-one tabindex=0></other-one></label>
     <script>customElements.define('my-knob', class extends HTMLElement { static formAssociated = true });
     customElements.define('other-one', class extends HTMLElement {})</script>"""
-    _, obs = open_page(page, options={"screenshot": False})
+    _, obs = open_page(page)
     assert obs["dom"].split("\n") == ['[1] slider "Volume" value="3"', '[2] generic "Bass"', "Plain", "[3] generic"]
 
 
@@ -151,9 +143,7 @@ def test_a_picture_that_is_still_to_come_is_there_by_its_text(make, loopback):
 
 
 def test_noise_of_class_names_is_no_name(open_page):
-    _, obs = open_page(
-        "<ion-alert tabindex=0 class='sc-ion-alert-md md hydrated'><div><p>Sure?</p></div></ion-alert>", options=SMALL
-    )
+    _, obs = open_page("<ion-alert tabindex=0 class='sc-ion-alert-md md hydrated'><div><p>Sure?</p></div></ion-alert>")
     assert "hydrated" not in obs["dom"]
 
 
@@ -161,7 +151,6 @@ def test_change_events_stay_in_their_shadow_root(open_page):
     env, obs = open_page(
         """<div id=d></div><script>d.attachShadow({mode:'open'}).innerHTML='<input type=date aria-label=Day>';
         d.addEventListener('change',()=>window.c=1)</script>""",
-        options=SMALL,
     )
     env.step({"action": "fill", "id": obs["elements"][0]["id"], "text": "2026-01-31"})
     assert value(env, "window.c") is None
@@ -179,7 +168,7 @@ def test_change_events_stay_in_their_shadow_root(open_page):
     ],
 )
 def test_text_that_styles_draw_is_in_the_outline(open_page, page, seen):
-    _, obs = open_page(page, options={"screenshot": False})
+    _, obs = open_page(page)
     assert seen in obs["dom"]
     assert seen in obs["page_text"]
     assert "a " not in obs["dom"] or "visibility" not in page
@@ -187,5 +176,5 @@ def test_text_that_styles_draw_is_in_the_outline(open_page, page, seen):
 
 def test_decoration_is_not(open_page):
     page = "<style>li::before{content:'\\2022'} p::before{content:'\\f00c'} .n::before{content:''}</style><ul><li>One</ul><p>Two<p class=n>Three"
-    _, obs = open_page(page, options={"screenshot": False})
+    _, obs = open_page(page)
     assert obs["page_text"].split() == ["One", "Two", "Three"]

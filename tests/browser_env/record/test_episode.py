@@ -7,7 +7,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWr
 
 
 def write(open_page, folder, **options):
-    env, obs = open_page("<button>Go</button>")
+    env, obs = open_page("<button>Go</button>", options={"screenshot": True})
     writer = EpisodeWriter(folder, {"episode_id": "e", "seed": 0, "goal": obs["goal"]}, **options)
     after, reward, _, _, info = env.step({"action": "click", "id": 1})
     writer.step(obs, {"action": "click", "id": 1}, reward=reward, info=info, after=after, privileged=None)

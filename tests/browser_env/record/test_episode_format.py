@@ -26,7 +26,7 @@ def specified(section):
 @pytest.fixture
 def episode(open_page, tmp_path):
     """An episode with a model's completion, a question that is answered, a risky action and a reply that is no action."""
-    env, seen = open_page("<button>Buy now</button>", options={"user": lambda question: "Yes."})
+    env, seen = open_page("<button>Buy now</button>", options={"user": lambda question: "Yes.", "screenshot": True})
     writer = EpisodeWriter(tmp_path / "e", {"goal": seen["goal"], "seed": 0})
     first = {"text": '{"click":1}', "token_ids": [5], "logprobs": [-0.5], "guard": "noticed", "guards": {"repeat": 1}}
     for action, more in (

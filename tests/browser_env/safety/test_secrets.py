@@ -72,7 +72,7 @@ def test_values_are_in_no_repr():
 def private(open_page):
     def open_it(html, **secrets):
         secrets = secrets or {"password": VALUE}
-        return open_page(html, options={"safety": Safety(secrets=secrets)})
+        return open_page(html, options={"safety": Safety(secrets=secrets), "screenshot": True})
 
     return open_it
 
@@ -121,7 +121,7 @@ def test_text_is_painted_in_frames_too(open_page):
     _, obs = open_page(
         "<body style='margin:0'><iframe src='inner.html' style='position:absolute;left:50px;top:100px;border:0'></iframe>"
         "<iframe src='http://other.test/inner.html' style='position:absolute;left:50px;top:300px;border:0'></iframe>",
-        options={"safety": Safety(secrets={"password": VALUE})},
+        options={"safety": Safety(secrets={"password": VALUE}), "screenshot": True},
         inner=inner,
     )
     assert "unter" not in everything(obs)
