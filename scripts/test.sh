@@ -14,9 +14,23 @@ if ! [ -n "${HOME:-}" ] || ! [ -d "$HOME" ] || ! [ -w "$HOME" ]; then
     export HOME=$root/runs/home
     mkdir -p "$HOME"
 fi
-trap 'echo "failed: nothing was tested, the set-up ended before"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-bash scripts/setup.sh train server openai mlx graph ray shell otel mcp docs dev
-.venv/bin/python -m selfsurf.scripts.cli models pull smollm2
+part=
+# Runs a part of the set-up that a signal ends at once, with all that it has started.
+set_up() {
+    set -m
+    "$@" </dev/null &
+    part=$!
+    set +m
+    wait "$part"
+    part=
+}
+stop() {
+    [ -z "$part" ] || kill -- "-$part" 2>/dev/null || true
+    exit "$1"
+}
+trap 'printf "\nfailed: nothing was tested, the set-up ended before\n"' EXIT
+trap 'stop 130' INT
+trap 'stop 143' TERM
+set_up bash scripts/setup.sh train server openai mlx graph ray shell otel mcp docs dev
+set_up .venv/bin/python -m selfsurf.scripts.cli models pull smollm2
 exec .venv/bin/python tests/suite.py "$@"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import ended, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,3 +107,17 @@ def test_an_old_python_is_refused(project: Path) -> None:
 @pytest.mark.parametrize("name", ["setup.sh", "demo.sh", "test.sh"])
 def test_the_scripts_are_valid(name: str) -> None:
     subprocess.run(["bash", "-n", str(ROOT / "scripts" / name)], check=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_set_up_that_is_ended_from_outside_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "test.sh", tmp_path / "scripts")
+    (tmp_path / "scripts" / "setup.sh").write_text("sleep 300 & echo $! >began.part; mv began.part began; wait\n")
+    run = subprocess.Popen(["bash", "scripts/test.sh"], cwd=tmp_path, stdout=-1, text=True)
+    assert until((tmp_path / "began").exists, 30)
+    run.send_signal(number)
+    out, _ = run.communicate(timeout=60)
+    assert out.splitlines()[-1] == "failed: nothing was tested, the set-up ended before"
+    assert run.returncode == 128 + number
+    assert ended(int((tmp_path / "began").read_text()))
