@@ -12,10 +12,8 @@ from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.safety.files import uploadable
-from selfsurf.browser_env.session.written import SHOWN, objection_to
-from selfsurf.browser_env.text import clip
+from selfsurf.browser_env.session.written import event_of, objection_to
 
 CHOOSER_BOUND = 2.0
 """Seconds for a file chooser to open after the click."""
@@ -121,7 +119,7 @@ async def _reads_otherwise(targets: Targets, id: int, text: str, *, code: bool) 
 
 
 def _accepted(id: int, answer: dict[str, Any]) -> None:
-    """Check what the page says of a text that was written.
+    """Check what the page says of a value that was set, or of an editor's text.
 
     Raises:
         ActionError: the field holds another text now, or the browser doesn't accept it.
@@ -132,8 +130,8 @@ def _accepted(id: int, answer: dict[str, Any]) -> None:
 
 def _note_reverted(targets: Targets, id: int, answer: dict[str, Any]) -> None:
     """Note that the page put another value in the place of the one that was set: a menu may do so, or it refuses it."""
-    if "reverted" in answer:
-        targets.session.note(f"[{id}] was set, and the page made it {quote(clip(answer['reverted'], SHOWN))}")
+    if event := event_of(id, answer):
+        targets.session.note(event)
 
 
 async def _check(targets: Targets, id: int, ready: dict[str, object], text: str) -> str:
@@ -150,7 +148,7 @@ async def _check(targets: Targets, id: int, ready: dict[str, object], text: str)
 async def select(targets: Targets, action: Select) -> str:
     """Choose options: at once in a `<select>`, by clicks in a custom list. In a text field, select the text."""
     id = await _target(targets, action)
-    answer = await targets.ask("select", id, options=list(action.options))
+    answer = await targets.ask("select", id, options=list(action.options), number=targets.session.aim())
     _note_reverted(targets, id, answer)
     if "fill" in answer:
         return await _fill(targets, answer["at"], answer["fill"])

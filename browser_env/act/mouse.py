@@ -167,11 +167,12 @@ async def scroll(targets: Targets, action: Scroll) -> str:
     if action.x is not None and action.y is not None:
         point = targets.on_page(action.x, action.y)
     elif id is not None:
-        answer = await targets.ask("scroll", id, dx=action.dx, dy=action.dy)
-        if answer["moved"] or not (action.dx or action.dy):
-            return "dom"
         where = await targets.locate(id, hover=True)
         point = where["x"], where["y"]
+        if "covered" in where or not await _takes_wheel(targets, point):
+            answer = await targets.ask("scroll", id, dx=action.dx, dy=action.dy)
+            if answer["moved"] or not (action.dx or action.dy):
+                return "dom"
     elif not await _takes_wheel(targets, point):
         answer = await targets.tab.call("scroll", id=None, dx=action.dx, dy=action.dy)
         if answer["moved"] or not (action.dx or action.dy):

@@ -251,20 +251,13 @@ function setValue(el, text) {
 const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternMismatch', 'typeMismatch', 'tooShort', 'badInput'];
 const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
 
-const words = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').toLowerCase();
-const holdsText = (value, text) => words(value).includes(words(text)) && (value || !text) || text.trim() && Number(value.replace(/[^\d.-]/g, '')) === Number(text);
 const rows = (text) => text.replace(/[\u200b\ufeff]/g, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
 
-// What stands in a field after `text` was written into it: `shown` if that is another text, `objection` if the browser
-// doesn't accept it. Fields may format what they are given.
+// What stands in an editor after `text` was written into it: `shown` if that is another text.
 function written({id, text}) {
   const found = find(id);
   if (found.error) return {};  // the page has replaced it
-  const el = fieldOf(found.el);
-  if (textField(el) && !el.closest(EDITORS)) {
-    return holdsText(el.value, text) ? unaccepted(el) : {shown: masked(el, el.value)};
-  }
-  const now = editorText(el);
+  const now = editorText(fieldOf(found.el));
   return now === null || rows(now) === rows(text) ? {} : {shown: now};
 }
 
@@ -300,29 +293,18 @@ function insertLines({lines}) {
   focusedElement()?.ownerDocument.execCommand('insertHTML', false, html);
 }
 
-let unread = null;  // the field that is written to in this step, and how it is read back
-
-// What became of the text that was last written into a field, once; `number` is that of the writing.
-function readBack() {
-  if (!unread) return null;
-  const {number, id, way, read} = unread;
-  unread = null;
-  try { return {number, id, way, ...read()}; } catch { return null; }
-}
-
 // Prepares a field for its text: focuses it and selects its content; sets picker-like inputs at once. With a number, the
 // next pass reads back what stands in a text field then.
 function prepareFill({id, text, number}) {
-  const ready = readyToFill(id, text);
-  const before = edition();
-  unread = number && (ready.how === 'text' || ready.how === 'set') ? {number, id, way: 'fill', read: () => filled(id, text, before)} : null;
+  const {value, ...ready} = readyToFill(id, text);
+  const before = {edition: edition(), value};
+  readLater(value === undefined ? 0 : number, id, 'fill', () => filled(id, text, before));
+  if (ready.how === 'done' && !ready.reverted) {
+    const el = fieldOf(find(id).el);
+    const set = el.value;
+    readLater(number, id, 'set', () => el.value === set ? {} : {reverted: el.value});
+  }
   return ready;
-}
-
-// Like `written`; a field that is empty on a page that has changed was taken from: it made a tag of the text, or a message.
-function filled(id, text, before) {
-  const answer = written({id, text});
-  return answer.shown === '' && edition() !== before ? {cleared: true} : answer;
 }
 
 function readyToFill(id, text) {
@@ -349,12 +331,13 @@ function readyToFill(id, text) {
     if (!holdsFocus(el)) return moved();
     if (el.closest(EDITORS)) return {how: 'editor', empty: false, code: true};
     if (el.localName === 'textarea' && text.length > LONG_TEXT) {
-      el.setRangeText(text, 0, el.value.length, 'end');
+      const value = el.value;
+      el.setRangeText(text, 0, value.length, 'end');
       fire(el, 'input');
-      return {how: 'set'};
+      return {how: 'set', value};
     }
     el.select();
-    return {how: 'text', empty: el.value === ''};
+    return {how: 'text', empty: el.value === '', value: el.value};
   }
   if (el.isContentEditable) {
     el.focus();
@@ -371,9 +354,9 @@ const PRESSED = new Set([...WHOLE, 'summary', 'treeitem']);
 // Is the element ready to be typed into? With `take` it is focused, with the caret after its content. With a number, the
 // next pass reads back what stands there then.
 function prepareType({id, take, text, number}) {
-  const ready = readyToType(id, take, text);
-  const before = edition();
-  unread = number && ready.focused ? {number, id, way: 'type', read: () => typed(id, text, before)} : null;
+  const {value, ...ready} = readyToType(id, take, text);
+  const before = {edition: edition(), value};
+  readLater(ready.focused ? number : 0, id, 'type', () => typed(id, text, before));
   return ready;
 }
 
@@ -390,7 +373,8 @@ function readyToType(id, take, text) {
   }
   if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
-  if (!take) return {focused: holdsFocus(el)};
+  const value = textField(el) ? el.value : '';
+  if (!take) return {focused: holdsFocus(el), value};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
   if (el.localName === 'textarea' || el.localName === 'input') {
@@ -400,17 +384,7 @@ function readyToType(id, take, text) {
     selection.selectAllChildren(el);
     selection.collapseToEnd();
   }
-  return {focused: true};
-}
-
-// What a field holds after `text` was typed into it, if that isn't all there: it may take no more characters, or no letters.
-// One that is empty on a page that has changed made something else of it: a tag, a message.
-function typed(id, text, before) {
-  const {el: named, error} = find(id);
-  if (error) return {};
-  const el = fieldOf(named);
-  if (!textField(el) || el.closest(EDITORS) || text.includes('\n') || focusedElement() !== el || holdsText(el.value, text)) return {};
-  return el.value || edition() === before ? {shown: masked(el, el.value)} : {};
+  return {focused: true, value};
 }
 
 const COMBOBOXES = new Set(['combobox', 'listbox']);
@@ -466,7 +440,7 @@ function optionMeant(found, wanted, textOf, valueOfOption) {
 
 // Chooses options in a native list. Else says what is to be done: `fill` a field that has suggestions, `unselect` an option
 // of a custom list that is chosen and not wanted, or take its options one by one (`custom`, see `optionIn`).
-function select({id, options}) {
+function select({id, options, number}) {
   const {el: named, error} = find(id);
   if (error) return {error};
   const el = listFor(named);
@@ -477,7 +451,12 @@ function select({id, options}) {
   if (refused && refused.error !== 'readonly' || refused && !list && !isText) return refused;
   if (isText) return mark(el, options[0]);
   if (!list) return {error: 'kind', kind: roleOf(el)};
-  if (native) return selectNative(el, options);
+  if (native) {
+    const chosen = selectNative(el, options);
+    const before = el.value;
+    if (chosen.done && !chosen.reverted) readLater(number, id, 'set', () => el.value === before ? {} : {reverted: Array.from(el.selectedOptions, textOfOption).join(', ')});
+    return chosen;
+  }
   if (optionsOf(el).length) {
     if (options.length > 1) return {error: 'single'};
     const [meant] = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
@@ -612,7 +591,9 @@ function focus({id}) {
   show(el);
   const has = () => isInside(focusedElement() || DOC.documentElement(document), el);
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
-  return {focused: has() || (el.localName === 'label' && focusedElement() === el.control)};
+  const focused = focusedElement();
+  const elsewhere = focused && focused !== DOC.body(focused.ownerDocument) ? {elsewhere: `[${idOf(focused)}] ${called(focused)}`} : {};
+  return {focused: has() || (el.localName === 'label' && focused === el.control), ...elsewhere};
 }
 
 // Did the page keep the key that is pressed next from the browser? Asked before and after.

@@ -22,7 +22,20 @@ from selfsurf.browser_env.text import well_formed_json
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
-_PARTS = ("dom", "common", "roles", "names", "shapes", "written", "observe", "act", "press", "settle", "loading")
+_PARTS = (
+    "dom",
+    "common",
+    "roles",
+    "names",
+    "shapes",
+    "written",
+    "observe",
+    "act",
+    "readback",
+    "press",
+    "settle",
+    "loading",
+)
 _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "has", "forget",
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",

@@ -20,7 +20,7 @@ from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
 from selfsurf.browser_env.session.tab import Tab
-from selfsurf.browser_env.session.written import objection_to, shortfall_of
+from selfsurf.browser_env.session.written import event_of, objection_to
 from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
@@ -339,12 +339,11 @@ class Session:
         """Note what the in-page script says of the field that was written to last, if it was in this step."""
         if told is None or told["number"] != self._presses:
             return
+        id = told["id"]
         if told["way"] == "fill":
-            self.misfilled = objection_to(told["id"], told)
-        elif shortfall := shortfall_of(told["id"], told):
-            self.note(shortfall)
-        if "cleared" in told:
-            self.note(f"[{told['id']}] was filled and is empty now")
+            self.misfilled = objection_to(id, told)
+        if event := event_of(id, told):
+            self.note(event)
 
     def note_refused(self, fields: list[str]) -> None:
         """Note the fields because of which the browser did not send a form."""

@@ -20,9 +20,21 @@ def objection_to(id: int, answer: dict[str, Any]) -> str:
     return ""
 
 
-def shortfall_of(id: int, answer: dict[str, Any]) -> str:
-    """Return what a field holds that was typed into, if that is not all of it; else empty."""
-    if "shown" not in answer:
-        return ""
-    shown = quote(clip(answer["shown"], SHOWN)) if answer["shown"] else "nothing"
-    return f"[{id}] holds {shown} now, not all that was typed"
+def event_of(id: int, answer: dict[str, Any]) -> str:
+    """Return the event of a step in which a field was written to or set, if there is something to say; else empty."""
+    if "gone" in answer:
+        return f"[{id}] is gone since it was written to"
+    if "cleared" in answer:
+        return f"[{id}] was filled and is empty now"
+    if "reverted" in answer:
+        return f"[{id}] was set, and the page made it {_shown(answer['reverted'])}"
+    if "changed" in answer:
+        return f"[{id}] holds {_shown(answer['changed'])} now"
+    if answer.get("way") == "type" and "shown" in answer:
+        moved = f"; the focus is on {answer['focus']}" if "focus" in answer else ""
+        return f"[{id}] holds {_shown(answer['shown'])} now, not all that was typed{moved}"
+    return ""
+
+
+def _shown(text: str) -> str:
+    return quote(clip(text, SHOWN)) if text else "nothing"

@@ -154,6 +154,8 @@ def test_the_wheel_is_turned_at_a_point_and_where_the_page_takes_it(open_page):
     env, _ = open_page(WHEEL)
     obs, *_ = env.step({"action": "scroll", "dy": 100, "x": 100, "y": 100})
     assert obs["page_text"].startswith("100")
+    obs, *_ = env.step({"action": "scroll", "dy": 100, "selector": "#map"})
+    assert obs["page_text"].startswith("200")
     env.step({"action": "scroll", "dy": 100})
     assert value(env, "scrollY") == 100
     value(

@@ -248,3 +248,80 @@ def test_a_list_that_opens_by_keys_alone(open_page):
     env, _ = open_page(page)
     obs, *_ = env.step({"action": "select", "id": 1, "options": ["Two"]})
     assert (obs["last_error"], value(env, "window.c")) == ("", "two")
+
+
+@pytest.mark.parametrize(
+    ("html", "late"),
+    [
+        ("<p id=d>0</p><button>Go</button><script>const put = () => d.firstChild.data = '1'", 0),
+        ("<p id=d>0</p><button>Go</button><script>const put = () => d.firstChild.data = '1'", 200),
+        (
+            "<x-x></x-x><button>Go</button><script>const r = document.querySelector('x-x').attachShadow({mode: 'open'});"
+            "const put = () => r.innerHTML = '<p>1</p>'",
+            0,
+        ),
+        ("<p id=d>0</p><button>Go</button><script>const put = () => { d.textContent = ''; d.append('1') }", 200),
+    ],
+)
+def test_a_change_of_a_bare_text_or_a_shadow_root_is_one(open_page, by_name, html, late):
+    put = f"setTimeout(put, {late})" if late else "put()"
+    env, obs = open_page(f"{html}; document.querySelector('button').onclick = () => {put}</script>")
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+    assert (obs["events"], "1" in obs["page_text"]) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "text", "error", "event"),
+    [
+        ("f.value = f.value.replace(/\\D/g, '')", "", "12.50", "", '[1] holds "1250" now'),
+        ("f.value = f.value.replace(/\\D/g, '')", "", "-5", "", '[1] holds "5" now'),
+        ("f.value = (+f.value.replace(/\\D/g, '') / 100).toFixed(2)", "", "100", "", '[1] holds "1.00" now'),
+        ("f.value = f.value.replace(/[^\\w ]/g, '')", "", "C++", "", '[1] holds "C" now'),
+        ("f.value = String(Number(f.value))", "", "01234", 'holds another text now: "1234".', ""),
+        ("if (!f.value) f.value = 'abc'", "abc", "", 'holds another text now: "abc".', ""),
+        ("f.value = 'zzz'", "", "???", 'holds another text now: "zzz".', ""),
+        ("f.value = 100 + f.value", "100", "5", 'holds another text now: "1005".', ""),
+        ("f.value = f.value.toUpperCase()", "", "straße", "", ""),
+        ("f.value = f.value.normalize('NFD')", "", "José", "", ""),
+        ("f.value = String(Number(f.value.replace(',', '')))", "", "1,234.50", "", ""),
+        ("f.value += ', Germany'", "", "Berlin", "", ""),
+        ("f.replaceWith(document.createElement('input'))", "", "hello", "", "[1] is gone since it was written to"),
+    ],
+)
+def test_what_was_lost_of_a_text_is_told(open_page, change, before, text, error, event):
+    env, obs = open_page(
+        f"<input id=f aria-label=F value='{before}'><script>f.addEventListener('input', () => {{ {change} }}, {{once: true}})</script>"
+    )
+    obs, *_ = env.step({"action": "fill", "id": 1, "text": text})
+    assert obs["last_error"].endswith(error) if error else obs["last_error"] == ""
+    assert obs["events"] == ((event,) if event else ())
+
+
+def test_where_the_focus_went_while_a_text_was_typed_is_told(open_page, by_name):
+    env, obs = open_page(
+        "<input aria-label=X oninput='y.focus()'><input id=y aria-label=Y>",
+    )
+    obs, *_ = env.step({"action": "type", "id": 1, "text": "hello"})
+    assert obs["events"] == ('[1] holds "h" now, not all that was typed; the focus is on [2] textbox "Y"',)
+
+
+def test_a_key_is_not_pressed_where_the_page_moves_the_focus(open_page):
+    env, _ = open_page(
+        "<label>X <input id=x onfocus='del.focus()'></label><button id=del onclick='window.c = 1'>Delete</button>"
+    )
+    obs, *_ = env.step({"action": "press", "selector": "#x", "key": "Enter"})
+    assert obs["last_error"] == 'The page moved the focus to [2] button "Delete": the key was not pressed.'
+    assert value(env, "window.c") is None
+
+
+@pytest.mark.parametrize("later", ["Promise.resolve().then(put)", "setTimeout(put)"])
+def test_a_choice_that_the_page_takes_back_later_is_told(open_page, later):
+    env, _ = open_page(
+        f"""<select id=s aria-label=S><option>One<option>Two</select><input id=d type=date aria-label=D value=2026-01-01><script>
+        s.onchange = () => {{ const put = () => s.value = 'One'; {later} }};
+        d.onchange = () => {{ const put = () => d.value = '2026-01-01'; {later} }}</script>"""
+    )
+    obs, *_ = env.step({"action": "select", "selector": "#s", "options": ["Two"]})
+    assert obs["events"] == ('[1] was set, and the page made it "One"',)
+    obs, *_ = env.step({"action": "fill", "selector": "#d", "text": "2026-02-02"})
+    assert obs["events"] == ('[2] was set, and the page made it "2026-01-01"',)

@@ -1,0 +1,72 @@
+// Compares what stands in a field with what was written into it, and reads it back in the next pass.
+
+const fold = (text) => text.normalize('NFKC').toUpperCase().replace(/\s/g, '');
+const letters = (text) => text.replace(/[^\p{L}\p{N}]/gu, '');
+const isWithin = (part, whole) => { let at = 0; for (const one of part) { at = whole.indexOf(one, at) + 1; if (!at) return false; } return true; };
+function numberOf(text) {
+  const plain = text.replace(/[,\p{Sc}]/gu, '');
+  return /^-?(0|[1-9]\d*)?(\.\d*)?$/.test(plain) && /\d/.test(plain) ? Number(plain) : NaN;
+}
+
+// How the value of a field compares with what it should hold: `same` but for what fields change as they are written to (case,
+// forms of a letter, spaces, added separators, a completion); `changed` where marks of the text or its number got lost;
+// `other`. `before` is what the field held before.
+function comparison(value, text, before) {
+  const [now, wanted, old] = [value, text, before].map(fold);
+  if (now === wanted) return 'same';
+  if (!wanted) return letters(now) ? 'other' : 'same';
+  const [a, b] = [numberOf(now), numberOf(wanted)];
+  if (a === b) return 'same';
+  const numbers = !isNaN(a) && !isNaN(b);
+  if (letters(now) === letters(wanted)) {
+    if (!letters(now)) return now.includes(wanted) ? 'same' : 'other';
+    return !numbers && isWithin(wanted, now) ? 'same' : 'changed';
+  }
+  if (numbers || old && now.length === old.length + wanted.length && now.includes(old)) return 'other';
+  return now.startsWith(wanted) ? 'same' : now.includes(wanted) ? 'changed' : 'other';
+}
+
+let unread = null;  // the field that is written to in this step, and how it is read back
+
+// Has a field read back by the next pass; without a number, none.
+function readLater(number, id, way, read) { unread = number ? {number, id, way, read} : null; }
+
+// What became of the text that was last written into a field, once; `number` is that of the writing.
+function readBack() {
+  if (!unread) return null;
+  const {number, id, way, read} = unread;
+  unread = null;
+  try { return {number, id, way, ...read()}; } catch { return null; }
+}
+
+// A field is gone: was it drawn anew with its text, as frameworks do?
+function goneWith(text) {
+  const fields = everywhere(document, 'input, textarea');
+  return fields.some((one) => comparison(one.value, text, '') === 'same') ? {} : {gone: true};
+}
+
+// What a text field holds after it was filled: `shown` if that is another text, `changed` if it is nearly the same,
+// `objection` if the browser doesn't accept it, `cleared` if it is empty on a page that has changed: the page made
+// something else of it, a tag or a message. `gone` if it is no longer there.
+function filled(id, text, {edition: seen, value}) {
+  const {el: named, error} = find(id);
+  if (error) return goneWith(text);
+  const el = fieldOf(named);
+  switch (comparison(el.value, text, value)) {
+    case 'same': return unaccepted(el);
+    case 'changed': return {changed: masked(el, el.value)};
+  }
+  return el.value === '' && edition() !== seen ? {cleared: true} : {shown: masked(el, el.value)};
+}
+
+// What a text field holds after `text` was typed at its end, if that isn't all there: it may take no more characters, or no
+// letters, or the page has moved the focus on (`focus`).
+function typed(id, text, {edition: seen, value}) {
+  const {el: named, error} = find(id);
+  if (error) return text.includes('\n') ? {} : goneWith(value + text);
+  const el = fieldOf(named);
+  if (!textField(el) || el.closest(EDITORS) || text.includes('\n') || comparison(el.value, value + text, '') === 'same') return {};
+  const focused = focusedElement();
+  const elsewhere = focused && focused !== el && focused !== DOC.body(focused.ownerDocument) ? {focus: `[${idOf(focused)}] ${called(focused)}`} : {};
+  return el.value || edition() === seen ? {shown: masked(el, el.value), ...elsewhere} : {};
+}
