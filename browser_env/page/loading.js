@@ -100,10 +100,18 @@ const appears = () => DOC.getAnimations(document).slice(0, 100).some((one) => {
   return one instanceof CSSTransition && one.playState === 'running' && el?.isConnected && sized(el) && !el.checkVisibility({opacityProperty: true, visibilityProperty: true});
 });
 
+// Is the page being dimmed for a dialog that is not there yet? Many show it when that has ended.
+const dims = () => shownPopups(document) <= acted.popups && DOC.getAnimations(document).slice(0, 100).some((one) => {
+  const el = one.effect?.target;
+  if (!(one instanceof CSSTransition) || one.playState !== 'running' || one.transitionProperty !== 'opacity' || !el?.isConnected || el.firstElementChild) return false;
+  const {width, height} = rectOf(el);
+  return width >= innerWidth && height >= innerHeight && getComputedStyle(el).position === 'fixed' && Number(one.effect.getKeyframes().at(-1).opacity) > 0;
+});
+
 // Has what was acted on announced a popup that isn't there yet?
 function announced() {
   if (!acted) return false;
-  if (appears()) return true;
+  if (appears() || dims()) return true;
   if (!acted.el.isConnected) return false;
   const {el, popups, open} = acted;
   const opened = ariaOf(el, 'expanded') && !open;

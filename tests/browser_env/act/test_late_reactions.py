@@ -194,3 +194,15 @@ def test_a_button_in_a_shadow_root_reacts_late(open_page, by_name, mode):
     env, obs = open_page(page)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert "done" in obs["dom"]
+
+
+def test_a_dialog_that_comes_when_the_page_is_dimmed_is_waited_for(open_page, by_name):
+    env, obs = open_page(
+        """<style>#dim{position:fixed;inset:0;background:#000;opacity:0;transition:opacity .2s} #dim.on{opacity:.5}</style>
+        <button>Open</button><div id=m hidden style="position:fixed;top:9px"><button>Shut</button></div><script>
+        document.querySelector('button').onclick = () => { const dim = document.createElement('div'); dim.id = 'dim';
+          dim.ontransitionend = () => { m.role = 'dialog'; m.hidden = false }; document.body.prepend(dim); dim.offsetWidth; dim.className = 'on' }
+        </script>"""
+    )
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Open")["id"]})
+    assert by_name(obs, "Shut")
