@@ -299,6 +299,7 @@ function prepareFill({id, text, number}) {
   const {value, ...ready} = readyToFill(id, text);
   const before = {edition: edition(), value};
   readLater(value === undefined ? 0 : number, id, 'fill', () => filled(id, text, before));
+  if (number && ready.how === 'text') guard(fieldOf(find(id).el));
   if (ready.how === 'done' && !ready.reverted) {
     const el = fieldOf(find(id).el);
     const set = el.value;

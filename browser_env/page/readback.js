@@ -39,6 +39,32 @@ function readBack() {
   try { return {number, id, way, ...read()}; } catch { return null; }
 }
 
+let guarded = null;  // the field that is filled in this step, and what else the text was about to go into
+
+// Lets a text that is inserted go nowhere but into a field: the page may move the focus at any time.
+function guard(el) {
+  unguard();
+  const win = DOC.defaultView(el.ownerDocument);
+  guarded = {el, win, strayed: null};
+  win.addEventListener('beforeinput', onInput, true);
+}
+
+function unguard() {
+  guarded?.win.removeEventListener('beforeinput', onInput, true);
+  const strayed = guarded?.strayed;
+  guarded = null;
+  return strayed;
+}
+
+function onInput(event) {
+  if (!guarded || !event.isTrusted) return;
+  const [target] = event.composedPath();
+  if (isInside(target, guarded.el) || isInside(guarded.el, target)) return;
+  guarded.strayed = target;
+  event.stopImmediatePropagation();
+  event.preventDefault();
+}
+
 // A field is gone: was it drawn anew with its text, as frameworks do?
 function goneWith(text) {
   const fields = everywhere(document, 'input, textarea');
@@ -47,8 +73,10 @@ function goneWith(text) {
 
 // What a text field holds after it was filled: `shown` if that is another text, `changed` if it is nearly the same,
 // `objection` if the browser doesn't accept it, `cleared` if it is empty on a page that has changed: the page made
-// something else of it, a tag or a message. `gone` if it is no longer there.
+// something else of it, a tag or a message. `gone` if it is no longer there, `strayed` where the text was about to go instead.
 function filled(id, text, {edition: seen, value}) {
+  const strayed = unguard();
+  if (strayed) return {strayed: `[${idOf(strayed)}] ${called(strayed)}`};
   const {el: named, error} = find(id);
   if (error) return goneWith(text);
   const el = fieldOf(named);

@@ -13,6 +13,8 @@ SHOWN = 300
 
 def objection_to(id: int, answer: dict[str, Any]) -> str:
     """Return what is wrong with a field that was filled; empty if nothing is."""
+    if "strayed" in answer:
+        return f"The page moved the focus from element {id} to {answer['strayed']}; nothing was typed."
     if "shown" in answer:
         return f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}."
     if "objection" in answer:

@@ -325,3 +325,16 @@ def test_a_choice_that_the_page_takes_back_later_is_told(open_page, later):
     assert obs["events"] == ('[1] was set, and the page made it "One"',)
     obs, *_ = env.step({"action": "fill", "selector": "#d", "text": "2026-02-02"})
     assert obs["events"] == ('[2] was set, and the page made it "2026-01-01"',)
+
+
+@pytest.mark.parametrize("later", ["setTimeout(go)", "Promise.resolve().then(go)", "requestAnimationFrame(go)"])
+def test_a_filled_text_goes_to_no_other_field_however_late_the_focus_moves(open_page, later):
+    env, _ = open_page(
+        f"""<label>X <input id=x></label><dialog id=d><label>Y <input id=y value=old></label></dialog><script>
+        x.onfocus = () => {{ const go = () => d.showModal(); {later} }}</script>"""
+    )
+    obs, *_ = env.step({"action": "fill", "selector": "#x", "text": "abc"})
+    assert obs["last_error"] == 'The page moved the focus from element 1 to [2] textbox "Y"; nothing was typed.'
+    assert (value(env, "x.value"), value(env, "y.value")) == ("", "old")
+    obs, *_ = env.step({"action": "fill", "selector": "#y", "text": "new"})
+    assert (obs["last_error"], value(env, "y.value")) == ("", "new")
