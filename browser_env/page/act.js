@@ -391,7 +391,7 @@ function readyToType(id, take, text) {
 const COMBOBOXES = new Set(['combobox', 'listbox']);
 
 // Is it a list, or does it open one? A native one, one of ARIA's, or a field with suggestions.
-const isList = (el) => optionsOf(el).length > 0 || el.localName === 'select' || COMBOBOXES.has(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox';
+const isList = (el) => optionsOf(el).length > 0 || el.localName === 'select' || COMBOBOXES.has(roleOf(el)) || el.getAttribute('aria-haspopup') === 'listbox' || ['list', 'both'].includes(el.getAttribute('aria-autocomplete'));
 
 // The list that a named element stands for: itself, or the one in the field that it wraps.
 const listFor = (named) => isList(named) ? named : fieldOf(named);
@@ -414,7 +414,8 @@ function shownOptions(el) {
     const found = of(list);
     if (found.length) return found;
   }
-  if (el.getAttribute('aria-expanded') === 'false') return [];
+  const opened = acted?.el === el && shownPopups(el.ownerDocument) > acted.popups;  // some don't say so
+  if (el.getAttribute('aria-expanded') === 'false' && !opened) return [];
   const open = everywhere(el.ownerDocument, '[role=listbox]').filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
   return open.length === 1 ? open[0] : [];
 }
@@ -486,9 +487,10 @@ function optionIn({id, option}) {
     const multiple = meant.closest('[aria-multiselectable=true]') !== null;
     return multiple && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
   }
+  const field = textField(el) ? el : fieldOf(el);
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(el) && !el.readOnly, at: idOf(el), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
 }
 
 // Scrolls a custom list to its `start` or `end`, or by a page; returns whether there is more of it.

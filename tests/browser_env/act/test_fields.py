@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.in_page import value
+
 HEARD = """<script>const heard = {}; for (const type of ['input', 'change', 'keydown', 'beforeinput']) addEventListener(type,
 (e) => { const key = e.target.id; heard[key] = (heard[key] || '') + type[0]; log.textContent = JSON.stringify(heard) }, true)</script><p id=log></p>"""
 
@@ -131,7 +133,7 @@ def test_every_action_works_in_every_frame(open_page, by_name, tmp_path, where):
     }[where]
     (tmp_path / "a.txt").write_text("x")
     env, obs = open_page(html, **pages)
-    for name, action, value in [
+    for name, action, held in [
         ("name", {"action": "fill", "text": "Ada"}, "Ada"),
         ("name", {"action": "type", "text": " L"}, "Ada L"),
         ("name", {"action": "press", "key": "Backspace"}, "Ada "),
@@ -144,7 +146,7 @@ def test_every_action_works_in_every_frame(open_page, by_name, tmp_path, where):
     ]:
         obs = act(env, obs, name, by_name, **action)
         assert obs["last_error"] == "", (name, action)
-        assert by_name(obs, name)["value"] == value, (name, action)
+        assert by_name(obs, name)["value"] == held, (name, action)
     obs = act(env, obs, "box", by_name, action="click")
     assert "checked" in by_name(obs, "box")["states"]
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "go")["id"]})
@@ -360,3 +362,26 @@ def test_a_list_that_opens_in_another_shadow_root(open_page, by_name, slotted):
     )
     obs = act(env, obs, "Name", by_name, action="select", options=["Bob"])
     assert (obs["last_error"], "I am Bob" in obs["page_text"]) == ("", True)
+
+
+@pytest.mark.parametrize("which", ["#w", "#q"])
+def test_a_combobox_around_its_field_is_searched(open_page, which):
+    env, _ = open_page(
+        """<div role=combobox aria-owns=l aria-haspopup=listbox id=w><input id=q aria-label=City aria-autocomplete=list
+        aria-controls=l></div><ul id=l role=listbox hidden></ul><script>
+        q.oninput = () => { l.hidden = false; l.innerHTML = ['Parma', 'Paris'].filter((one) => one.includes(q.value)).map((one) => `<li role=option>${one}</li>`).join('') };
+        l.onclick = ({target}) => { q.value = target.textContent; l.hidden = true }</script>"""
+    )
+    obs, *_ = env.step({"action": "select", "selector": which, "options": ["Parma"]})
+    assert (obs["last_error"], value(env, "q.value")) == ("", "Parma")
+
+
+def test_a_list_that_opens_without_being_said_to(open_page):
+    env, _ = open_page(
+        """<button role=combobox id=c aria-expanded=false aria-haspopup=listbox>None</button><script>
+        c.onclick = () => { const l = document.createElement('div'); l.role = 'listbox'; document.body.append(l);
+          l.innerHTML = '<div role=option>One</div><div role=option>Two</div>'; l.onclick = (e) => { c.textContent = e.target.textContent; l.remove() } }
+        </script>"""
+    )
+    obs, *_ = env.step({"action": "select", "selector": "#c", "options": ["Two"]})
+    assert (obs["last_error"], value(env, "c.textContent")) == ("", "Two")
