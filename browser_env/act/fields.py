@@ -165,11 +165,11 @@ async def select(targets: Targets, action: Select) -> str:
 
 
 async def _choose(targets: Targets, id: int, option: str) -> str:
-    """Choose one option of a custom list, once more if it has gone with its list, which closes after each choice."""
+    """Choose one option of a custom list, once more if it has gone, or is going, with a list that closes after each."""
     try:
         return await _choose_once(targets, id, option)
     except ActionError as error:
-        if error.kind != "not_found":
+        if error.kind not in ("not_found", "blocked"):
             raise
     await targets.world(id).call("settle", frames=5, bound=CHOICE_BOUND * 1000)
     return await _choose_once(targets, id, option)
@@ -177,6 +177,7 @@ async def _choose(targets: Targets, id: int, option: str) -> str:
 
 async def _choose_once(targets: Targets, id: int, option: str) -> str:
     """Choose one option: open the list if it is closed, and type its text if it still isn't there."""
+    await targets.world(id).call("stilled", bound=CHOICE_BOUND * 1000)  # it may be closing
     found = await targets.ask("optionIn", id, option=option)
     if not found.keys() & {"click", "done"}:
         if not found["options"]:

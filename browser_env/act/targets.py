@@ -15,6 +15,9 @@ from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 
 Point = tuple[float, float]
 
+MOTION_BOUND = 0.5
+"""Seconds for transitions to end before an element is covered, or not to be clicked."""
+
 
 class Targets:
     """The page as the target of actions.
@@ -86,9 +89,15 @@ class Targets:
             raise ActionError(self.session.missed, "blocked")
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
-        """Locate an element; if it is covered, try once more: an overlay may be fading, a menu moving."""
-        where = await self.locate(id, hover=hover)
+        """Locate an element; if it is covered or out of reach, try once more: overlays fade, menus move."""
+        try:
+            where = await self.locate(id, hover=hover)
+        except ActionError as error:
+            if error.kind != "blocked" or not await self.world(id).call("stilled", bound=MOTION_BOUND * 1000):
+                raise
+            return await self.locate(id, hover=hover)
         if "covered" in where:
+            await self.world(id).call("stilled", bound=MOTION_BOUND * 1000)
             await self.tab.call("settle", frames=2, bound=300)
             where = await self.locate(id, hover=hover)
         return where

@@ -404,10 +404,13 @@ function everywhere(doc, selector) {
   return [...DOC.querySelectorAll(doc, selector), ...roots.flatMap((root) => Array.from(root.querySelectorAll(selector)))];
 }
 
+// Is it out where it can be seen, and not kept transparent or aside until its list opens?
+const isOut = (el) => el.checkVisibility({opacityProperty: true}) && rectOf(el).right > 0;
+
 // The options that are shown for a custom list: in the element itself or slotted into it, in what it controls, or in
 // whatever list is open, which may be anywhere in the page.
 function shownOptions(el) {
-  const of = (list) => [...list.querySelectorAll('[role=option]'), ...Array.from(list.querySelectorAll('slot')).flatMap((slot) => slot.assignedElements()).filter((one) => one.role === 'option')].filter((option) => drawn(option) && sized(option));
+  const of = (list) => [...list.querySelectorAll('[role=option]'), ...Array.from(list.querySelectorAll('slot')).flatMap((slot) => slot.assignedElements()).filter((one) => one.role === 'option')].filter((option) => drawn(option) && sized(option) && isOut(option));
   const root = rootOf(el);
   const near = [el, ...byIdRef(el, 'aria-controls'), ...byIdRef(el, 'aria-owns'), ...(root ? [root] : [])];
   for (const list of near) {

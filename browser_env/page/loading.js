@@ -128,6 +128,14 @@ async function popupCame({bound}) {
   return came;
 }
 
+// Waits for what unfolds or slides in to be where it will be; returns whether anything moved.
+const moving = () => DOC.getAnimations(document).some((one) => one instanceof CSSTransition && one.playState === 'running');
+async function stilled({bound}) {
+  if (!moving()) return false;
+  await until(() => !moving(), bound);
+  return true;
+}
+
 // Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
 // 50 milliseconds, since style sheets can hide things without a change of the DOM.
 function until(done, bound) {

@@ -41,10 +41,10 @@ _METHODS = (
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
     "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines", "scrolledTo",
     "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
-    "signs",
+    "signs", "stilled",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "stilled"})
 
 _REPLACED = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",

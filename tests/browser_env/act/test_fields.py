@@ -385,3 +385,25 @@ def test_a_list_that_opens_without_being_said_to(open_page):
     )
     obs, *_ = env.step({"action": "select", "selector": "#c", "options": ["Two"]})
     assert (obs["last_error"], value(env, "c.textContent")) == ("", "Two")
+
+
+UNFOLDS = """<style>#l{position:absolute;top:60px;%s} #l.on{%s}</style>
+<button role=combobox id=c aria-controls=l aria-haspopup=listbox aria-expanded=false>None</button>
+<div id=l role=listbox><div role=option>One</div><div role=option>Two</div></div><script>
+const open = (on) => { l.classList.toggle('on', on); c.setAttribute('aria-expanded', on) };
+c.onclick = () => open(true); l.onclick = ({target}) => { c.textContent = target.textContent; open(false) }</script>"""
+
+
+@pytest.mark.parametrize(
+    ("shut", "opened"),
+    [
+        ("opacity:0;pointer-events:none;transition:opacity .3s,pointer-events .3s step-end", "opacity:1;pointer-events:auto"),
+        ("transform:scaleY(0);transition:transform .3s", "transform:none"),
+        ("left:-300px;transition:left .3s", "left:8px"),
+    ],
+)  # fmt: skip
+def test_a_list_that_is_opening_or_closing_is_waited_for(open_page, shut, opened):
+    env, _ = open_page(UNFOLDS % (shut, opened))
+    for option in ("One", "Two", "One"):
+        obs, *_, info = env.step({"action": "select", "selector": "#c", "options": [option]})
+        assert (obs["last_error"], value(env, "c.textContent"), info["action_path"]) == ("", option, "mouse")
