@@ -113,9 +113,12 @@ async def drag(targets: Targets, action: Drag) -> str:
     await _drag_once(targets, action, source, target, action.hold)
     if action.hold or action.via or isinstance(source, tuple) or not await _unchanged(targets, source, before):
         return "mouse"
+    await targets.world(source).call("unmark")
     await _drag_once(targets, action, source, target, HOLD)
     if await _unchanged(targets, source, before):
-        raise ActionError("The drag changed nothing on the page.", "blocked")
+        if not (await targets.ask("draws", source))["marked"]:
+            raise ActionError("The drag changed nothing on the page.", "blocked")
+        targets.session.note("the drag marked text and changed nothing else")
     return "mouse"
 
 

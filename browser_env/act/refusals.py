@@ -46,6 +46,7 @@ _REFUSALS = {
     "ambiguous": "Element {id} has several options {quoted}: choose {either}.",
     "alike": "Element {id} has several options {quoted}: click {either}.",
     "single": "Element {id} takes one option only.",
+    "several": "Element {id} doesn't say that it takes several options; to choose more, click each: {offered}.",
     "noText": "Element {id} does not hold the text {text!r}, so it can't be marked.",
     "kind": "Element {id} is a {kind}, which this action is not for.",
     "stepped": "Element {id} is a {kind} of the page's own: press arrow keys in it, or drag it.",

@@ -16,7 +16,7 @@ from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 Point = tuple[float, float]
 
 MOTION_BOUND = 0.5
-"""Seconds for transitions to end before an element is covered, or not to be clicked."""
+"""Seconds that running transitions get to end before an element counts as covered or out of reach."""
 
 
 class Targets:

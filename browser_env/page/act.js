@@ -64,6 +64,24 @@ function freePart(target, el) {
   return null;
 }
 
+// Such a point where the element is scrolled to whatever part of the view is free: a band between a high header and a footer.
+function freeBand(target, el) {
+  const doc = target.ownerDocument, page = DOC.scrollingElement(doc);
+  const list = scrollableAt(parentAcross(target)) || page;
+  if (!list || list.ownerDocument !== doc) return null;
+  const view = list === page ? {top: 0, height: DOC.defaultView(doc).innerHeight} : rectOf(list);
+  for (let row = 0.5; row < GRID; row++) {
+    const {top, height} = boxOf(target);
+    const before = list.scrollTop;
+    list.scrollBy({top: top + height / 2 - view.top - view.height * row / GRID, behavior: 'instant'});
+    if (list.scrollTop === before) continue;
+    const at = pointOf(target, el);
+    if (at) return at;
+  }
+  bring(target, 'center');
+  return null;
+}
+
 const linkAt = (label, x, y) => { const link = deepest(label.ownerDocument, x, y)?.closest('a[href], button'); return link && label.contains(link); };
 
 // Is the element's centre in view, in its own frame and in those around it?
@@ -105,7 +123,7 @@ function locate({id, hover, press}) {
       at = moved || block === 'center' ? pointOf(target, el) : null;
     }
     if (!at && scrolled) bring(target, 'center');
-    at ||= freePart(target, el);
+    at ||= freePart(target, el) || freeBand(target, el);
     if (at) {
       noteActed(el, hover);
       if (press) expectPress(press, el, target, ...at);
@@ -196,6 +214,7 @@ function domHover({id}) {
 }
 
 const EDITORS = '.monaco-editor, .CodeMirror, .ace_editor, .cm-editor';
+const isEditable = (el) => el.isContentEditable || textField(el) || VALUE_TYPES.has(el.type);
 const textField = (el) => el.localName === 'textarea' || (el.localName === 'input' && TEXT_TYPES.has(el.type));
 
 // The field that a named element stands for: a label's control, the editor around a paragraph, the only field in a
@@ -228,7 +247,7 @@ function refusal(el) {
 function moved() {
   const focused = focusedElement();
   const none = !focused || focused === DOC.body(focused.ownerDocument);
-  return {error: 'moved', what: none ? 'nothing' : `[${idOf(focused)}] ${called(focused)}`};
+  return {error: 'moved', what: none ? 'nothing' : holderName(focused)};
 }
 
 const holdsFocus = (el) => DOC.hasFocus(el.ownerDocument) && isInside(focusedElement() || DOC.documentElement(el.ownerDocument), el);
@@ -299,7 +318,7 @@ function prepareFill({id, text, number}) {
   const {value, ...ready} = readyToFill(id, text);
   const before = {edition: edition(), value};
   readLater(value === undefined ? 0 : number, id, 'fill', () => filled(id, text, before));
-  if (number && ready.how === 'text') guard(fieldOf(find(id).el));
+  if (number && ready.how === 'text') guard(fieldOf(find(id).el), 'beforeinput');
   if (ready.how === 'done' && !ready.reverted) {
     const el = fieldOf(find(id).el);
     const set = el.value;
@@ -358,6 +377,7 @@ function prepareType({id, take, text, number}) {
   const {value, ...ready} = readyToType(id, take, text);
   const before = {edition: edition(), value};
   readLater(ready.focused ? number : 0, id, 'type', () => typed(id, text, before));
+  if (ready.focused && isEditable(fieldOf(find(id).el))) guard(fieldOf(find(id).el), 'keydown');
   return ready;
 }
 
@@ -374,7 +394,7 @@ function readyToType(id, take, text) {
   }
   if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
-  const value = textField(el) ? el.value : '';
+  const value = textField(el) ? el.value : el.isContentEditable && !el.closest(EDITORS) ? el.innerText : '';
   if (!take) return {focused: holdsFocus(el), value};
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
@@ -443,6 +463,9 @@ function optionMeant(found, wanted, textOf, valueOfOption) {
   return [];
 }
 
+// Do the options of a list that doesn't say so look as if several can be chosen?
+const takesSeveral = (shown) => shown.some((o) => o.hasAttribute('aria-checked') || o.querySelector('[type=checkbox], [role=checkbox]')) || shown.filter((o) => ariaOf(o, 'selected')).length > 1;
+
 // Chooses options in a native list. Else says what is to be done: `fill` a field that has suggestions, `unselect` an option
 // of a custom list that is chosen and not wanted, or take its options one by one (`custom`, see `optionIn`).
 function select({id, options, number}) {
@@ -469,7 +492,9 @@ function select({id, options, number}) {
   }
   const shown = shownOptions(el);
   const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
-  if (shown.length && options.length > 1 && !multiple) return {error: 'single'};
+  if (shown.length && options.length > 1 && !multiple) {
+    if (!takesSeveral(shown)) return {error: 'several', options: options.map((option) => optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]).filter(Boolean).map((o) => `[${idOf(o)}]`)};
+  }
   const isWanted = (o) => options.some((option) => optionMeant([o], option, optionText, (one) => one.dataset.value).length);
   const unwanted = multiple && roleOf(el) === 'listbox' ? shown.find((o) => ariaOf(o, 'selected') && !isWanted(o)) : null;
   return unwanted ? {unselect: idOf(unwanted)} : {custom: true};
@@ -571,13 +596,18 @@ function fileInput({id}) {
   return {input: idOf(input), multiple: input.multiple};
 }
 
-// Does it show what the document does not say, or is text marked, which is what dragging over it is for?
+// Does it show what the document does not say, or can its text be edited, where marking it is what dragging is for? Else is
+// text `marked`, as a drag does where nothing can be dragged?
 function draws({id}) {
   const {el, error} = find(id);
   if (error) return {draws: true};
   const picture = el.matches('canvas, video, object, embed, iframe, input[type=range]') || el.querySelector('canvas, video, object, embed, iframe') !== null;
-  return {draws: picture || markedText(focusedElement()) !== ''};
+  const marked = markedText(focusedElement()) !== '';
+  return {draws: picture || marked && isEditable(el), marked};
 }
+
+// Marks no text any more: the next press would drag it.
+const unmark = () => DOC.getSelection(focusedElement()?.ownerDocument || document)?.removeAllRanges();
 
 function clearFiles({id}) {
   const {el, error} = find(id);
@@ -598,7 +628,7 @@ function focus({id}) {
   const has = () => isInside(focusedElement() || DOC.documentElement(document), el);
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
   const focused = focusedElement();
-  const elsewhere = focused && focused !== DOC.body(focused.ownerDocument) ? {elsewhere: `[${idOf(focused)}] ${called(focused)}`} : {};
+  const elsewhere = focused && focused !== DOC.body(focused.ownerDocument) ? {elsewhere: holderName(focused)} : {};
   return {focused: has() || (el.localName === 'label' && focused === el.control), ...elsewhere};
 }
 

@@ -22,20 +22,37 @@ function see() { [mutationsSeen, tellingSeen] = [counted(), telling]; }
 
 const animatedForEver = (el) => el.getAnimations({subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
 
+// Does it turn like a spinner: small, fast and without an end? Larger and slower ones are ornaments.
+const SPINNER = {size: 64, turn: 3000};  // pixels; milliseconds
+function spins(el, animations = el.getAnimations()) {
+  const {width, height} = rectOf(el);
+  return width <= SPINNER.size && height <= SPINNER.size && animations.some(({playState, effect}) => {
+    const {iterations, duration} = effect?.getTiming() || {};
+    return playState === 'running' && iterations === Infinity && duration <= SPINNER.turn && effect.getKeyframes().some((frame) => frame.rotate || /rotate/.test(frame.transform));
+  });
+}
+
 function isLoading(el) {
   const rect = el.getBoundingClientRect();
   if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: true, visibilityProperty: true})) return false;
   if (ariaOf(el, 'busy') || el.localName === 'progress') return true;
   if (el.getAttribute('role') === 'progressbar') return animatedForEver(el);  // else it may count down until a note goes
   if (el.textContent.length < 60 && LOADING_TEXT.test(el.textContent)) return true;
+  if (spins(el)) return true;
   return LOADING_CLASS.test(el.className.baseVal ?? el.className) && el.getAnimations({subtree: true}).some((one) => one.playState === 'running');
 }
 
-// What looks like a loading indicator, by its attributes, or by its class if it or something in it is animated.
+const MANY_ROOTS = 100;
+
+// What looks like a loading indicator: by its attributes, by its class if it or something in it is animated, or by how it
+// is animated.
 function candidates() {
+  const shadows = roots().filter((root) => typeOf(root) === 11 && root.host.isConnected).slice(0, MANY_ROOTS);
   const out = new Set(DOC.querySelectorAll(document, DOC.getElementsByTagName(document, '*').length > MANY ? 'progress:not([value])' : LOADING));
-  for (const animation of DOC.getAnimations(document).slice(0, 100)) {
+  for (const root of shadows) for (const el of root.querySelectorAll(LOADING)) out.add(el);
+  for (const animation of [DOC.getAnimations(document), ...shadows.map((root) => root.getAnimations())].flatMap((some) => some.slice(0, 100))) {
     let el = animation.effect?.target;
+    if (el && spins(el, [animation])) out.add(el);
     for (let up = 0; el && up < 4; up++, el = parentAcross(el)) {
       if (LOADING_CLASS.test(el.className.baseVal ?? el.className)) out.add(el);
     }

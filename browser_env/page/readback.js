@@ -29,7 +29,10 @@ function comparison(value, text, before) {
 let unread = null;  // the field that is written to in this step, and how it is read back
 
 // Has a field read back by the next pass; without a number, none.
-function readLater(number, id, way, read) { unread = number ? {number, id, way, read} : null; }
+function readLater(number, id, way, read) {
+  unguard();
+  unread = number ? {number, id, way, read} : null;
+}
 
 // What became of the text that was last written into a field, once; `number` is that of the writing.
 function readBack() {
@@ -39,27 +42,33 @@ function readBack() {
   try { return {number, id, way, ...read()}; } catch { return null; }
 }
 
-let guarded = null;  // the field that is filled in this step, and what else the text was about to go into
+let guarded = null;  // the field that is written to in this step, and what else the text was about to go into
 
-// Lets a text that is inserted go nowhere but into a field: the page may move the focus at any time.
-function guard(el) {
-  unguard();
+const GUARDED = 5000;  // milliseconds after the last key in which another belongs to the same text
+
+// Lets a text go nowhere but into a field, or the keys of one that is typed (`keydown`) into no button and not to the page:
+// it may move the focus at any time. Keys may follow it into other fields: codes have one for each digit.
+function guard(el, type) {
   const win = DOC.defaultView(el.ownerDocument);
-  guarded = {el, win, strayed: null};
-  win.addEventListener('beforeinput', onInput, true);
+  guarded = {el, win, type, strayed: null, end: performance.now() + GUARDED};
+  win.addEventListener(type, onWriting, true);
 }
 
+// Ends that; returns where the text was about to go instead, if it was.
 function unguard() {
-  guarded?.win.removeEventListener('beforeinput', onInput, true);
+  guarded?.win.removeEventListener(guarded.type, onWriting, true);
   const strayed = guarded?.strayed;
   guarded = null;
   return strayed;
 }
 
-function onInput(event) {
+function onWriting(event) {
   if (!guarded || !event.isTrusted) return;
+  if (performance.now() > guarded.end) { unguard(); return; }
+  guarded.end = performance.now() + GUARDED;
   const [target] = event.composedPath();
-  if (isInside(target, guarded.el) || isInside(guarded.el, target)) return;
+  const lost = guarded.type === 'keydown' && target === DOC.body(target.ownerDocument);
+  if (guarded.type === 'keydown' && isEditable(target) || isInside(target, guarded.el) || isInside(guarded.el, target) && !lost) return;
   guarded.strayed = target;
   event.stopImmediatePropagation();
   event.preventDefault();
@@ -76,7 +85,7 @@ function goneWith(text) {
 // something else of it, a tag or a message. `gone` if it is no longer there, `strayed` where the text was about to go instead.
 function filled(id, text, {edition: seen, value}) {
   const strayed = unguard();
-  if (strayed) return {strayed: `[${idOf(strayed)}] ${called(strayed)}`};
+  if (strayed) return {strayed: holderName(strayed)};
   const {el: named, error} = find(id);
   if (error) return goneWith(text);
   const el = fieldOf(named);
@@ -84,17 +93,33 @@ function filled(id, text, {edition: seen, value}) {
     case 'same': return unaccepted(el);
     case 'changed': return {changed: masked(el, el.value)};
   }
-  return el.value === '' && edition() !== seen ? {cleared: true} : {shown: masked(el, el.value)};
+  if (el.value === '' && edition() !== seen) return {cleared: true};
+  return {shown: masked(el, el.value), ignored: text !== '' && (el.value === '' || el.value === value)};
 }
 
-// What a text field holds after `text` was typed at its end, if that isn't all there: it may take no more characters, or no
-// letters, or the page has moved the focus on (`focus`).
+// What has the focus or was about to get a text, for messages.
+const holderName = (el) => el === DOC.body(el.ownerDocument) ? 'nothing' : `[${idOf(el)}] ${called(el)}`;
+
+// What a field holds after `text` was typed at its end, if that isn't all there: it may take no more characters, or no
+// letters, or the page has moved the focus on (`focus`). An editor makes what it likes of a text, but not nothing.
 function typed(id, text, {edition: seen, value}) {
+  const strayed = unguard();
+  if (strayed) return {strayed: holderName(strayed)};
   const {el: named, error} = find(id);
   if (error) return text.includes('\n') ? {} : goneWith(value + text);
   const el = fieldOf(named);
-  if (!textField(el) || el.closest(EDITORS) || text.includes('\n') || comparison(el.value, value + text, '') === 'same') return {};
+  if (el.closest(EDITORS) || text.includes('\n')) return {};
+  if (el.isContentEditable) return letters(text) && el.innerText === value && edition() === seen ? {shown: value} : {};
   const focused = focusedElement();
-  const elsewhere = focused && focused !== el && focused !== DOC.body(focused.ownerDocument) ? {focus: `[${idOf(focused)}] ${called(focused)}`} : {};
+  if (!textField(el) || [el.value, heldUpTo(focused, el)].some((held) => comparison(held, value + text, '') === 'same')) return {};
+  const elsewhere = focused && focused !== el && focused !== DOC.body(focused.ownerDocument) ? {focus: holderName(focused)} : {};
   return el.value || edition() === seen ? {shown: masked(el, el.value), ...elsewhere} : {};
+}
+
+// What the fields from `first` to `last` hold together, if they are those of a code, where each takes a part.
+function heldUpTo(last, first) {
+  const all = everywhere(first.ownerDocument, 'input').filter(textField);
+  const fields = all.slice(all.indexOf(first), all.indexOf(last) + 1);
+  const parts = fields.every((one) => one.value.length <= first.value.length) || fields.slice(0, -1).every((one) => one.value.length === one.maxLength);
+  return parts ? fields.map((one) => one.value).join('') : first.value;
 }

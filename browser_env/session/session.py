@@ -340,8 +340,7 @@ class Session:
         if told is None or told["number"] != self._presses:
             return
         id = told["id"]
-        if told["way"] == "fill":
-            self.misfilled = objection_to(id, told)
+        self.misfilled = objection_to(id, told)
         if event := event_of(id, told):
             self.note(event)
 

@@ -12,11 +12,13 @@ SHOWN = 300
 
 
 def objection_to(id: int, answer: dict[str, Any]) -> str:
-    """Return what is wrong with a field that was filled; empty if nothing is."""
+    """Return what is wrong with a field that was written to; empty if nothing is, or an event tells it (`event_of`)."""
     if "strayed" in answer:
-        return f"The page moved the focus from element {id} to {answer['strayed']}; nothing was typed."
-    if "shown" in answer:
-        return f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}."
+        rest = "the rest of the text was not" if answer.get("way") == "type" else "nothing was"
+        return f"The page moved the focus from element {id} to {answer['strayed']}; {rest} typed."
+    if "shown" in answer and answer.get("way") != "type":
+        hint = " If it takes keys only, use type." if answer.get("ignored") else ""
+        return f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}.{hint}"
     if "objection" in answer:
         return f"Element {id} was filled, but the browser objects: {answer['objection']}"
     return ""

@@ -1,5 +1,7 @@
 """Drags: HTML5's and the mouse's, between frames, to points, to what has to be scrolled to."""
 
+from tests.in_page import value
+
 BOX = "position:absolute;width:80px;height:40px;background:silver"
 
 
@@ -102,3 +104,27 @@ def test_a_drag_to_nowhere_presses_nothing(open_page):
     assert obs["title"] == "index"
     obs, *_ = env.step({"action": "drag", "from": "text=b", "to": [90, 90]})
     assert obs["title"] == "pressed"
+
+
+def test_a_drag_that_only_marks_text_is_tried_with_a_hold_and_told(open_page):
+    env, _ = open_page(
+        f"""<p id=a style="{BOX};top:20px;left:20px">from here</p><p id=b style="{BOX};top:20px;left:220px">to there</p><p>And on</p>
+        <script>let at = 0; a.onpointerdown = () => at = performance.now();
+        b.onpointerup = () => {{ if (window.holds && performance.now() - at > 200) document.title = 'moved' }}</script>"""
+    )
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
+    assert (obs["last_error"], obs["events"]) == ("", ("the drag marked text and changed nothing else",))
+    assert "marked text" in obs["dom"]
+    value(env, "window.holds = true")
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
+    assert (obs["last_error"], obs["events"], obs["title"]) == ("", (), "moved")
+
+
+def test_a_drag_that_marks_text_in_an_editor_is_not_tried_again(open_page):
+    env, _ = open_page(
+        "<div id=a contenteditable>one two three four</div><script>let c = 0; onmousedown = () => document.title = ++c</script>"
+    )
+    obs, *_ = env.step({"action": "drag", "from": [10, 18], "to": [100, 18]})
+    assert "marked text" in obs["dom"]
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": [20, 18]})
+    assert (obs["last_error"], obs["title"]) == ("", "2")

@@ -150,6 +150,16 @@ WHEEL = """<div id=map style="width:300px;height:300px;overflow:hidden">0</div><
 let zoom = 0; map.addEventListener('wheel', (event) => { event.preventDefault(); map.textContent = zoom += event.deltaY }, {passive: false})</script>"""
 
 
+def test_an_element_is_scrolled_into_the_band_that_bars_leave_free(open_page):
+    bar = "style='position:fixed;left:0;right:0;height:{}vh;{}:0;background:red'"
+    gap = "<div style='height:3000px'></div>"
+    env, _ = open_page(
+        f"<div {bar.format(60, 'top')}></div><div {bar.format(25, 'bottom')}></div>{gap}<button onclick='document.title = event.isTrusted'>Go</button>{gap}"
+    )
+    obs, *_, info = env.step({"action": "click", "selector": "button"})
+    assert (obs["last_error"], obs["title"], info["action_path"]) == ("", "true", "mouse")
+
+
 def test_the_wheel_is_turned_at_a_point_and_where_the_page_takes_it(open_page):
     env, _ = open_page(WHEEL)
     obs, *_ = env.step({"action": "scroll", "dy": 100, "x": 100, "y": 100})
@@ -206,3 +216,17 @@ def test_a_dialog_that_comes_when_the_page_is_dimmed_is_waited_for(open_page, by
     )
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Open")["id"]})
     assert by_name(obs, "Shut")
+
+
+TURN = "<style>@keyframes k{to{transform:rotate(1turn)}} i{display:block;width:30px;height:30px;animation:k %s linear infinite}</style><i></i>"
+
+
+@pytest.mark.parametrize("where", ["b", "b.attachShadow({mode: 'open'})"])
+@pytest.mark.parametrize(("turn", "is_one"), [("1s", True), ("20s", False)])
+def test_what_turns_like_a_spinner_is_one_whatever_it_is_called(open_page, where, turn, is_one):
+    env, _ = open_page(
+        f"""<button>Go</button><div id=b></div><script>const root = {where};
+        document.querySelector('button').onclick = () => {{ root.innerHTML = `{TURN % turn}`; setTimeout(() => root.innerHTML = 'Result', 900) }}</script>"""
+    )
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert ("Result" in obs["page_text"]) == is_one

@@ -338,3 +338,84 @@ def test_a_filled_text_goes_to_no_other_field_however_late_the_focus_moves(open_
     assert (value(env, "x.value"), value(env, "y.value")) == ("", "old")
     obs, *_ = env.step({"action": "fill", "selector": "#y", "text": "new"})
     assert (obs["last_error"], value(env, "y.value")) == ("", "new")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "event"),
+    [
+        ([(1, "this.next?.focus()")] * 4, "1234", ()),
+        ([(0, "this.value = this.value[0]; this.next?.focus()")] * 4, "1234", ()),
+        ([(2, "if (this.value[1]) this.next.focus()")] * 2 + [(4, "")], "31122026", ()),
+        (
+            [(1, "this.next?.focus()")] * 2,
+            "123",
+            ('[1] holds "1" now, not all that was typed; the focus is on [2] textbox "D1"',),
+        ),
+    ],
+)
+def test_the_fields_of_a_code_take_a_text_together(open_page, fields, text, event):
+    html = "".join(
+        f'<input aria-label=D{number} {f"maxlength={length}" if length else ""} oninput="{code.replace("next", "nextElementSibling")}">'
+        for number, (length, code) in enumerate(fields)
+    )
+    env, _ = open_page(html)
+    obs, *_ = env.step({"action": "type", "id": 1, "text": text})
+    assert (obs["last_error"], obs["events"]) == ("", event)
+
+
+@pytest.mark.parametrize(
+    ("then", "where"),
+    [("b.focus()", '[2] button "Delete all"'), ("f.blur()", "nothing"), ("f.replaceWith(f.cloneNode())", "nothing")],
+)
+def test_keys_go_to_no_button_and_not_to_the_page_when_the_focus_moves(open_page, then, where):
+    env, _ = open_page(
+        f"""<input id=f aria-label=F oninput='if (value.length > 2) {{ {then} }}'><button id=b onclick='window.c = 1'>Delete all</button>
+        <script>onkeydown = (e) => {{ if (e.target === document.body) window.c = 2 }}</script>"""
+    )
+    obs, *_ = env.step({"action": "type", "id": 1, "text": "abc def"})
+    assert (
+        obs["last_error"] == f"The page moved the focus from element 1 to {where}; the rest of the text was not typed."
+    )
+    assert value(env, "window.c") is None
+    env.step({"action": "press", "key": "Enter", "selector": "#b"})  # keys that are meant for it reach it
+    assert value(env, "window.c") == 1
+
+
+def test_an_editor_that_takes_nothing_of_a_text_is_told(open_page):
+    env, _ = open_page(
+        "<div contenteditable aria-label=E onbeforeinput='if (/z/.test(event.data)) return false'>old</div>"
+    )
+    obs, *_ = env.step({"action": "type", "id": 1, "text": "zz"})
+    assert obs["events"] == ('[1] holds "old" now, not all that was typed',)
+    obs, *_ = env.step({"action": "type", "id": 1, "text": "zza"})
+    assert (obs["last_error"], obs["events"]) == ("", ())
+
+
+def test_a_field_that_takes_keys_only_says_so(open_page):
+    env, _ = open_page("<input aria-label=F onkeydown='value += event.key; return false' oninput='value = \"\"'>")
+    obs, *_ = env.step({"action": "fill", "id": 1, "text": "12"})
+    assert obs["last_error"] == 'Element 1 holds another text now: "". If it takes keys only, use type.'
+    obs, *_ = env.step({"action": "type", "id": 1, "text": "12"})
+    assert (obs["last_error"], value(env, "document.querySelector('input').value")) == ("", "12")
+
+
+SEVERAL = """<div role=listbox aria-label=L>{}</div><script>for (const one of document.querySelectorAll('[role=option]'))
+one.onclick = () => {{ one.ariaSelected = one.ariaSelected !== 'true' }}</script>"""
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        (
+            "<div role=option>{}</div>",
+            "Element 1 doesn't say that it takes several options; to choose more, click each: [2], [4].",
+        ),
+        ("<div role=option><input type=checkbox tabindex=-1 aria-hidden=true>{}</div>", ""),
+        ("<div role=option aria-checked=false>{}</div>", ""),
+    ],
+)
+def test_several_options_of_an_open_list_that_does_not_say_that_it_takes_them(open_page, option, error):
+    env, _ = open_page(SEVERAL.format("".join(option.format(name) for name in "ABC")))
+    obs, *_ = env.step({"action": "select", "id": 1, "options": ["A", "C"]})
+    chosen = value(env, "[...document.querySelectorAll('[aria-selected=true]')].map((one) => one.innerText).join('')")
+    assert (obs["last_error"], chosen) == (error, "" if error else "AC")
