@@ -345,7 +345,7 @@ class EnvCore(Reports):
     ) -> StepResult:
         """Settle, observe and score. `done`: the action, its error, and how it was carried out."""
         last_action, last_error, path = done
-        scoring = Scoring(self.task, session, self.episode, self._limit)
+        scoring, seen = Scoring(self.task, session, self.episode, self._limit), session.active
         view = await self._observer.look(session, since, scoring.read, hint)
         action = self.episode.last_action
         if (
@@ -355,7 +355,7 @@ class EnvCore(Reports):
         ):
             session.missed = ""
             view = await self._observer.look(session, since, scoring.read, hint)
-        if session.opening:  # a tab was announced during the observation
+        if session.opening or session.active is not seen:  # a tab was opened or announced during the observation
             await session.attached()
             view = await self._observer.look(session, -1, scoring.read)
         await session.downloads.ended()

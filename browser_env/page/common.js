@@ -170,6 +170,11 @@ function boxOf(el) {
   return new DOMRect(box.left + x, box.top + y, Math.max(...xs) - x, Math.max(...ys) - y);
 }
 
+const FRAMES = new Set(['iframe', 'frame', 'object', 'embed']);
+
+// Does one of these show a document of its own, not a picture or what it contains? An embed doesn't say so by itself.
+const showsPage = (el, tag) => tag === 'object' ? el.contentWindow !== null : tag !== 'embed' || /^(text\/x?html|image\/svg.xml|)$/.test(el.type);
+
 const holderOf = (doc) => DOC.defaultView(doc) === window ? null : DOC.defaultView(doc)?.frameElement;
 
 // Where a frame's document lies in the viewport of the document around it: its origin, its scale, and where it is turned,

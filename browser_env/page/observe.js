@@ -285,7 +285,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (inert && el === at.modal) inert = false;
     if (el.inert && el.hasAttribute('inert')) inert = true;
 
-    if (tag === 'iframe' || tag === 'frame') { flush(depth); if (visible && rect.width && rect.height) enterFrame(el, depth, at, rect, inert); return 0; }
+    if (FRAMES.has(tag) && showsPage(el, tag)) { flush(depth); if (visible && rect.width && rect.height) enterFrame(el, depth, at, rect, inert); return 0; }
     if (block) words.push('\n');
     if (style.contentVisibility === 'hidden') return 0;
 
@@ -515,12 +515,12 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const [x, y, sx, sy] = [own.x * at.sx + at.x, own.y * at.sy + at.y, own.sx * at.sx, own.sy * at.sy];
     if (!inner) {
       opaque.push([lines.length, depth, holderNumber(el), [x, y, sx, sy]]);
-      lines.push([depth, 'iframe', -1, distanceOf(rect, at)]);
+      lines.push([depth, el.localName === 'embed' ? 'embed' : 'iframe', -1, distanceOf(rect, at)]);
       return;
     }
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
     lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
-    if (!inner.body) return;
+    if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
     generates ||= hasGenerated(inner);

@@ -80,8 +80,6 @@ function missed() {
   return lastMissed;
 }
 
-const FRAMES = new Set(['iframe', 'frame', 'object', 'embed']);
-
 // An element or what it is a part of, by role and name.
 function called(el) {
   for (let node = el; node; node = parentAcross(node)) {

@@ -135,6 +135,19 @@ def test_what_a_worker_does_is_seen_and_its_script_costs_no_bound(make, loopback
     assert info["timing"]["settle"] < 1500 * crowd()
 
 
+def test_a_tab_that_opens_after_a_request_is_observed_at_once(make, loopback):
+    def answer(request):
+        if request.path == "/data":
+            time.sleep(0.2)
+        click = "fetch('/data').then((answer) => answer.text()).then(() => window.open('/tab'))"
+        return b"<p>here it is" if request.path == "/tab" else f'<button onclick="{click}">Go</button>'.encode()
+
+    server = loopback(answer)
+    env, _ = make(server.url)
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert (obs["page_text"], obs["events"]) == ("here it is", (f"new tab: {server.url}/tab",))
+
+
 COVERED = """<p style="height:1200px">a<button style="display:block;margin-top:900px" onclick="window.c=event.isTrusted">Target</button></p>
 <p style="height:1200px">b<div style="position:fixed;left:0;right:0;%s:0;height:340px;background:#fcc">Cookies?</div>"""
 

@@ -270,3 +270,25 @@ def test_a_long_page_says_how_it_goes_on(open_page):
     assert numbers[0] > 500
     _, obs = open_page(f"<ul>{rows}</ul>", options={"reach": None})
     assert len(obs["elements"]) == 2000
+
+
+EMBEDDED = """<object data=/in type=text/html></object><object data=/far type=text/html></object><embed src=/in type=text/html>
+<object data=/svg type=image/svg+xml></object><object data=/none><button>Instead</button></object><embed src=/none type=application/pdf>"""
+
+
+def test_pages_in_objects_and_embeds_are_seen_and_acted_in(make, loopback):
+    button = b"<button onclick=\"this.textContent = 'hit'\">In</button>"
+    far = loopback(lambda _: button)
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg'><a href='/in'><rect width='90' height='50'/><text y='20'>Drawn</text></a></svg>"
+    pages = {
+        "/": EMBEDDED.encode(),
+        "/in": button,
+        "/far": (302, {"location": far.url.replace("127.0.0.1", "localhost")}, b""),
+        "/svg": (200, {"content-type": "image/svg+xml"}, svg),
+    }
+    env, obs = make(loopback(lambda request: pages.get(request.path, (404, {}, b""))).url)
+    assert [one["name"] for one in obs["elements"]] == ["In", "Drawn", "Instead", "In", "In"]
+    for id in [one["id"] for one in obs["elements"] if one["name"] == "In"]:
+        obs, *_, info = env.step({"action": "click", "id": id})
+        assert (obs["last_error"], info["action_path"]) == ("", "mouse")
+    assert [one["name"] for one in obs["elements"]] == ["hit", "Drawn", "Instead", "hit", "hit"]
