@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from selfsurf.browser_env.act.keyboard import press_chord
@@ -12,8 +13,10 @@ from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.safety.files import uploadable
-from selfsurf.browser_env.session.written import event_of, objection_to
+from selfsurf.browser_env.session.written import SHOWN, event_of, objection_to
+from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
 """Seconds for a file chooser to open after the click."""
@@ -142,7 +145,9 @@ async def _check(targets: Targets, id: int, ready: dict[str, object], text: str)
         return "dom"
     if ready["kind"] == "radio" and word in _FALSE:
         raise refused(id, {"error": "radio"})
-    return await click(targets, Click(id=id))
+    way = await click(targets, Click(id=id))
+    await targets.ask("checkLater", id, checked=word in _TRUE, number=targets.session.aimed)
+    return way
 
 
 async def select(targets: Targets, action: Select) -> str:
@@ -152,6 +157,9 @@ async def select(targets: Targets, action: Select) -> str:
     _note_reverted(targets, id, answer)
     if "fill" in answer:
         return await _fill(targets, answer["at"], answer["fill"])
+    if "marked" in answer:
+        await press_chord(targets, "Shift")  # toolbars for what is marked come with a key or the mouse
+        return "keyboard"
     way = "dom"
     for _ in range(MOST_OPTIONS):
         if "unselect" not in answer:
@@ -161,7 +169,24 @@ async def select(targets: Targets, action: Select) -> str:
     if "custom" in answer:
         for option in action.options:
             way = await _choose(targets, id, option)
+        await _check_chosen(targets, id, action.options)
     return way
+
+
+async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> None:
+    """Check that a list which is still there shows options as chosen; in some, a click lets go of all others."""
+    try:
+        missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
+        for one in missing if len(options) > 1 else ():
+            await click(targets, Click(id=one["id"], modifiers=("ControlOrMeta",)))
+        if missing and len(options) > 1:
+            await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+            missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
+    except ActionError:  # the list is gone, or going
+        return
+    if missing:
+        names = ", ".join(quote(clip(one["option"], SHOWN)) for one in missing)
+        targets.session.note(f"[{id}] does not show {names} as chosen")
 
 
 async def _choose(targets: Targets, id: int, option: str) -> str:

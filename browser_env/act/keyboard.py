@@ -9,9 +9,16 @@ from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.session.written import event_of
 
 TYPE_LIMIT = 5000
 """The most characters of one `type` action; `fill` takes any number."""
+
+MASK_BOUND = 0.1
+"""Seconds for a mask to put the caret where it is to be."""
+
+PAUSE = 60.0
+"""Milliseconds between the keys for fields of one character each: many move the focus on by a timer."""
 
 _KEYS = {
     "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
@@ -57,26 +64,35 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
     if len(action.text) > TYPE_LIMIT:
         raise ActionError(f"At most {TYPE_LIMIT} characters can be typed key by key; use fill for more.")
     id = await targets.resolve(action.id, action.selector)
+    parts = False
     if id is None:
         targets.note_focused()
+        if (await targets.tab.call("prepareFocused", text=action.text, number=targets.session.aim())).get("nothing"):
+            targets.session.note("nothing has the focus: the keys went to the page")
     else:
         ready = await targets.ask("prepareType", id, text=action.text, number=targets.session.aim())
         if ready.get("how") == "done":
+            if event := event_of(id, ready):
+                targets.session.note(event)
             return "dom"
+        parts = ready["parts"]
         if not ready["focused"]:
             where = await targets.clear_way(id)
             if "covered" not in where:
                 await press_at(targets, (where["x"], where["y"]), Click(id=id))
             number = targets.session.aim()  # what became of the click doesn't matter: the element has the focus
-            await targets.ask("prepareType", id, take=True, text=action.text, number=number)
-    await _write(targets, action.text, at_once)
+            taking = {"take": True, "text": action.text, "number": number, "was": "" if ready["blank"] else None}
+            if (await targets.ask("prepareType", id, **taking)).get("masked"):
+                await targets.world(id).call("settle", frames=2, bound=MASK_BOUND * 1000)
+                await targets.ask("prepareType", id, **taking, again=True)
+    await _write(targets, action.text, at_once, PAUSE if parts else 0)
     return "keyboard"
 
 
-async def _write(targets: Targets, text: str, at_once: bool) -> None:
+async def _write(targets: Targets, text: str, at_once: bool, pause: float) -> None:
     keyboard = targets.tab.page.keyboard
     if not at_once:
-        await keyboard.type(text)
+        await keyboard.type(text, delay=pause)
         return
     for number, line in enumerate(text.split("\n")):
         if number:

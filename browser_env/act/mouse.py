@@ -109,7 +109,7 @@ async def drag(targets: Targets, action: Drag) -> str:
     """
     target = await targets.resolve_point(action.to)
     source = await targets.resolve_point(action.from_)
-    before = await targets.tab.call("edition")
+    before = await _state(targets)
     await _drag_once(targets, action, source, target, action.hold)
     if action.hold or action.via or isinstance(source, tuple) or not await _unchanged(targets, source, before):
         return "mouse"
@@ -122,12 +122,19 @@ async def drag(targets: Targets, action: Drag) -> str:
     return "mouse"
 
 
-async def _unchanged(targets: Targets, source: int, before: str) -> bool:
-    """Has nothing happened since? What an element like a canvas shows can't be known, nor what frames do."""
+async def _state(targets: Targets) -> tuple[str, str | None, int]:
+    """Return the page's edition, its markup if it has no frames or shadow roots, and the number of its requests."""
+    tab = targets.tab
+    return await tab.call("edition"), await tab.call("pageText"), tab.clock
+
+
+async def _unchanged(targets: Targets, source: int, before: tuple[str, str | None, int]) -> bool:
+    """Has nothing come of it? What an element like a canvas shows can't be known, nor what frames do."""
     if source in targets.foreign or (await targets.ask("draws", source))["draws"]:
         return False
     await targets.tab.call("settle", frames=2, bound=200)
-    return bool(await targets.tab.call("edition") == before)
+    edition, markup, clock = await _state(targets)
+    return edition == before[0] or (markup is not None and (markup, clock) == before[1:])
 
 
 async def _drag_once(targets: Targets, action: Drag, source: int | Point, target: int | Point, hold: float) -> None:

@@ -66,14 +66,14 @@ class Targets:
             raise refused(id, answer)
         return dict(answer)
 
-    async def locate(self, id: int, *, hover: bool = False) -> dict[str, Any]:
+    async def locate(self, id: int, *, hover: bool = False, drop: bool = False) -> dict[str, Any]:
         """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.
 
         The element is scrolled into view if needed. Unless it is only pointed at, a press follows, which is stopped if
-        it reaches something else (`Session.missed`).
+        it reaches something else (`Session.missed`). What is dropped on need not take the mouse.
         """
         press = 0 if hover else self.session.aim()
-        where = await self.ask("locate", id, hover=hover, press=press)
+        where = await self.ask("locate", id, hover=hover, press=press, drop=drop)
         if id not in self.foreign:
             return where
         return await self._out_of_frame(self.foreign[id], where, press)
@@ -128,7 +128,7 @@ class Targets:
         """
         if isinstance(target, tuple):
             return self.on_page(float(target[0]), float(target[1]))
-        where = await self.locate(target, hover=not press)
+        where = await self.locate(target, hover=not press, drop=not press)
         if press and "covered" in where:
             raise ActionError(
                 f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.", "blocked"

@@ -64,6 +64,14 @@ function freePart(target, el) {
   return null;
 }
 
+// What takes the mouse for an element that lets it through: something around it that reacts to clicks, or null.
+function carrier(el, x, y) {
+  const hit = hits(el, x, y);
+  if (!hit || hit === true || !isInside(el, hit)) return null;
+  for (let up = hit; up && up !== DOC.body(el.ownerDocument); up = parentAcross(up)) if (WHOLE.has(roleOf(up)) || listens(up)) return hit;
+  return null;
+}
+
 // Such a point where the element is scrolled to whatever part of the view is free: a band between a high header and a footer.
 function freeBand(target, el) {
   const doc = target.ownerDocument, page = DOC.scrollingElement(doc);
@@ -100,7 +108,8 @@ function inView(el) {
 
 // Where the mouse reaches the element, in coordinates of this document's viewport.
 // `press`: the number of the press that follows, which is watched over; 0 for none.
-function locate({id, hover, press}) {
+// `drop`: the target of a drag, which need not take the mouse while something is held over it.
+function locate({id, hover, press, drop}) {
   letGo();
   const {el, error} = find(id);
   if (error) return {error};
@@ -131,8 +140,15 @@ function locate({id, hover, press}) {
       return {x, y, scrolled};
     }
   }
-  if (getComputedStyle(targets[0]).pointerEvents === 'none') return {error: 'mouseless'};
   const [x, y] = points(targets[0])[0];
+  if (getComputedStyle(targets[0]).pointerEvents === 'none' && !drop) {
+    const around = carrier(targets[0], x, y);
+    if (!around) return {error: 'mouseless'};
+    noteActed(around, hover);
+    if (press) expectPress(press, around, around, x, y);
+    const [left, up] = toTop(around, x, y);
+    return {x: left, y: up, scrolled};
+  }
   const blocker = points(targets[0]).map(([px, py]) => hits(targets[0], px, py)).find((hit) => hit && hit !== true);
   const top = toTop(targets[0], x, y);
   return {x: top[0], y: top[1], scrolled, covered: blocker ? describe(blocker) : 'nothing visible'};
@@ -243,6 +259,15 @@ function refusal(el) {
   return null;
 }
 
+// Why a field can't be written to, or null. Some are read-only until they have the focus, against passwords' managers.
+function refusalUnlessFocused(el) {
+  const refused = refusal(el);
+  if (refused?.error !== 'readonly') return refused;
+  show(el);
+  el.focus();
+  return refusal(el);
+}
+
 // The focus is somewhere else than in the field that was just focused: who has it?
 function moved() {
   const focused = focusedElement();
@@ -332,7 +357,7 @@ function readyToFill(id, text) {
   if (found.error) return found;
   const el = fieldOf(found.el);
   const kind = roleOf(el);
-  const refused = refusal(el);
+  const refused = refusalUnlessFocused(el);
   const byLabel = refused?.error === 'hidden' && (el.type === 'checkbox' || el.type === 'radio') && labelsOf(el).some(drawn);
   if (refused && !byLabel) return refused;
   show(el);
@@ -373,31 +398,43 @@ const PRESSED = new Set([...WHOLE, 'summary', 'treeitem']);
 
 // Is the element ready to be typed into? With `take` it is focused, with the caret after its content. With a number, the
 // next pass reads back what stands there then.
-function prepareType({id, take, text, number}) {
-  const {value, ...ready} = readyToType(id, take, text);
-  const before = {edition: edition(), value};
+function prepareType({id, take, text, number, was, again}) {
+  const {value, ...ready} = readyToType(id, take, text, was, again);
+  const before = {edition: edition(), value: was === '' ? '' : value};  // what has come with the focus is a mask
   readLater(ready.focused ? number : 0, id, 'type', () => typed(id, text, before));
   if (ready.focused && isEditable(fieldOf(find(id).el))) guard(fieldOf(find(id).el), 'keydown');
-  return ready;
+  return {...ready, blank: value === ''};
 }
 
-function readyToType(id, take, text) {
+const takesKeys = (el) => !!el && el !== DOC.body(el.ownerDocument) && !PRESSED.has(roleOf(el));
+
+// Is a text a mask with blanks, or one that has come with the focus?
+const isMask = (text, was) => text !== '' && (was === '' || text.includes('_') && !letters(text));
+
+function readyToType(id, take, text, was, again) {
   const found = find(id);
   if (found.error) return found;
   const el = fieldOf(found.el);
-  const refused = refusal(el);
+  const refused = refusalUnlessFocused(el);
   if (refused) return refused;
   show(el);
+  if (el.localName === 'select') return {how: 'done', ...selectNative(el, [text.trim()])};
+  if (roleOf(el) === 'slider' && el.localName !== 'input') return {error: 'stepped', kind: 'slider'};
   if (el.localName === 'input' && VALUE_TYPES.has(el.type)) {  // whose parts take keys in another order, or none
     el.focus();
     return setValue(el, text.trim());
   }
   if (el.localName === 'input' && el.type === 'file') return {error: 'file'};
   if (!textField(el) && !el.isContentEditable && PRESSED.has(roleOf(el))) return {error: 'kind', kind: roleOf(el)};
-  const value = textField(el) ? el.value : el.isContentEditable && !el.closest(EDITORS) ? el.innerText : '';
-  if (!take) return {focused: holdsFocus(el), value};
+  const value = heldBy(el);
+  if (!take) return {focused: holdsFocus(el), value, parts: el.maxLength === 1};
+  if (!isEditable(el) && !holdsFocus(el) && takesKeys(focusedElement())) return {focused: true, value};  // a sheet around the cell
   if (!holdsFocus(el)) el.focus();
   if (!holdsFocus(el)) return moved();
+  if (was !== undefined && textField(el) && isMask(el.value, was)) {  // which puts the caret where it is to be, some later
+    if (!again) return {focused: true, value, masked: true};
+    if (was === '' || el.value[el.selectionStart] === '_') return {focused: true, value};
+  }
   if (el.localName === 'textarea' || el.localName === 'input') {
     try { el.setSelectionRange(el.value.length, el.value.length); } catch { /* a type without selection */ }
   } else if (el.isContentEditable) {
@@ -406,6 +443,16 @@ function readyToType(id, take, text) {
     selection.collapseToEnd();
   }
   return {focused: true, value};
+}
+
+// Has the next pass look whether a checkbox is as it was to be.
+function checkLater({id, checked, number}) {
+  const {el: named, error} = find(id);
+  if (error) return {};
+  const el = fieldOf(named);
+  const now = () => el.localName === 'input' ? el.checked : ariaOf(el, 'checked');
+  readLater(number, id, 'set', () => !el.isConnected || now() === checked ? {} : {reverted: String(now())});
+  return {};
 }
 
 const COMBOBOXES = new Set(['combobox', 'listbox']);
@@ -473,7 +520,7 @@ function select({id, options, number}) {
   if (error) return {error};
   const el = listFor(named);
   const native = el.localName === 'select' && el.namespaceURI === HTML;
-  const list = native || isList(el);
+  const list = native || isList(el) || el.hasAttribute('aria-expanded');
   const isText = !list && roleOf(el) === 'textbox' && options.length === 1;
   const refused = refusal(el);
   if (refused && refused.error !== 'readonly' || refused && !list && !isText) return refused;
@@ -481,8 +528,8 @@ function select({id, options, number}) {
   if (!list) return {error: 'kind', kind: roleOf(el)};
   if (native) {
     const chosen = selectNative(el, options);
-    const before = el.value;
-    if (chosen.done && !chosen.reverted) readLater(number, id, 'set', () => el.value === before ? {} : {reverted: Array.from(el.selectedOptions, textOfOption).join(', ')});
+    const values = Array.from(el.selectedOptions, (option) => option.value);
+    if (chosen.done && !chosen.reverted) readLater(number, id, 'set', () => revertedFrom(el, values));
     return chosen;
   }
   if (optionsOf(el).length) {
@@ -521,6 +568,18 @@ function optionIn({id, option}) {
   return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
 }
 
+// Which of these options a list that is still shown does not show as chosen, though it shows that of options.
+function notChosen({id, options}) {
+  const {el: named} = find(id);
+  const el = named && listFor(named);
+  const shown = el ? shownOptions(el) : [];
+  const said = el && textField(el) ? el.value : '';  // in a list of suggestions, what is selected is what is pointed at
+  const isChosen = (o) => ['selected', 'checked'].some((state) => ariaOf(o, state)) || said !== '' && squeeze(said).includes(optionText(o));
+  if (!shown.some((o) => o.hasAttribute('aria-selected') || o.hasAttribute('aria-checked'))) return {missing: []};
+  const meant = options.map((option) => [option, optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]]);
+  return {missing: meant.filter(([, o]) => o && !isChosen(o)).map(([option, o]) => ({option, id: idOf(o)}))};
+}
+
 // Scrolls a custom list to its `start` or `end`, or by a page; returns whether there is more of it.
 function turnList({id, to}) {
   const {el: named} = find(id);
@@ -532,6 +591,13 @@ function turnList({id, to}) {
   const before = list.scrollTop;
   list.scrollTop = to === 'start' ? 0 : to === 'end' ? list.scrollHeight : before + list.clientHeight * 0.9;
   return {moved: to === 'start' || list.scrollTop !== before};
+}
+
+// What a native list shows as chosen, if the page has made that something else than these values; it may draw the options anew.
+function revertedFrom(el, values) {
+  const now = Array.from(el.selectedOptions, (option) => option.value);
+  const same = !el.isConnected || now.length === new Set(values).size && now.every((one) => values.includes(one));
+  return same ? {} : {reverted: Array.from(el.selectedOptions, textOfOption).join(', ')};
 }
 
 function selectNative(el, options) {
@@ -552,8 +618,7 @@ function selectNative(el, options) {
   el.focus();
   for (const option of all) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
-  const kept = !el.isConnected || all.every((option) => option.selected === wanted.includes(option));
-  return {done: true, ...(kept ? {} : {reverted: Array.from(el.selectedOptions, textOfOption).join(', ')})};
+  return {done: true, ...revertedFrom(el, wanted.map((option) => option.value))};
 }
 
 // Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.
@@ -570,7 +635,7 @@ function mark(el, text) {
   el.focus();
   if (field) {
     try { el.setSelectionRange(start, start + text.length); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
-    return {};
+    return {marked: true};
   }
   const place = (offset, last) => {
     for (const node of parts) {
@@ -580,7 +645,7 @@ function mark(el, text) {
     return [el, el.childNodes.length];
   };
   DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(start + text.length, true));
-  return {};
+  return {marked: true};
 }
 
 // The file input that an element is, labels or contains, if there is one.
@@ -604,6 +669,12 @@ function draws({id}) {
   const picture = el.matches('canvas, video, object, embed, iframe, input[type=range]') || el.querySelector('canvas, video, object, embed, iframe') !== null;
   const marked = markedText(focusedElement()) !== '';
   return {draws: picture || marked && isEditable(el), marked};
+}
+
+// What the page says and shows as markup, but for empty attributes, which feedback on a press leaves behind; null where parts
+// of it have documents or trees of their own.
+function pageText() {
+  return roots().length > 1 ? null : DOC.documentElement(document).outerHTML.replace(/ (class|style)=""/g, '');
 }
 
 // Marks no text any more: the next press would drag it.

@@ -23,11 +23,14 @@ function see() { [mutationsSeen, tellingSeen] = [counted(), telling]; }
 const animatedForEver = (el) => el.getAnimations({subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
 
 // Does it turn like a spinner: small, fast and without an end? Larger and slower ones are ornaments.
+const TURNING = 'animateTransform[type=rotate][repeatCount=indefinite]';
 const SPINNER = {size: 64, turn: 3000};  // pixels; milliseconds
-function spins(el, animations = el.getAnimations()) {
-  const {width, height} = rectOf(el);
-  return width <= SPINNER.size && height <= SPINNER.size && animations.some(({playState, effect}) => {
+function spins(el, animations = el.getAnimations({subtree: true}).filter((one) => one.effect?.target === el)) {
+  const isSmall = ({width, height}) => parseFloat(width) <= SPINNER.size && parseFloat(height) <= SPINNER.size;
+  if (el.localName === 'svg') return isSmall(rectOf(el)) && el.querySelector(TURNING) !== null;
+  return animations.some(({playState, effect}) => {
     const {iterations, duration} = effect?.getTiming() || {};
+    if (!isSmall(effect?.pseudoElement ? getComputedStyle(el, effect.pseudoElement) : rectOf(el))) return false;
     return playState === 'running' && iterations === Infinity && duration <= SPINNER.turn && effect.getKeyframes().some((frame) => frame.rotate || /rotate/.test(frame.transform));
   });
 }
@@ -49,7 +52,11 @@ const MANY_ROOTS = 100;
 function candidates() {
   const shadows = roots().filter((root) => typeOf(root) === 11 && root.host.isConnected).slice(0, MANY_ROOTS);
   const out = new Set(DOC.querySelectorAll(document, DOC.getElementsByTagName(document, '*').length > MANY ? 'progress:not([value])' : LOADING));
-  for (const root of shadows) for (const el of root.querySelectorAll(LOADING)) out.add(el);
+  for (const turning of DOC.querySelectorAll(document, TURNING)) out.add(turning.closest('svg'));
+  for (const root of shadows) {
+    for (const el of root.querySelectorAll(LOADING)) out.add(el);
+    for (const turning of root.querySelectorAll(TURNING)) out.add(turning.closest('svg'));
+  }
   for (const animation of [DOC.getAnimations(document), ...shadows.map((root) => root.getAnimations())].flatMap((some) => some.slice(0, 100))) {
     let el = animation.effect?.target;
     if (el && spins(el, [animation])) out.add(el);

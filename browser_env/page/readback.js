@@ -46,17 +46,18 @@ let guarded = null;  // the field that is written to in this step, and what else
 
 const GUARDED = 5000;  // milliseconds after the last key in which another belongs to the same text
 
-// Lets a text go nowhere but into a field, or the keys of one that is typed (`keydown`) into no button and not to the page:
-// it may move the focus at any time. Keys may follow it into other fields: codes have one for each digit.
+// Lets a text go nowhere but into a field, or the keys of one that is typed (`keydown`) to no button and not to the page:
+// it may move the focus at any time, also into other frames. Keys may follow it into other fields: codes have one for each
+// digit.
 function guard(el, type) {
-  const win = DOC.defaultView(el.ownerDocument);
-  guarded = {el, win, type, strayed: null, end: performance.now() + GUARDED};
-  win.addEventListener(type, onWriting, true);
+  const windows = new Set([window, DOC.defaultView(el.ownerDocument), ...roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView)]);
+  guarded = {el, type, windows: [...windows].filter(Boolean), strayed: null, end: performance.now() + GUARDED};
+  for (const win of guarded.windows) win.addEventListener(type, onWriting, true);
 }
 
 // Ends that; returns where the text was about to go instead, if it was.
 function unguard() {
-  guarded?.win.removeEventListener(guarded.type, onWriting, true);
+  for (const win of guarded?.windows || []) win.removeEventListener(guarded.type, onWriting, true);
   const strayed = guarded?.strayed;
   guarded = null;
   return strayed;
@@ -66,9 +67,10 @@ function onWriting(event) {
   if (!guarded || !event.isTrusted) return;
   if (performance.now() > guarded.end) { unguard(); return; }
   guarded.end = performance.now() + GUARDED;
-  const [target] = event.composedPath();
-  const lost = guarded.type === 'keydown' && target === DOC.body(target.ownerDocument);
-  if (guarded.type === 'keydown' && isEditable(target) || isInside(target, guarded.el) || isInside(guarded.el, target) && !lost) return;
+  const target = focusedElement() || event.composedPath()[0];
+  if (target === guarded.el || isInside(target, guarded.el)) return;
+  const taken = guarded.type === 'keydown' ? isEditable(target) || !PRESSED.has(roleOf(target)) && target !== DOC.body(target.ownerDocument) : isInside(guarded.el, target);
+  if (taken) return;
   guarded.strayed = target;
   event.stopImmediatePropagation();
   event.preventDefault();
@@ -93,6 +95,7 @@ function filled(id, text, {edition: seen, value}) {
     case 'same': return unaccepted(el);
     case 'changed': return {changed: masked(el, el.value)};
   }
+  if (heldOn(el).some((held) => comparison(held, text, '') === 'same')) return {};
   if (el.value === '' && edition() !== seen) return {cleared: true};
   return {shown: masked(el, el.value), ignored: text !== '' && (el.value === '' || el.value === value)};
 }
@@ -111,15 +114,36 @@ function typed(id, text, {edition: seen, value}) {
   if (el.closest(EDITORS) || text.includes('\n')) return {};
   if (el.isContentEditable) return letters(text) && el.innerText === value && edition() === seen ? {shown: value} : {};
   const focused = focusedElement();
-  if (!textField(el) || [el.value, heldUpTo(focused, el)].some((held) => comparison(held, value + text, '') === 'same')) return {};
+  const wanted = letters(value) ? [value + text] : [value + text, text];  // what has no letters is a mask
+  if (!textField(el) || [el.value, ...heldOn(el)].some((held) => wanted.some((one) => comparison(held, one, '') === 'same'))) return {};
   const elsewhere = focused && focused !== el && focused !== DOC.body(focused.ownerDocument) ? {focus: holderName(focused)} : {};
   return el.value || edition() === seen ? {shown: masked(el, el.value), ...elsewhere} : {};
 }
 
-// What the fields from `first` to `last` hold together, if they are those of a code, where each takes a part.
-function heldUpTo(last, first) {
+const MOST_PARTS = 12;
+
+// What a field and those after it hold together, for each number of them, if they are those of a code: each takes a part.
+function heldOn(first) {
   const all = everywhere(first.ownerDocument, 'input').filter(textField);
-  const fields = all.slice(all.indexOf(first), all.indexOf(last) + 1);
-  const parts = fields.every((one) => one.value.length <= first.value.length) || fields.slice(0, -1).every((one) => one.value.length === one.maxLength);
-  return parts ? fields.map((one) => one.value).join('') : first.value;
+  const fields = all.slice(all.indexOf(first), all.indexOf(first) + MOST_PARTS);
+  const arePartsOfOne = (some) => {
+    const [last, ...others] = some.map((one) => one.value.length).reverse();
+    return some.slice(0, -1).every((one) => one.value.length === one.maxLength) || others.every((length) => length === others[0]) && (others.length > 1 || last <= others[0]);
+  };
+  return fields.map((_, i) => fields.slice(0, i + 1)).slice(1).filter(arePartsOfOne).map((some) => some.map((one) => one.value).join(''));
 }
+
+// Has what has the focus read back and guarded, if it is a field: it is typed into without having been named.
+function prepareFocused({text, number}) {
+  const el = focusedElement();
+  if (!el || el === DOC.body(el.ownerDocument)) return {nothing: true};
+  if (!isEditable(el)) return {};
+  const id = idOf(el);
+  const before = {edition: edition(), value: heldBy(el)};
+  readLater(number, id, 'type', () => typed(id, text, before));
+  guard(el, 'keydown');
+  return {};
+}
+
+// The text of a field, or of an editor that shows all of it.
+const heldBy = (el) => textField(el) ? el.value : el.isContentEditable && !el.closest(EDITORS) ? el.innerText : '';

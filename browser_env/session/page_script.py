@@ -41,7 +41,7 @@ _METHODS = (
     "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
     "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines", "scrolledTo",
     "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
-    "signs", "stilled", "unmark",
+    "signs", "stilled", "unmark", "prepareFocused", "checkLater", "notChosen", "pageText",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "stilled"})

@@ -87,6 +87,8 @@ class Session:
         self.acted_in: PageScript | None = None
         """The script in the frame that this step has acted in; None for no element of a page."""
         self._presses = 0
+        self._began = -1
+        """The active tab's clock when the step began."""
         self._events: list[str] = []
         self.calls = Calls()
         """The requests since they were last taken."""
@@ -224,6 +226,7 @@ class Session:
             if not self._only_downloads(page):
                 with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
                     await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
+                    await self._sent_on(page, before)
             if self._only_downloads(page) and before in self.tabs:
                 self.tabs.remove(tab)
                 self.active = before
@@ -234,6 +237,14 @@ class Session:
             return  # a popup that was closed again before it could be used
         finally:
             self._expected = max(0, self._expected - 1)
+
+    async def _sent_on(self, page: Page, opener: Tab) -> None:
+        """Wait for what a blank tab was opened for: pages request its address first."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(POPUP_BOUND):
+                while page.url in _NO_PAGE and opener.fetching(self._began):
+                    opener.changed.clear()
+                    await opener.changed.wait()
 
     def _only_downloads(self, page: Page) -> bool:
         """Is a tab left without any document, not even a blank one, because what it was for became a download?"""
@@ -317,11 +328,16 @@ class Session:
         self.access.start_step()
         self.missed, self.stopped, self.misfilled, self.unreached, self.acted_in = "", False, "", "", None
         self._presses += 1
-        self._downloading = False
+        self._downloading, self._began = False, self.active.clock
 
     def aim(self) -> int:
         """Return the number of a press or a writing that is about to follow."""
         self._presses += 1
+        return self._presses
+
+    @property
+    def aimed(self) -> int:
+        """The number of the last press or writing."""
         return self._presses
 
     def note_missed(self, miss: dict[str, Any] | None) -> None:

@@ -1,5 +1,7 @@
 """Drags: HTML5's and the mouse's, between frames, to points, to what has to be scrolled to."""
 
+import pytest
+
 from tests.in_page import value
 
 BOX = "position:absolute;width:80px;height:40px;background:silver"
@@ -128,3 +130,49 @@ def test_a_drag_that_marks_text_in_an_editor_is_not_tried_again(open_page):
     assert "marked text" in obs["dom"]
     obs, *_ = env.step({"action": "drag", "from": "#a", "to": [20, 18]})
     assert (obs["last_error"], obs["title"]) == ("", "2")
+
+
+def test_what_is_dropped_on_need_not_take_the_mouse_meanwhile(open_page):
+    env, _ = open_page(
+        """<style>li{padding:12px} .d li{pointer-events:none}</style><ul id=u><li id=a>One<li id=b>Two<li id=c>Three</ul>
+        <script>let s; u.onmousedown = (e) => { s = e.target; e.preventDefault() }; onmousemove = () => { if (s) u.className = 'd' };
+        onmouseup = (e) => { if (!s) return; u.className = ''; document.title = s.textContent + '->' + document.elementFromPoint(e.clientX, e.clientY).textContent; s = null }</script>"""
+    )
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#c"})
+    assert (obs["last_error"], obs["title"]) == ("", "One->Three")
+
+
+@pytest.mark.parametrize(
+    ("down", "up"),
+    [
+        ("src.className = 'p'", "src.className = ''"),
+        ("src.append(r)", "r.remove()"),
+        ("document.body.style.cursor = 'grabbing'", "document.body.style.cursor = ''"),
+    ],
+)
+def test_a_look_that_came_and_went_with_the_press_is_no_effect(open_page, down, up):
+    env, _ = open_page(
+        f"""<ul id=u style="user-select:none"><li id=a>One<li>Two<li id=c>Three</ul><script>let at, src; const r = document.createElement('i');
+        u.onmousedown = (e) => {{ src = e.target; {down}; at = Date.now() }};
+        onmouseup = (e) => {{ {up}; if (window.holds && Date.now() - at > 200) document.title = 'moved ' + src.textContent }}</script>"""
+    )
+    drag = {"action": "drag", "from": "#a", "to": "#c"}
+    obs, *_ = env.step(drag)
+    assert obs["last_error"] == "The drag changed nothing on the page."
+    value(env, "window.holds = true")
+    obs, *_ = env.step(drag)
+    assert (obs["last_error"], obs["title"]) == ("", "moved One")
+
+
+def test_a_drag_that_asked_the_server_for_something_is_not_tried_again(make, loopback):
+    page = """<p id=a style="user-select:none">From</p><p id=b>To</p><script>let n = 0;
+    b.onmouseup = () => { fetch('/moved?' + ++n); a.className = 'x'; a.className = '' }</script>"""
+    asked = []
+
+    def answer(request):
+        asked.extend([request.path] if "moved" in request.path else [])
+        return page.encode()
+
+    env, _ = make(loopback(answer).url)
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
+    assert (obs["last_error"], asked) == ("", ["/moved?1"])

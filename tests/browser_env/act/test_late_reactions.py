@@ -148,6 +148,19 @@ def test_a_tab_that_opens_after_a_request_is_observed_at_once(make, loopback):
     assert (obs["page_text"], obs["events"]) == ("here it is", (f"new tab: {server.url}/tab",))
 
 
+def test_a_blank_tab_gets_its_address_first(make, loopback):
+    def answer(request):
+        if request.path == "/data":
+            time.sleep(0.4)
+        click = "const w = window.open('about:blank'); fetch('/data').then(() => w.location = '/tab')"
+        return b"<p>here it is" if request.path == "/tab" else f'<button onclick="{click}">Go</button>'.encode()
+
+    server = loopback(answer)
+    env, _ = make(server.url)
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert (obs["page_text"], obs["url"]) == ("here it is", f"{server.url}/tab")
+
+
 COVERED = """<p style="height:1200px">a<button style="display:block;margin-top:900px" onclick="window.c=event.isTrusted">Target</button></p>
 <p style="height:1200px">b<div style="position:fixed;left:0;right:0;%s:0;height:340px;background:#fcc">Cookies?</div>"""
 
@@ -231,15 +244,23 @@ def test_a_dialog_that_comes_when_the_page_is_dimmed_is_waited_for(open_page, by
     assert by_name(obs, "Shut")
 
 
-TURN = "<style>@keyframes k{to{transform:rotate(1turn)}} i{display:block;width:30px;height:30px;animation:k %s linear infinite}</style><i></i>"
+KEYS = "<style>@keyframes k{to{transform:rotate(1turn)}} "
+TURNING = {
+    "element": KEYS + "i{display:block;width:30px;height:30px;animation:k %s linear infinite}</style><i></i>",
+    "pseudo-element": KEYS
+    + "i{display:block} i::after{content:'';display:block;width:20px;height:20px;animation:k %s linear infinite}</style><i></i>",
+    "SMIL": "<svg width=30 height=30><circle r=9 cx=9 cy=9><animateTransform attributeName=transform type=rotate from=0 to=360 dur=%s repeatCount=indefinite /></circle></svg>",
+}
 
 
 @pytest.mark.parametrize("where", ["b", "b.attachShadow({mode: 'open'})"])
-@pytest.mark.parametrize(("turn", "is_one"), [("1s", True), ("20s", False)])
-def test_what_turns_like_a_spinner_is_one_whatever_it_is_called(open_page, where, turn, is_one):
+@pytest.mark.parametrize(
+    ("kind", "turn", "is_one"), [*((kind, "1s", True) for kind in TURNING), ("element", "20s", False)]
+)
+def test_what_turns_like_a_spinner_is_one_whatever_it_is_called(open_page, where, kind, turn, is_one):
     env, _ = open_page(
         f"""<button>Go</button><div id=b></div><script>const root = {where};
-        document.querySelector('button').onclick = () => {{ root.innerHTML = `{TURN % turn}`; setTimeout(() => root.innerHTML = 'Result', 900) }}</script>"""
+        document.querySelector('button').onclick = () => {{ root.innerHTML = `{TURNING[kind] % turn}`; setTimeout(() => root.innerHTML = 'Result', 900) }}</script>"""
     )
     obs, *_ = env.step({"action": "click", "id": 1})
     assert ("Result" in obs["page_text"]) == is_one
