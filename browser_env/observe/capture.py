@@ -135,7 +135,7 @@ class _Capture:
     async def now(self) -> None:
         """Observe without waiting."""
         shot = self._shoot()
-        self.raw, _ = await asyncio.gather(self.tab.main.observe(**self.what), self.meanwhile())
+        self.raw, *_ = await asyncio.gather(self.tab.main.observe(**self.what), self.meanwhile(), self.tab.told())
         if shot is not None:
             self.pixels = decode_png(await shot, self.viewport)
 
@@ -162,10 +162,10 @@ class _Capture:
         edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
         png = await tab.screenshot()
         self.settled_at = time.monotonic()
-        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self.what), self.meanwhile())
+        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self.what), self.meanwhile(), tab.told())
         await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
         self.pixels = decode_png(png, self.viewport)
-        self.raw, _ = await looking
+        self.raw, *_ = await looking
         return bool(self.raw["still"])
 
     async def _after_frames(self, settling: Settling) -> bool:
@@ -178,7 +178,7 @@ class _Capture:
         self.settled_at = began + self.raw["waited"] / 1000
         if not settling.is_over():
             return False
-        _, png = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing())
+        _, png, _ = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing(), tab.told())
         if png is not None:
             self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self.viewport)
         return True

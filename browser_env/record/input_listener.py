@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from selfsurf.browser_env.session.page_script import WORLD, read_script
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession
-
     from selfsurf.browser_env.observe.capture import ViewOptions
+    from selfsurf.browser_env.session.devtools import ProtocolSession
     from selfsurf.browser_env.session.tab import Tab
 
 
@@ -39,7 +38,7 @@ class InputListener:
         self.script = f"{read_script('input_recorder')}\nrecord({told});"
         """Source to add to the in-page script."""
 
-    async def listen(self, tab: Tab, protocol: CDPSession) -> None:
+    async def listen(self, tab: Tab, protocol: ProtocolSession) -> None:
         """Start listening in a target of a tab, in its present and future frames."""
 
         def called(event: dict[str, Any]) -> None:

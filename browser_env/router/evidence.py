@@ -19,7 +19,7 @@ from selfsurf.browser_env.safety.masking import Box, mask
 from selfsurf.browser_env.session.page_script import read_script
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession
+    from selfsurf.browser_env.session.devtools import ProtocolSession
 
 SECONDS = 2.0
 """For all of it: trees of large pages take 9 s."""
@@ -47,7 +47,7 @@ _EDITABLE = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "Passwo
 class Sight:
     """How a provider's page is looked at."""
 
-    protocol: CDPSession
+    protocol: ProtocolSession
     """Of the page."""
     shoot: Callable[[], Awaitable[bytes]]
     """Takes a picture of what is in view, a PNG."""
@@ -233,7 +233,7 @@ def _frames(branch: dict[str, Any]) -> list[str]:
     return [branch["frame"]["id"], *(id for child in branch.get("childFrames", ()) for id in _frames(child))]
 
 
-async def _evaluate(protocol: CDPSession, expression: str) -> Any:
+async def _evaluate(protocol: ProtocolSession, expression: str) -> Any:
     answer = await protocol.send("Runtime.evaluate", {"expression": expression, "returnByValue": True})
     if "exceptionDetails" in answer:
         raise RuntimeError(answer["exceptionDetails"].get("text", "the page's script failed"))

@@ -15,7 +15,7 @@ from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession
+    from selfsurf.browser_env.session.devtools import ProtocolSession
 
 Box = tuple[float, float, float, float]
 """x, y, width and height in CSS pixels of the top frame's viewport."""
@@ -59,7 +59,7 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] |
 
 
 async def boxes_in_process(
-    session: CDPSession,
+    session: ProtocolSession,
     patterns: Sequence[str],
     offset: tuple[float, float] = (0.0, 0.0),
     kinds: Sequence[str] | None = None,
@@ -81,7 +81,11 @@ async def boxes_in_process(
 
 
 async def _in_frame(
-    session: CDPSession, frame: str, patterns: Sequence[str], offset: tuple[float, float], kinds: Sequence[str] | None
+    session: ProtocolSession,
+    frame: str,
+    patterns: Sequence[str],
+    offset: tuple[float, float],
+    kinds: Sequence[str] | None,
 ) -> list[Box]:
     world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf-secrets"})
     answer: dict[str, Any] = await session.send(

@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 
 from selfsurf.browser_env.text import one_line
 
@@ -35,13 +36,15 @@ class LastWords:
 
     Args:
         browser: its path.
+        before: what to put before its command line.
     """
 
-    def __init__(self, browser: str) -> None:
+    def __init__(self, browser: str, before: Sequence[str] = ()) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-browser-"))
         self._stream = (self._folder / "stderr").open("a+b")
         start = self._folder / "browser"
-        start.write_text(f'#!/bin/sh\nexec {quote(browser)} "$@" 2>>{quote(self._stream.name)}\n', encoding="utf8")
+        command = join([*before, browser])
+        start.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{quote(self._stream.name)}\n', encoding="utf8")
         start.chmod(0o700)
         self.program = str(start) if os.access(start, os.X_OK) else browser
         """What to start: the browser by itself where no program may be in the folder for temporary files."""

@@ -20,7 +20,7 @@ from selfsurf.browser_env.errors import EnvError, ScriptError
 from selfsurf.browser_env.text import well_formed_json
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession
+    from selfsurf.browser_env.session.devtools import ProtocolSession
 
 _PARTS = (
     "dom",
@@ -96,7 +96,7 @@ def share_probe(name: str) -> None:
         script_source.cache_clear()
 
 
-async def install_listeners(protocol: CDPSession) -> None:
+async def install_listeners(protocol: ProtocolSession) -> None:
     """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run."""
     probe = read_script("listener_probe").replace("PROBE", PROBE)
     await asyncio.gather(
@@ -115,7 +115,7 @@ async def install_listeners(protocol: CDPSession) -> None:
 class PageScript:
     """The script in one frame."""
 
-    protocol: CDPSession
+    protocol: ProtocolSession
     """The session of the frame's target."""
     frame_id: str
     wait: Callable[[float], Awaitable[None]]

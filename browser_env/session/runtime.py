@@ -17,6 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
@@ -27,6 +28,8 @@ from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
+
+    from selfsurf.browser_env.session.devtools import DevTools
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class Runtime:
         self._playwright: Playwright | None = None
         self._playwright_lock: asyncio.Lock | None = None
         self._slots: dict[BrowserSpec, _Slot] = {}
+        self._devtools: WeakKeyDictionary[Any, DevTools] = WeakKeyDictionary()
         self._thread = threading.Thread(target=self._serve, name="browser-env", daemon=True)
         self._thread.start()
 
@@ -133,6 +137,10 @@ class Runtime:
                 slot.words.trim()
             return slot.browser
 
+    def devtools(self, browser: Browser | None) -> DevTools | None:
+        """Return the pipe of a browser that was started here; None if this process doesn't stand at it."""
+        return self._devtools.get(browser)
+
     async def death(self, spec: BrowserSpec) -> str:
         """Say that the shared browser for `spec` has ended, in its own words if it has any; empty if it has not."""
         slot = self._slots.get(spec)
@@ -185,7 +193,9 @@ class Runtime:
             ) from error
 
     async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> tuple[T, LastWords]:
-        from playwright.async_api import Error
+        from playwright.async_api import BrowserContext, Error
+
+        from selfsurf.browser_env.session.devtools import HandOver
 
         path = await self.executable(spec)
         _log.info("Starting %s", path)
@@ -193,7 +203,8 @@ class Runtime:
         why = ""
         # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
         for sandbox in (False,) if root else (True, False):
-            words = LastWords(path)
+            hand_over = HandOver()
+            words = LastWords(path, hand_over.command)
             try:
                 started = await start(
                     executable_path=words.program,
@@ -211,8 +222,11 @@ class Runtime:
                 why = str(words) or first_line(error)
                 _log.debug("%s did not start: %s", path, error)
             else:
+                if (devtools := hand_over.result()) is not None:
+                    self._devtools[started.browser if isinstance(started, BrowserContext) else started] = devtools
                 return started, words
             finally:
+                hand_over.close()
                 words.started()
         raise EnvError(f"The browser {path} did not start: {why}")
 

@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
+from selfsurf.browser_env.session.runtime import runtime
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
     from selfsurf.browser_env.record.input_listener import InputListener
+    from selfsurf.browser_env.session.devtools import ProtocolSession
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; images, media and streams are not worth it."""
 
 _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
+
+
+BEHIND = 0.5
+"""Seconds that Playwright's driver may be behind."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,10 @@ class ForeignFrame:
 class Tab:
     """A page with everything needed to observe it and act in it. Made by `Tab.open`."""
 
-    def __init__(self, page: Page, protocol: CDPSession, frame: dict[str, Any]) -> None:
+    def __init__(self, page: Page, protocol: ProtocolSession, driver: CDPSession | None, frame: dict[str, Any]) -> None:
         self.page = page
         self.protocol = protocol
+        self._driver = driver
         self.crashed = False
         self.scripted = True
         """Do the page's scripts run? If not, our in-page callbacks don't run either."""
@@ -77,18 +84,19 @@ class Tab:
         self._requests: dict[str, tuple[int, str]] = {}
         self._unanswered: set[str] = set()
         self._worlds: dict[str, PageScript] = {}
-        self._remote: dict[Frame, tuple[str, CDPSession]] = {}
+        self._remote: dict[Frame, tuple[str, ProtocolSession]] = {}
 
     @classmethod
     async def open(cls, page: Page) -> Tab:
         """Attach to a page."""
-        protocol = await page.context.new_cdp_session(page)
-        tab = cls(page, protocol, await _enable(protocol))
+        protocol, driver = await protocol_of(page)
+        tab = cls(page, protocol, driver, await _enable(protocol))
         tab._watch(protocol)
         page.on("crash", lambda _: tab._crash())
         return tab
 
-    def _watch(self, protocol: CDPSession) -> None:
+    def _watch(self, protocol: ProtocolSession) -> None:
+        protocol.on("Inspector.targetCrashed", lambda _: self._crash())
         protocol.on("Page.frameRequestedNavigation", self._begin)
         protocol.on("Page.frameStartedLoading", self._begin)
         if protocol is self.protocol:
@@ -103,7 +111,7 @@ class Tab:
         protocol.on("Network.loadingFailed", self._answered)
         protocol.on("Page.frameNavigated", self._navigated)
 
-    def _world(self, protocol: CDPSession, frame_id: str) -> PageScript:
+    def _world(self, protocol: ProtocolSession, frame_id: str) -> PageScript:
         extra = self._listener.script if self._listener is not None else ""
         return PageScript(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
 
@@ -186,6 +194,13 @@ class Tab:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
 
+    async def told(self) -> None:
+        """Wait until Playwright has told what has happened so far: its driver hears of it later than we do."""
+        if self._driver is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(BEHIND):
+                    await self._driver.send("Runtime.evaluate", {"expression": "0"})
+
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""
         asked: set[asyncio.Future[dict[str, Any]]] = set()
@@ -243,7 +258,7 @@ class Tab:
             self._worlds[frame_id] = self._world(await self._session_of(frame_id, parent), frame_id)
         return ForeignFrame(self._worlds[frame_id], parent, index, outer)
 
-    async def _session_of(self, frame_id: str, parent: PageScript) -> CDPSession:
+    async def _session_of(self, frame_id: str, parent: PageScript) -> ProtocolSession:
         """Return the session of a frame's target: its parent's, or that of its own process."""
         try:
             await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD})
@@ -254,7 +269,7 @@ class Tab:
         for frame in self.page.frames[1:]:
             if frame not in self._remote:
                 with contextlib.suppress(Exception):  # it shares its parent's process, or is gone
-                    protocol = await self.page.context.new_cdp_session(frame)
+                    protocol, _ = await protocol_of(self.page, frame)
                     self._remote[frame] = ((await _enable(protocol))["id"], protocol)
                     self._watch(protocol)
                     if self._listener is not None:
@@ -276,9 +291,20 @@ class Tab:
         await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
 
 
-async def _enable(protocol: CDPSession) -> dict[str, Any]:
+async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolSession, CDPSession | None]:
+    """Return a session with a page or a frame of another process: our own and Playwright's, or the latter alone."""
+    driver = await page.context.new_cdp_session(frame or page)
+    devtools = runtime().devtools(page.context.browser)
+    if devtools is None:
+        return driver, None
+    target = (await driver.send("Target.getTargetInfo"))["targetInfo"]["targetId"]
+    return await devtools.attach(target), driver
+
+
+async def _enable(protocol: ProtocolSession) -> dict[str, Any]:
     """Enable a target's events, and return the protocol's description of its frame."""
     await protocol.send("Page.enable")
+    await protocol.send("Inspector.enable")
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),

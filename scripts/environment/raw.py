@@ -1,4 +1,4 @@
-"""The raw limit: the least work that a step, a reset or an observation takes, through the same driver and browser.
+"""The raw limit: the least work that a step, a reset or an observation takes, on the same connection and browser.
 
 A mouse click, one in-page pass, one screenshot, awaited one after the other. It has a context of its own and takes
 nothing from the environment but the source of the pass: no session, no settling, no unpacking, no decoding.
@@ -6,6 +6,7 @@ nothing from the environment but the source of the pass: no session, no settling
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.session.page_script import install_listeners, script_source
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.tab import protocol_of
 from selfsurf.tasks.miniwob import MiniWobTask
 
 PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0, "limits": asdict(Limits())}
@@ -36,7 +38,7 @@ class RawPage:
         browser = await runtime().browser(BrowserSpec())
         context = await browser.new_context(viewport={"width": viewport[0], "height": viewport[1]})
         page = await context.new_page()
-        protocol = await context.new_cdp_session(page)
+        protocol, _ = await protocol_of(page)
         await protocol.send("Page.enable")
         await install_listeners(protocol)
         return cls(context, page, protocol)
@@ -76,6 +78,16 @@ class RawPage:
         """Return a PNG of the viewport."""
         answer = await self._protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
         return base64.b64decode(answer["data"])
+
+    async def press(self, x: float, y: float) -> None:
+        """Move the mouse to a point, press and release it."""
+        held = {"x": x, "y": y, "button": "left", "clickCount": 1}
+        events = (
+            {"type": "mouseMoved", "x": x, "y": y},
+            {"type": "mousePressed", "buttons": 1, **held},
+            {"type": "mouseReleased", **held},
+        )
+        await asyncio.gather(*(self._protocol.send("Input.dispatchMouseEvent", event) for event in events))
 
     async def look(self, *, screenshot: bool = True) -> None:
         """Pass, then screenshot."""
@@ -117,5 +129,5 @@ class RawMiniWob:
     async def click(self, box: tuple[float, float, float, float], *, screenshot: bool = True) -> None:
         """Click into the middle of a box (x, y, width, height), and look."""
         x, y, width, height = box
-        await self.raw.page.mouse.click(x + width / 2, y + height / 2)
+        await self.raw.press(x + width / 2, y + height / 2)
         await self.raw.look(screenshot=screenshot)

@@ -1,0 +1,279 @@
+"""A browser's DevTools pipe for two: Playwright's driver, and sessions of our own, whose calls need no way through it.
+
+Playwright starts the browser with the two ends of a pipe. What it starts is a program (`HandOver`) that gives these to
+this process, gets others in their place, and becomes the browser. Nothing listens anywhere, so nobody else can come in.
+Each session is its owner's alone; what is between the driver and the browser is passed on unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from playwright.async_api import Error
+
+_FIRST_OWN_ID = 2**30
+"""Playwright numbers its calls from 1."""
+
+_SESSION = b'"sessionId":"'
+_TAIL = len(_SESSION) + 32 + 2
+"""Bytes at the end of a message of a session: its id and `"}`."""
+
+_GONE = "Target page, context or browser has been closed"
+"""In Playwright's words."""
+
+_HAND_OVER = """\
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as there:
+    there.connect(sys.argv[1])
+    socket.send_fds(there, [b"0"], [3, 4])
+    _, ends, *_ = socket.recv_fds(there, 1, 2)
+for number, end in zip((3, 4), ends):
+    os.dup2(end, number)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Gives the two ends that a browser would read from and write to away, takes others, and becomes the browser."""
+
+
+class HandOver:
+    """Gets between the driver and a browser that it is about to start. Make it on the loop, and close it."""
+
+    def __init__(self) -> None:
+        self.command: tuple[str, ...] = ()
+        """What to put before the browser's command line; empty where that can't be done."""
+        self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-pipe-"))
+        self._waiting: asyncio.Task[DevTools] | None = None
+        path = str(self._folder / "ends")
+        if not sys.executable or not hasattr(socket, "AF_UNIX"):
+            return
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(path)
+        except OSError:  # the path is too long
+            listener.close()
+            return
+        listener.listen(1)
+        listener.setblocking(False)
+        self._waiting = asyncio.ensure_future(_taken(listener))
+        self.command = (sys.executable, "-IS", "-c", _HAND_OVER, path)
+
+    def result(self) -> DevTools | None:
+        """Return the browser's pipe, once it runs; None if it was not handed over."""
+        return self._waiting.result() if self._waiting is not None and self._waiting.done() else None
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+async def _taken(listener: socket.socket) -> DevTools:
+    loop = asyncio.get_running_loop()
+    with listener:
+        there, _ = await loop.sock_accept(listener)
+    with there:
+        readable = loop.create_future()
+        loop.add_reader(there, readable.set_result, None)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(there)
+        _, driver, *_ = socket.recv_fds(there, 1, 2)
+        told, write = os.pipe()
+        read, says = os.pipe()
+        socket.send_fds(there, [b"0"], [told, says])
+        os.close(told)
+        os.close(says)
+    return await DevTools.between((driver[0], driver[1]), (read, write))
+
+
+class _Reader(asyncio.Protocol):
+    """Splits what comes from a pipe into messages."""
+
+    def __init__(self, take: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        self._take, self._ended = take, ended
+        self._parts: list[bytes] = []
+
+    def data_received(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\0")
+        for message in whole:
+            self._take(b"".join((*self._parts, message)) if self._parts else message)
+            self._parts.clear()
+        if rest:
+            self._parts.append(rest)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
+
+
+class DevTools:
+    """The pipe of one browser, and who says what at it."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(_FIRST_OWN_ID)
+        self._root: asyncio.Future[str] | None = None
+        self._sessions: dict[bytes, OwnSession] = {}
+        self._browser: asyncio.WriteTransport
+        self._driver: asyncio.WriteTransport
+        self._readings: list[asyncio.ReadTransport] = []
+        self.ended = False
+
+    @classmethod
+    async def between(cls, driver: tuple[int, int], browser: tuple[int, int]) -> DevTools:
+        """Stand between the driver's ends and the browser's: each to be read, and to be written to."""
+        self = cls()
+        loop = asyncio.get_running_loop()
+        self._driver, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(driver[1], "wb", 0))
+        self._browser, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(browser[1], "wb", 0))
+        for end, take in ((browser[0], self._heard), (driver[0], self._said)):
+            reader = partial(_Reader, take, self._end)
+            self._readings.append((await loop.connect_read_pipe(reader, os.fdopen(end, "rb", 0)))[0])
+        return self
+
+    def _said(self, message: bytes) -> None:
+        self._browser.write(message + b"\0")
+
+    def _heard(self, message: bytes) -> None:
+        if message[-_TAIL : -_TAIL + len(_SESSION)] == _SESSION:
+            session = self._sessions.get(message[-34:-2])
+            if session is not None:
+                session._hear(json.loads(message))
+                return
+        elif self._root is not None and not self._root.done():
+            said = json.loads(message)
+            if said.get("id", 0) >= _FIRST_OWN_ID:
+                if "error" in said:
+                    self._root.set_exception(Error(said["error"]["message"]))
+                    return
+                id = said["result"]["sessionId"]
+                self._sessions[id.encode()] = OwnSession(self, id)
+                self._root.set_result(id)
+                return
+            if said.get("method") == "Target.attachedToTarget" and said["params"]["targetInfo"]["type"] == "browser":
+                return
+        self._driver.write(message + b"\0")
+
+    def _end(self) -> None:
+        self.ended = True
+        for transport in (self._browser, self._driver, *self._readings):
+            transport.close()
+        if self._root is not None and not self._root.done():
+            self._root.set_exception(Error(_GONE))
+        for session in list(self._sessions.values()):
+            session._end()
+        self._sessions.clear()
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self.ended:
+            raise Error(_GONE)
+        self._browser.write(json.dumps(message, separators=(",", ":")).encode() + b"\0")
+
+    async def attach(self, target: str) -> OwnSession:
+        """Return a session of our own with a target.
+
+        Raises:
+            Error: there is no such target, or the browser has ended.
+        """
+        browser = await self._browser_session()
+        answer = await browser.send("Target.attachToTarget", {"targetId": target, "flatten": True})
+        return self._sessions[answer["sessionId"].encode()]
+
+    async def detach(self, session: str) -> None:
+        """End a session of our own."""
+        await (await self._browser_session()).send("Target.detachFromTarget", {"sessionId": session})
+
+    async def _browser_session(self) -> OwnSession:
+        if self._root is None:
+            self._root = asyncio.get_running_loop().create_future()
+            self._tell({"id": next(self._numbers), "method": "Target.attachToBrowserTarget", "params": {}})
+        return self._sessions[(await self._root).encode()]
+
+
+class ProtocolSession(Protocol):
+    """A session with one target: our own, or Playwright's."""
+
+    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Call a method."""
+
+    def on(self, event: Any, f: Callable[[Any], Any]) -> None:
+        """Call `f` with the parameters of each such event."""
+
+    async def detach(self) -> None:
+        """End the session."""
+
+
+class OwnSession:
+    """A session with one target: its calls are answered, and its events arrive, in order."""
+
+    def __init__(self, devtools: DevTools, id: str) -> None:
+        self._devtools, self._id = devtools, id
+        self._asked: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+        self._numbers = itertools.count(1)
+        self._handlers: defaultdict[str, list[Callable[[Any], Any]]] = defaultdict(list)
+        self._over = False
+
+    def on(self, event: str, f: Callable[[Any], Any]) -> None:
+        """Call `f` with the parameters of each such event."""
+        self._handlers[event].append(f)
+
+    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Call a method.
+
+        Raises:
+            Error: the browser refuses, or the session is over.
+        """
+        if self._over:
+            raise Error(f"{method}: {_GONE}")
+        number = next(self._numbers)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._asked[number] = method, future
+        self._devtools._tell({"id": number, "method": method, "params": params or {}, "sessionId": self._id})
+        try:
+            return await future
+        finally:
+            self._asked.pop(number, None)
+
+    async def detach(self) -> None:
+        """End the session."""
+        await self._devtools.detach(self._id)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "id" in message:
+            method, future = self._asked.get(message["id"], ("", None))
+            if future is None or future.done():
+                return
+            if "error" in message:
+                future.set_exception(Error(f"Protocol error ({method}): {message['error']['message']}"))
+            else:
+                future.set_result(message["result"])
+            return
+        event, params = message["method"], message.get("params", {})
+        if event == "Target.attachedToTarget":
+            self._devtools._sessions[params["sessionId"].encode()] = OwnSession(self._devtools, params["sessionId"])
+        elif event == "Target.detachedFromTarget":
+            gone = self._devtools._sessions.pop(params["sessionId"].encode(), None)
+            if gone is not None:
+                gone._end()
+        for handler in self._handlers[event]:
+            try:
+                handler(params)
+            except Exception as error:  # its fault is not the pipe's
+                asyncio.get_running_loop().call_exception_handler({"message": f"at {event}", "exception": error})
+
+    def _end(self) -> None:
+        self._over = True
+        for method, future in self._asked.values():
+            if not future.done():
+                future.set_exception(Error(f"{method}: {_GONE}"))
