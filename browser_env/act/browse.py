@@ -64,7 +64,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
             return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
             with contextlib.suppress(Error):  # there may be nothing to stop
-                await session.active.protocol.send("Page.stopLoading")
+                await tab.told(session.active.protocol.send("Page.stopLoading"))
             if not session.stayed:
                 why = session.access.explain(text.splitlines()[0])
                 raise ActionError(f"The page did not load: {why}", "navigation") from None

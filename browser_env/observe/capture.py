@@ -57,6 +57,8 @@ class View:
     """Seconds spent settling."""
     faults: tuple[str, ...] = ()
     """Elements about which nothing could be said, and why: faults of the in-page script."""
+    closing: bool = False
+    """Is the page about to close, as it has asked for?"""
 
 
 async def capture(
@@ -116,6 +118,7 @@ async def view_of(
         screenshot=pixels,
         foreign=foreign,
         faults=tuple(faults),
+        closing=raw["closing"],
     )
 
 
@@ -135,7 +138,8 @@ class _Capture:
     async def now(self) -> None:
         """Observe without waiting."""
         shot = self._shoot()
-        self.raw, *_ = await asyncio.gather(self.tab.main.observe(**self.what), self.meanwhile(), self.tab.told())
+        looking = self.tab.told(self.tab.main.observe(**self.what))
+        self.raw, _ = await asyncio.gather(looking, self.meanwhile())
         if shot is not None:
             self.pixels = decode_png(await shot, self.viewport)
 
@@ -162,10 +166,11 @@ class _Capture:
         edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
         png = await tab.screenshot()
         self.settled_at = time.monotonic()
-        looking = asyncio.gather(tab.main.observe("review", seen=edition, what=self.what), self.meanwhile(), tab.told())
+        review = tab.main.observe("review", seen=edition, what=self.what)
+        looking = asyncio.gather(tab.told(review), self.meanwhile())
         await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
         self.pixels = decode_png(png, self.viewport)
-        self.raw, *_ = await looking
+        self.raw, _ = await looking
         return bool(self.raw["still"])
 
     async def _after_frames(self, settling: Settling) -> bool:
@@ -174,11 +179,12 @@ class _Capture:
         began = time.monotonic()
         shot = self._shoot()
         frames = settling.bounds.frames if tab.scripted else 0
-        self.raw = await tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
+        look = tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
+        self.raw = await tab.told(look)
         self.settled_at = began + self.raw["waited"] / 1000
         if not settling.is_over():
             return False
-        _, png, _ = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing(), tab.told())
+        _, png = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing())
         if png is not None:
             self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self.viewport)
         return True

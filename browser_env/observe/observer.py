@@ -56,15 +56,19 @@ class Observer:
             try:
                 acted_in = session.acted_in if since >= 0 else None
                 settling = Settling(session.active, bounds, since, hint, acted_in)
-                return await self._see(session, options, settling, meanwhile)
+                view = await self._see(session, options, settling, meanwhile)
+                if not view.closing or attempt == LOOKS - 1 or not await session.has_closed(settling.tab):
+                    return view
             except TaskHangs:
                 raise
-            except Exception:
+            except Exception as error:
                 browser = session.context.browser
                 lost = session.active.crashed or browser is None or not browser.is_connected()
                 if lost or attempt == LOOKS - 1:
                     raise
                 await session.attached()
+                if "has been closed" in str(error):  # its session ended before Playwright says so
+                    await session.has_closed(session.active)
                 since, hint, bounds = -1, "", replace(bounds, load=0.5, network=0.0, quiet=0.1)
         raise AssertionError("unreachable")
 

@@ -594,7 +594,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim().replace(/\u0001/g, ' ').replace(/\u0002/g, '\t').trimEnd();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, refused: refusals(), nextId, suspects: suspects.length,
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length,
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };

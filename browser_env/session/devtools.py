@@ -16,15 +16,25 @@ import socket
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from playwright.async_api import Error
+from playwright.async_api import CDPSession, Error
+
+T = TypeVar("T")
 
 _FIRST_OWN_ID = 2**30
 """Playwright numbers its calls from 1."""
+
+BEHIND = 5.0
+"""Seconds that the driver may be behind; it is a millisecond, but on a crowded machine."""
+
+_TOLD = "Selfsurf.told"
+"""A method that the driver is answered here: then it has told all that was passed on to it before."""
+
+_TOLD_CALL = f'"method":"{_TOLD}"'.encode()
 
 _SESSION = b'"sessionId":"'
 _TAIL = len(_SESSION) + 32 + 2
@@ -127,6 +137,8 @@ class DevTools:
         self._sessions: dict[bytes, OwnSession] = {}
         self._browser: asyncio.WriteTransport
         self._driver: asyncio.WriteTransport
+        self._telling: set[int] = set()
+        self._held: dict[int, bytes] = {}
         self._readings: list[asyncio.ReadTransport] = []
         self.ended = False
 
@@ -143,7 +155,36 @@ class DevTools:
         return self
 
     def _said(self, message: bytes) -> None:
+        if _TOLD_CALL in message[:100]:
+            asked = json.loads(message)
+            answer = json.dumps({"id": asked["id"], "result": {}, "sessionId": asked["sessionId"]}).encode() + b"\0"
+            number = asked["params"]["number"]
+            if number in self._telling:
+                self._held[number] = answer
+            else:
+                self._driver.write(answer)
+            return
         self._browser.write(message + b"\0")
+
+    async def told(self, driver: CDPSession, asking: Awaitable[T]) -> T:
+        """Await a page's answer, and then that the driver, which hears all later, tells what came before it.
+
+        Args:
+            driver: Playwright's session with the page.
+            asking: a call in a session of our own.
+        """
+        number = next(self._numbers)
+        self._telling.add(number)
+        telling = asyncio.ensure_future(driver.send(_TOLD, {"number": number}))
+        telling.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        try:
+            answer = await asking
+        finally:
+            self._telling.discard(number)
+            if (held := self._held.pop(number, None)) is not None and not self.ended:
+                self._driver.write(held)
+        await asyncio.wait({telling}, timeout=BEHIND)
+        return answer
 
     def _heard(self, message: bytes) -> None:
         if message[-_TAIL : -_TAIL + len(_SESSION)] == _SESSION:

@@ -6,8 +6,9 @@ import asyncio
 import base64
 import contextlib
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.record.input_listener import InputListener
     from selfsurf.browser_env.session.devtools import ProtocolSession
 
+T = TypeVar("T")
+
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 """Request types that settling waits for; images, media and streams are not worth it."""
 
 _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
-
-
-BEHIND = 0.5
-"""Seconds that Playwright's driver may be behind."""
 
 
 @dataclass(frozen=True)
@@ -194,12 +193,12 @@ class Tab:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
 
-    async def told(self) -> None:
-        """Wait until Playwright has told what has happened so far: its driver hears of it later than we do."""
-        if self._driver is not None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(BEHIND):
-                    await self._driver.send("Runtime.evaluate", {"expression": "0"})
+    async def told(self, asking: Awaitable[T]) -> T:
+        """Await a page's answer, and then that Playwright tells all that came before it: its driver is behind us."""
+        devtools = runtime().devtools(self.page.context.browser)
+        if devtools is None or self._driver is None:
+            return await asking
+        return await devtools.told(self._driver, asking)
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""

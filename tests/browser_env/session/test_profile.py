@@ -171,6 +171,8 @@ def test_a_browser_left_on_the_profile_is_ended_first(make, url, tmp_path):
         assert process.stdout.readline() == "ready\n"
         (browser,) = browsers(tmp_path)
         os.kill(browser, signal.SIGSTOP)  # so that it can't notice that it is alone
+        driver = subprocess.run(["ps", "-o", "ppid=", "-p", str(browser)], capture_output=True, text=True, check=True)
+        os.kill(int(driver.stdout), signal.SIGKILL)  # so that it doesn't
         process.kill()
     assert browsers(tmp_path) == [browser]
     make(url, SessionOptions(profile=tmp_path))
