@@ -152,6 +152,8 @@ class DevTools:
         for end, take in ((browser[0], self._heard), (driver[0], self._said)):
             reader = partial(_Reader, take, self._end)
             self._readings.append((await loop.connect_read_pipe(reader, os.fdopen(end, "rb", 0)))[0])
+        if self.ended:  # it has, before its last end was connected
+            self._end()
         return self
 
     def _said(self, message: bytes) -> None:

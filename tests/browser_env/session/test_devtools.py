@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Error
 
-from selfsurf.browser_env import BrowserEnv
+from selfsurf.browser_env import BrowserEnv, EnvError
 from selfsurf.browser_env.session.devtools import OwnSession
 from selfsurf.browser_env.session.runtime import runtime
 
-PAGE = "data:text/html,<button onclick='n = (window.n || 0) + 1; throw new Error(n)'>Throw</button>"
+PAGE = "data:text/html,<button onclick='n = (window.n || 0) + 1; document.title = n; throw new Error(n)'>Throw</button>"
 
 
 def run(work: Any) -> Any:
@@ -113,3 +113,11 @@ def test_where_no_pipe_can_be_handed_over_playwrights_session_does(
     assert "Throw" in obs["dom"]
     env.close()
     assert not list(folder.glob("selfsurf-*"))
+
+
+def test_a_browser_that_ends_at_once_is_never_waited_for() -> None:
+    for number in range(10):
+        env = BrowserEnv(PAGE, "Press.", screenshot=False, executable="/bin/false", switches=(f"--try={number}",))
+        with pytest.raises(EnvError, match="did not start"):
+            env.reset(seed=0)
+        env.close()
