@@ -468,7 +468,9 @@ class EnvCore(Reports):
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
     async def _explained(self, error: Exception) -> Exception:
-        """Return what is behind an error: the browser's own end, where it says only that something is closed."""
+        """Return what is behind an error: a crash, or the browser's own end, where it says that something is closed."""
+        if "Target crashed" in str(error):  # Playwright's words
+            return EnvError("The page crashed.")
         ended = await self._contexts.death() if "closed" in str(error) else ""
         return EnvError(ended) if ended else error
 

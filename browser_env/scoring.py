@@ -81,7 +81,8 @@ class Scoring:
         except TaskError:
             raise
         except Exception as error:  # the browser's, or what the task itself lacks
-            if document_was_replaced(error) or tab.crashed or tab.page.is_closed():
+            crashed = tab.crashed or "Target crashed" in str(error)
+            if document_was_replaced(error) or crashed or tab.page.is_closed():
                 raise
             said = first_line(error)
             failure = TaskError(said if isinstance(error, EnvError) else f"the task's score raised {said}")
