@@ -68,7 +68,9 @@ function freePart(target, el) {
 function carrier(el, x, y) {
   const hit = hits(el, x, y);
   if (!hit || hit === true || !isInside(el, hit)) return null;
-  for (let up = hit; up && up !== DOC.body(el.ownerDocument); up = parentAcross(up)) if (WHOLE.has(roleOf(up)) || listens(up)) return hit;
+  for (let up = hit; up && up !== DOC.body(el.ownerDocument); up = parentAcross(up)) {
+    if (tagOf(up) !== 'form' && (WHOLE.has(roleOf(up)) || listens(up))) return hit;
+  }
   return null;
 }
 

@@ -101,7 +101,7 @@ BUILD = r"""(seed) => {
   document.body.append(button);
 }"""
 
-FAILED = (932, 988)
+FAILED = (932, 988, 1056, 2316)
 """Seeds of pages that once could not be observed."""
 
 
