@@ -60,7 +60,8 @@ class Bounds:
     """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
     reaction: float = 1.3
     """For a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons and what is
-    hovered, with listeners, announced popups, and changes of a field with suggestions get two fifths of it."""
+    hovered, with listeners, announced popups, pictures without a box, and changes of a field with suggestions get two
+    fifths of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -162,10 +163,15 @@ class Settling:
         """Wait for a likely reaction although all is quiet; return whether to observe the page again.
 
         Args:
-            raw: the pass: `busy`, does the page show that it is loading; `announced`, is a popup to come; `stirred`,
-                has it changed since the action; `due`, to which actions the focused element may react late.
+            raw: the pass: `busy`, does the page show that it is loading; `coming`, are pictures to come that have no
+                box yet; `announced`, is a popup to come; `stirred`, has it changed since the action; `due`, to which
+                actions the focused element may react late.
         """
         page = self.tab.main
+        if raw["coming"]:
+            await page.call("picturesCame", bound=self.bounds.reaction * 400)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
         if self._frame is not None and not raw["busy"]:
             try:
                 async with asyncio.timeout(FRAME_BOUND):

@@ -183,3 +183,32 @@ async function loaded({bound}) {
 
 // Waits for the first change of the DOM: from now on, or with `unseen` since `signs` was asked.
 const firstSign = ({bound, unseen}) => unseen && (counted(), telling) !== tellingSeen ? true : until((records) => records.some(isTelling), bound);
+
+// Pictures in view that have no box yet, by the last pass, and those that have been waited for.
+let arriving = [];
+const arrived = new WeakSet();
+
+// Is an element without a box to show a picture of its style that is still being loaded? It doesn't say so, but the same
+// picture does.
+const pictures = new WeakMap();
+const OF_STYLE = /^url\("((?:[^"\\]|\\.)*)"\)/;
+function comes(el, style, {width, height}) {
+  if (width && height) return false;
+  const url = OF_STYLE.exec(style.content)?.[1];
+  if (!url) return false;
+  let picture = pictures.get(el);
+  if (picture?.src !== url) {
+    picture = new Image();
+    picture.src = url;
+    pictures.set(el, picture);
+  }
+  return !picture.complete;
+}
+
+// Waits for them, since what is below them moves when they come; one that does not come is not waited for again.
+async function picturesCame({bound}) {
+  const some = arriving.filter((el) => !arrived.has(el));
+  for (const el of some) arrived.add(el);
+  const all = Promise.allSettled(some.map((el) => (pictures.get(el) || el).decode()));
+  await Promise.race([all, new Promise((resolve) => setTimeout(resolve, bound))]);
+}

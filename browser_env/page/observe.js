@@ -15,6 +15,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   const readIn = readBack();
   purge();
   suspects = [];
+  arriving = [];
   plain = new Set();
   faults = [];
   const [originX, originY, originSX, originSY] = origin || [0, 0, 1, 1];
@@ -290,7 +291,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (style.contentVisibility === 'hidden') return 0;
 
     const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
-    const coming = tag === 'img' && !el.complete;  // it has no box before it has been loaded
+    const coming = tag === 'img' ? !el.complete : comes(el, style, rect);  // it has no box before it has been loaded
+    if (coming && visible && !(rect.width && rect.height) && distanceOf(rect, at) === 0) arriving.push(el);
     const boxed = coming || rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
@@ -594,7 +596,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim().replace(/\u0001/g, ' ').replace(/\u0002/g, '\t').trimEnd();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length,
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length, coming: arriving.some((el) => !arrived.has(el)),
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };

@@ -37,14 +37,14 @@ _PARTS = (
     "loading",
 )
 _METHODS = (
-    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "node", "has", "forget",
-    "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select", "optionIn",
-    "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines", "scrolledTo",
-    "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey", "overHolder", "reacts",
-    "signs", "stilled", "unmark", "prepareFocused", "checkLater", "notChosen", "pageText",
+    "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "picturesCame", "node", "has",
+    "forget", "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select",
+    "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
+    "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
+    "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "checkLater", "notChosen", "pageText",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "stilled"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled"})
 
 _REPLACED = (
     "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",

@@ -9,12 +9,14 @@ import pytest
 
 from selfsurf.browser_env import Bounds
 
+PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40'></svg>"
+
 
 class Slow(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, _, seconds = self.path.partition("?")
         self.send_response(200)
-        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Type", "image/svg+xml" if path == "/picture" else "text/html")
         self.end_headers()
         if path == "/page":
             self.wfile.write(self.server.html.encode())
@@ -26,7 +28,7 @@ class Slow(http.server.BaseHTTPRequestHandler):
                 time.sleep(0.2)
             return
         time.sleep(float(seconds or 0))
-        self.wfile.write(b"answer")
+        self.wfile.write(PICTURE if path == "/picture" else b"answer")
 
     def log_message(self, *args):
         pass
@@ -139,3 +141,29 @@ def test_polls_that_were_open_before_are_not_waited_for(open_url, slow):
     env.step({"action": "wait", "ms": 600})
     *_, info = env.step({"action": "click", "id": 1})
     assert info["timing"]["settle"] < 350
+
+
+PICTURES = {
+    "img": "<img src=/picture?{seconds} onclick=1 alt=late>",
+    "style": "<style>.late {{ content: url(/picture?{seconds}) }}</style><span class=late onclick=1></span>",
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_a_picture_without_a_box_is_waited_for(open_url, slow, kind):
+    page = f'<button onclick="p.innerHTML = `{PICTURES[kind].format(seconds=0.2)}`">b</button><p id=p></p>'
+    obs, *_ = open_url(slow(page)).step({"action": "click", "id": 1})
+    assert [(one["name"], one["bbox"][2:]) for one in obs["elements"][1:]] == [("late", (40.0, 40.0))]
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_a_picture_that_never_comes_is_waited_for_once_and_shown(open_url, slow, kind):
+    page = f'<button onclick="p.innerHTML ||= `{PICTURES[kind].format(seconds=9)}`">b</button><p id=p></p>'
+    env = open_url(slow(page))
+    waits = []
+    for _ in range(2):
+        obs, *_, info = env.step({"action": "click", "id": 1})
+        waits.append(info["timing"]["settle"])
+        assert "late" in obs["dom"]
+    assert waits[0] < 1000
+    assert waits[1] < 350
