@@ -50,6 +50,7 @@ __all__ = [
 if "Browser-v0" not in gym.registry:
     gym.register(
         id="Browser-v0",
+        disable_env_checker=True,  # after a reset that failed, it fails the next step
         entry_point="selfsurf.browser_env.env:BrowserEnv",
         vector_entry_point="selfsurf.browser_env.vector:VectorBrowserEnv",
     )

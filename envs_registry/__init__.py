@@ -79,6 +79,7 @@ def _register(space: str, name: str, maker: str, max_steps: int | None) -> None:
             entry_point=f"selfsurf.envs_registry:{maker}",
             vector_entry_point=f"selfsurf.envs_registry:{maker}_vector",
             kwargs={"name": name},
+            disable_env_checker=True,  # as for Browser-v0
             max_episode_steps=max_steps,
         )
 

@@ -255,6 +255,8 @@ def test_an_address_that_does_not_answer_fails_the_reset_clearly():
     with pytest.raises(browser_env.EnvError, match=r"^http://127.0.0.1:9/ could not be opened: .*ERR"):
         env.reset(seed=0)
     env.reset(seed=0, options={"start_url": PAGE})
+    *_, info = env.step({"action": "back"})
+    assert info["outcome"] == "running"
     env.close()
 
 

@@ -174,9 +174,7 @@ def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
         async def score(self, page, episode):
             return browser_env.Score(details={"said": VALUE})
 
-    env = gymnasium.make(
-        "Browser-v0", task=Broken(), safety=Safety(secrets={"password": VALUE}), disable_env_checker=True
-    )
+    env = gymnasium.make("Browser-v0", task=Broken(), safety=Safety(secrets={"password": VALUE}))
     with pytest.raises(browser_env.EnvError) as caught:
         env.reset(seed=0)
     assert "<secret:password>" in str(caught.value)
