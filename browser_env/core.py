@@ -468,11 +468,9 @@ class EnvCore(Reports):
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
     async def _explained(self, error: Exception) -> Exception:
-        """Return what is behind an error: a crash, or the browser's own end, where it says that something is closed."""
-        if "Target crashed" in str(error):  # Playwright's words
-            return EnvError("The page crashed.")
-        ended = await self._contexts.death() if "closed" in str(error) else ""
-        return EnvError(ended) if ended else error
+        """Return what is behind an error: the end of the page, or of the browser, if it is that."""
+        behind = await self._contexts.behind(str(error))
+        return EnvError(behind) if behind else error
 
     async def _teardown(self, session: Session) -> None:
         try:

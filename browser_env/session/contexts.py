@@ -118,6 +118,12 @@ class ContextSource:
         """Say that the browser has ended, and in its own words why; empty if it has not, or nobody knows."""
         return await runtime().death(self.spec)
 
+    async def behind(self, error: str) -> str:
+        """Say what is behind an error: the end of a page or of the browser; empty if it is neither."""
+        if "crashed" in error or "hangs" in error:
+            return runtime().outgrown(self.spec) or ("The page crashed." if "Target crashed" in error else "")
+        return await self.death() if "closed" in error else ""
+
     async def _close_late(self, context: BrowserContext) -> None:
         try:
             await asyncio.wait_for(context.close(), LATE_BOUND)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,8 @@ def _is_renderer(pid: int) -> bool:
     return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-async def kill_large_renderers(browser: Browser, limit: float) -> None:
-    """Kill every renderer that uses more than `limit` MB, for as long as the browser runs."""
+async def kill_large_renderers(browser: Browser, limit: float, killed: Callable[[], None]) -> None:
+    """Kill every renderer that uses more than `limit` MB, as long as the browser runs; `killed` is called for each."""
     if not resident(os.getpid()):
         return
     with contextlib.suppress(Exception):  # the browser went away
@@ -56,6 +57,7 @@ async def kill_large_renderers(browser: Browser, limit: float) -> None:
         while browser.is_connected():
             for renderer in renderers(pid):
                 if resident(renderer) > limit:
+                    killed()
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(renderer, signal.SIGKILL)
             await asyncio.sleep(LOOK_EVERY)

@@ -10,8 +10,10 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
@@ -41,6 +43,9 @@ LAUNCH_TIMEOUT = 60.0
 DEATH_LOOKS = 10
 """Times, 50 ms apart, that are looked whether a browser has ended: an error may come before the news of it."""
 
+JUST_NOW = 5.0
+"""Seconds after which a crash has nothing to do with a page that was ended for its memory."""
+
 CONNECT_TIMEOUT = 10.0
 """Seconds for a running browser to answer."""
 
@@ -62,7 +67,6 @@ class BrowserSpec:
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
-    guard: asyncio.Task[None] | None = None
     words: LastWords | None = None
 
 
@@ -75,6 +79,9 @@ class Runtime:
         self._playwright: Playwright | None = None
         self._playwright_lock: asyncio.Lock | None = None
         self._slots: dict[BrowserSpec, _Slot] = {}
+        self._guards: set[asyncio.Task[None]] = set()
+        self._killed: dict[BrowserSpec, float] = {}
+        """When (`time.monotonic`) a page was last ended for its memory."""
         self._devtools: WeakKeyDictionary[Any, DevTools] = WeakKeyDictionary()
         self._thread = threading.Thread(target=self._serve, name="browser-env", daemon=True)
         self._thread.start()
@@ -132,7 +139,6 @@ class Runtime:
             if slot.browser is None or not slot.browser.is_connected():
                 browser, slot.words = await self._start(spec, (await self._living_driver()).chromium.launch)
                 slot.browser = browser
-                slot.guard = asyncio.ensure_future(kill_large_renderers(browser, spec.page_memory))
             elif slot.words is not None:
                 slot.words.trim()
             return slot.browser
@@ -222,21 +228,34 @@ class Runtime:
                 why = str(words) or first_line(error)
                 _log.debug("%s did not start: %s", path, error)
             else:
+                browser = started.browser if isinstance(started, BrowserContext) else started
                 if (devtools := hand_over.result()) is not None:
-                    self._devtools[started.browser if isinstance(started, BrowserContext) else started] = devtools
+                    self._devtools[browser] = devtools
+                self._guards.add(guard := asyncio.ensure_future(self._keep_small(browser, spec)))
+                guard.add_done_callback(self._guards.discard)
                 return started, words
             finally:
                 hand_over.close()
                 words.started()
         raise EnvError(f"The browser {path} did not start: {why}")
 
+    async def _keep_small(self, browser: Any, spec: BrowserSpec) -> None:
+        def killed() -> None:
+            self._killed[spec] = time.monotonic()
+
+        await kill_large_renderers(browser, spec.page_memory, killed)
+
+    def outgrown(self, spec: BrowserSpec) -> str:
+        """Say that a page of a browser for `spec` has just been ended for its memory; empty if none was."""
+        if time.monotonic() - self._killed.get(spec, -math.inf) > JUST_NOW:
+            return ""
+        return f"the page used more than {spec.page_memory:g} MB (page_memory) and was ended"
+
     async def discard(self, spec: BrowserSpec) -> None:
         """Close the browser for `spec`, whatever its state; the next use starts another."""
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
             browser, slot.browser = slot.browser, None
-            if slot.guard is not None:
-                slot.guard.cancel()
             if browser is not None:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(browser.close(), 5)
@@ -244,6 +263,8 @@ class Runtime:
     async def _stop(self) -> None:
         for spec in list(self._slots):
             await self.discard(spec)
+        for guard in self._guards:
+            guard.cancel()
         if self._playwright is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._playwright.stop(), 5)
