@@ -36,7 +36,7 @@ CHANGEABLE = ("report_to", *(f"rollouts.{name}" for name in RolloutSettings.mode
 """Settings that may differ when a run is resumed: what is learned does not depend on them."""
 
 
-_GOING_ON = {"learning_rate": 5e-4, "warmup_steps": 10}
+GOING_ON = {"learning_rate": 5e-4, "warmup_steps": 10}
 """Other defaults of a run that starts from an adapter."""
 
 _OFFLINE = {"recorded_rows": 0, "evaluate_every": 10}
@@ -200,7 +200,7 @@ class TrainSettings(BaseModel):
     """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
     With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
     `max_perplexity_rise`). With `episodes` it is the share of recorded actions that the student does greedily at
-    held-out states, every 10 steps by default."""
+    held-out states, every 10 steps by default; with 0 nothing is held out."""
     evaluate_seeds: int = Field(default=8, ge=1)
     """Held-out episodes a task, or states with `episodes`, the same in every evaluation."""
     first_evaluation_seed: int = 1_000_000
@@ -263,7 +263,7 @@ class TrainSettings(BaseModel):
     @model_validator(mode="after")
     def _slower_from_an_adapter(self) -> TrainSettings:
         if self.start_from is not None:
-            self.__dict__.update({key: one for key, one in _GOING_ON.items() if key not in self.model_fields_set})
+            self.__dict__.update({key: one for key, one in GOING_ON.items() if key not in self.model_fields_set})
         return self
 
     @model_validator(mode="after")

@@ -11,11 +11,23 @@ from typing import Any
 UNTRAINED = ("base", "demonstrated")
 """The base model; the base model with the demonstration in its prompt, much as SDFT's teacher has it at the start."""
 
-TRAINED = ("sft", "sdft", "sdft-ungated", "grpo")
+OFFLINE = ("sft-offline", "sdft-offline")
+"""Adapters that learn from the same recorded episodes of the oracles."""
+
+STARTED = "sft-sdft"
+"""A short SFT, from which SDFT goes on with the average of the adapter's weights as its teacher."""
+
+START = "start"
+"""The stages of that SFT, below those of its arm."""
+
+TRAINED = ("sft", "sdft", "sdft-ungated", "grpo", *OFFLINE, STARTED)
 """Adapters on all trained tasks."""
 
 SEQUENCES = ("sequence-sft", "sequence-sdft")
 """Adapters on the first group of tasks, then, going on from there, on the second."""
+
+OWN = {**dict.fromkeys(OFFLINE, "recordings"), STARTED: "start_steps"}
+"""What an arm with a label may have its own of, besides training settings: a setting of the comparison."""
 
 KINDS = (*UNTRAINED, *TRAINED, *SEQUENCES)
 
@@ -32,7 +44,7 @@ class Arm:
     label: str = ""
     """Of an ablation."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Training settings of its own."""
+    """Settings of its own."""
 
     @property
     def name(self) -> str:
@@ -42,7 +54,22 @@ class Arm:
     @property
     def is_sft(self) -> bool:
         """Whether it learns from demonstrations alone."""
-        return self.kind in ("sft", "sequence-sft")
+        return self.kind in ("sft", "sft-offline", "sequence-sft")
+
+    @property
+    def asks_for_rate(self) -> bool:
+        """Whether the learning rate that is best for SFT has to be known."""
+        return (self.is_sft and "learning_rate" not in self.changes) or self.kind == STARTED
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Its changes of training settings."""
+        return {name: value for name, value in self.changes.items() if name != OWN.get(self.kind)}
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Its changes of the comparison's settings (`OWN`)."""
+        return {name: value for name, value in self.changes.items() if name == OWN.get(self.kind)}
 
     @property
     def folder(self) -> str:
@@ -55,7 +82,7 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
 
     Args:
         text: names with commas between.
-        changes: training settings of the labelled ones.
+        changes: settings of the labelled ones.
 
     Raises:
         ValueError: there is no such arm, or the changes have no arm to go to.

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.arms import KINDS, SEQUENCES, UNTRAINED
+from selfsurf.scripts.learning.arms import KINDS, SEQUENCES, START, STARTED, UNTRAINED
 from selfsurf.scripts.learning.settings import RATES, LearnSettings, demonstrations, short
 from selfsurf.scripts.learning.stages import Stages
 from selfsurf.sdft.measure.statistics import (
@@ -26,6 +26,8 @@ from selfsurf.sdft.measure.statistics import (
     sign_flip_over_tasks,
     wilson_interval,
 )
+
+_SDFT = ("sdft", "sdft-ungated", "sdft-offline", STARTED)
 
 
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
@@ -155,12 +157,9 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
     path = out / "arms" / where / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
     rows = [line for line in lines if "loss" in line]  # an evaluation before the first step has a line, too
-    seconds, collecting = done["seconds"], 0.0
-    if name.startswith("sft"):  # its demonstrations were collected before its training
-        collected = demonstrations(done["settings"])
-        stages.done(collected)
-        collecting = stages.seconds.get(collected, 0.0)
-        seconds = {**seconds, "total": seconds["total"] + collecting, "collect": collecting}
+    seconds, before = done["seconds"], _before(stages, name)
+    if before:
+        seconds = {**seconds, "total": seconds["total"] + before, "before": before}
     return {
         "steps": done["steps"],
         "cut_off": done["cut_off"],
@@ -171,13 +170,25 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
         "curve": [
             {
                 "step": row["step"],
-                "seconds": row["seconds"]["total"] + collecting,
+                "seconds": row["seconds"]["total"] + before,
                 "loss": row["loss"],
                 "success": row.get("episodes/success"),
             }
             for row in rows
         ],
     }
+
+
+def _before(stages: Stages, name: str) -> float:
+    """Seconds of what came before a training: collecting its demonstrations, or training what it goes on from."""
+    kind = name.partition("/")[0].partition("+")[0]
+    if kind == STARTED and not name.endswith(f"/{START}"):
+        start = f"{name}/{START}"
+        return float(stages.done(f"{start}/training")["seconds"]["total"]) + _before(stages, start)
+    if kind not in ("sft", STARTED):
+        return 0.0
+    collected = demonstrations(stages.done(f"{name}/training")["settings"])
+    return stages.seconds[collected] if stages.done(collected) is not None else 0.0
 
 
 def _snapshots(
@@ -197,7 +208,7 @@ def _snapshots(
 def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
     """Every kind of SDFT beside the arms that are none, and beside `sdft`, on the same episodes of the same seeds."""
     found = []
-    of_sdft = [name for name in episodes if name.partition("+")[0] in ("sdft", "sdft-ungated")]
+    of_sdft = [name for name in episodes if name.partition("+")[0] in _SDFT]
     others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
     groups = {"trained": settings.training.tasks, "unseen": settings.unseen_tasks}
     pairs_of = [

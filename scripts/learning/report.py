@@ -42,8 +42,8 @@ def markdown(found: dict[str, Any]) -> str:
         "several, and evaluation seeds resampled; with two or three training seeds their variation is poorly known); "
         "the spread is the least and greatest mean of a training seed. Perplexity is of general text, with its rise "
         "over the base model. Minutes are those of a training (*: one was ended by the limit on minutes), SFT's with "
-        "those of collecting its demonstrations, but without the choice of its learning rate; the limit is on "
-        "training alone.",
+        "those of collecting its demonstrations, but without the choice of its learning rate; sft-sdft's with its "
+        "SFT's; those of arms that learn offline without their recordings'. The limit is on training alone.",
         *table(ARM_HEADS, arm_rows(found)),
         "## By task",
         *table(("task", *found["arms"]), _task_rows(found)),

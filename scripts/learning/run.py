@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.arms import SEQUENCES, UNTRAINED, Arm
+from selfsurf.agents.scripted import OracleAgent
+from selfsurf.scripts.learning.arms import OFFLINE, SEQUENCES, START, STARTED, UNTRAINED, Arm
 from selfsurf.scripts.learning.measure import Measures
-from selfsurf.scripts.learning.settings import ALL_GATES_OFF, EQUAL_FOR_ALL, RATES, LearnSettings, demonstrations, short
+from selfsurf.scripts.learning.settings import (
+    ALL_GATES_OFF,
+    EQUAL_FOR_ALL,
+    RATES,
+    LearnSettings,
+    demonstrations,
+    short,
+)
 from selfsurf.scripts.learning.stages import Stages
-from selfsurf.scripts.terminal.console import console, quiet_libraries, training_progress
-from selfsurf.sdft.settings import GRPOSettings, TrainSettings
+from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, training_progress
+from selfsurf.sdft.settings import GOING_ON, GRPOSettings, TrainSettings
 
 SFT = Arm("sft")
 
@@ -24,7 +33,7 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
     """
     kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
     of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
-    if shared := [name for name in arm.changes if name in of_all]:
+    if shared := [name for name in arm.training if name in of_all]:
         raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
     if arm.kind in SEQUENCES and not settings.first_group:
         raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
@@ -35,13 +44,14 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
             "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
             "e.g. --set min_confidence=0.5."
         )
-    settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.changes}, kind)
+    settings = settings.changed(**arm.comparison)
+    settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.training}, kind)
     if arm.kind in UNTRAINED:
         return
     groups = (settings.first_group, settings.second_group) if arm.kind in SEQUENCES else (settings.training.tasks,)
     for tasks in groups:
         # By the trainings with seed 0 the learning rate of SFT is chosen.
-        for seed in {*seeds, 0} if arm.is_sft else seeds:
+        for seed in {*seeds, 0} if arm.asks_for_rate else seeds:
             settings.check_training_seed(seed, tasks)
 
 
@@ -84,7 +94,7 @@ class Comparison:
             self.stages.once(f"{name}/training", lambda: self.stages.done(f"{chosen}/training"))
             adapter = self._folder(chosen) / "adapter"
         else:
-            adapter = self._train(name, arm, seed, self._changes(arm))
+            adapter = self._train(name, arm, seed, {**self._changes(arm), **self._data(name, arm, seed)})
         self.measures.success(name, adapter, self.settings.tasks)
         self.measures.retention(name, adapter)
         for snapshot in sorted((adapter.parent / "snapshots").glob("step-*"), key=lambda path: int(path.name[5:])):
@@ -100,16 +110,30 @@ class Comparison:
             self.measures.success(name, adapter, self.settings.training.tasks)
             self.measures.retention(name, adapter)
 
+    def _data(self, name: str, arm: Arm, seed: int) -> dict[str, Any]:
+        """The training settings for what an arm begins with: recordings, or an adapter."""
+        settings = self.settings.changed(**arm.comparison)
+        if arm.kind in OFFLINE:
+            recorded = ("demonstration",)
+            return {"tasks": (), "episodes": (str(self._recordings(settings, seed)),), "contexts": recorded}
+        if arm.kind == STARTED:
+            rate = self._sft_learning_rate()
+            start = {"steps": settings.start_steps, "learning_rate": rate, "snapshot_every": 0}
+            return {"start_from": self._train(f"{name}/{START}", SFT, seed, start)}
+        return {}
+
     def _changes(self, arm: Arm) -> dict[str, Any]:
         """The training settings that make an arm."""
-        own: dict[str, Any] = {}
-        if arm.is_sft and "learning_rate" not in arm.changes:
-            own = {"learning_rate": self._sft_learning_rate()}
+        own: dict[str, Any] = {"recorded_rows": 0} if arm.kind in OFFLINE else {}
+        if arm.is_sft and arm.asks_for_rate:
+            own["learning_rate"] = self._sft_learning_rate()
+        elif arm.kind == STARTED:
+            own = {**GOING_ON, "teacher": "ema", "practice": 0.0}
         elif arm.kind == "sdft-ungated":
             own = ALL_GATES_OFF
         elif arm.kind == "grpo":
             own = _grpo(self.settings)
-        return {**own, **arm.changes}
+        return {**own, **arm.training}
 
     def _sft_learning_rate(self) -> float:
         """The best of the learning rates for SFT by success on the validation seeds, with training seed 0."""
@@ -147,7 +171,7 @@ class Comparison:
 
             learn: Callable[..., Any] = train_sft if arm.is_sft else train_grpo if arm.kind == "grpo" else train
             with training_progress(f"{name}: training", settings.steps) as update:
-                more = {"rows": self._demonstrations(settings)} if arm.is_sft else {}
+                more = {"rows": self._demonstrations(settings)} if arm.is_sft and not settings.offline else {}
                 summary = learn(settings, folder, resume=True, progress=update, **more)
             del summary["model"]
             return summary
@@ -163,6 +187,27 @@ class Comparison:
         path = self.out / f"{name}.jsonl"
         self.stages.once(name, lambda: collect(settings, self.measures.model(None), path))
         return path
+
+    def _recordings(self, settings: LearnSettings, seed: int) -> Path:
+        """Return the folder of the oracles' recorded episodes for a training seed, recorded once."""
+        from selfsurf.sdft.rollouts import Job, Rollouts
+
+        name = f"recordings/seed-{seed}-{settings.recordings}"
+        folder, training = self.out / name, settings.training
+        jobs = [Job(task, number) for task in training.tasks for number in settings.recorded_range(seed)]
+
+        def record() -> dict[str, int]:
+            shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+            around = training.environment.options()
+            with (
+                Rollouts(settings.parallel, max_episode_steps=training.max_episode_steps, **around) as rollouts,
+                progress(name, len(jobs)) as update,
+            ):
+                results = rollouts.run(OracleAgent(), jobs, folder=folder, progress=update)
+            return {"episodes": len(jobs), "solved": sum(one.solved for one in results)}
+
+        self.stages.once(name, record)
+        return folder
 
     def _folder(self, name: str) -> Path:
         return self.out / "arms" / name

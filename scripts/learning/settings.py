@@ -84,6 +84,10 @@ class LearnSettings(BaseModel):
     """The learning rate of GRPO."""
     group_size: int = Field(default=5, ge=2)
     """Episodes of a group of GRPO."""
+    recordings: int = Field(default=50, ge=1)
+    """Recorded episodes a task of the arms that learn offline; an arm with a label may have its own number."""
+    start_steps: int = Field(default=25, ge=1)
+    """Optimizer steps of the SFT that SDFT goes on from in sft-sdft."""
     evaluation_steps: int = Field(default=8, ge=1)
     """Step limit of evaluation episodes, the same for every arm."""
     parallel: int = Field(default=8, ge=1)
@@ -124,13 +128,18 @@ class LearnSettings(BaseModel):
         """The validation seeds of a task."""
         return range(self.first_validation_seed, self.first_validation_seed + self.validation_seeds)
 
+    def recorded_range(self, seed: int) -> range:
+        """The seeds of a task's recordings for a training seed."""
+        return range(seed * SEEDS_BETWEEN, seed * SEEDS_BETWEEN + self.recordings)
+
     def check_training_seed(self, seed: int, tasks: Sequence[str]) -> None:
-        """Make sure that a training on these tasks has no episode that models are judged by.
+        """Make sure that a training on these tasks, or on recordings of them, has no episode that models are judged by.
 
         Raises:
             ValueError: it has.
         """
-        trained = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
+        played = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
+        trained = max(played, self.recorded_range(seed), key=len)
         judging = {"first_validation_seed": self.validation_range, "first_seed": self.test_range}
         for which, judged in judging.items():
             if overlap(trained, judged):
@@ -139,6 +148,14 @@ class LearnSettings(BaseModel):
                     f"The episodes of training seed {seed} ({_range(trained)}) are among those of {name} "
                     f"({_range(judged)}): choose other training seeds, or begin a comparison with another {which}."
                 )
+
+    def changed(self, **changes: Any) -> LearnSettings:
+        """Return these settings with some of them changed.
+
+        Raises:
+            pydantic.ValidationError: to what can't be.
+        """
+        return LearnSettings.model_validate({**self.model_dump(), **changes})
 
     @property
     def second_group(self) -> tuple[str, ...]:

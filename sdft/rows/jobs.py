@@ -70,7 +70,7 @@ def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
 
 
 def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[list[State], list[State]]:
-    """Return the recorded states that a run learns from, and those that are held out.
+    """Return the recorded states that a run learns from, and those that are held out for its evaluations.
 
     Args:
         settings: of the run.
@@ -81,7 +81,8 @@ def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[li
     """
     kinds = settings.actions
     stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
-    learned, held = divide(stored.teaching(kinds))
+    teaching = stored.teaching(kinds)
+    learned, held = divide(teaching) if settings.evaluate_every else (teaching, [])
     if not learned:
         raise EpisodeError(
             f"None of the recorded actions is of a kind that the student is offered: {', '.join(kinds)}."

@@ -111,7 +111,8 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     _log.info("Learning offline, at recorded states: no browser is opened. %s", stored.text())
     states, held = offline_states(settings, images=images)
     if not held:
-        _log.warning("Fewer than %d different episodes teach: none is held out, and no gain is claimed.", FEWEST)
+        few = f"Fewer than {FEWEST} different episodes teach" if settings.evaluate_every else "Nothing is evaluated"
+        _log.warning("%s: none is held out, and no gain is claimed.", few)
     recordings = [] if images else recordings_of(dict.fromkeys(state.episode for state in states))
     trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
     agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)

@@ -48,10 +48,12 @@ def report(out):
 @pytest.mark.timeout(900)
 def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     out = tmp_path / "learn"
-    arms = "base,demonstrated,sft,sdft,sdft-ungated,grpo,sequence-sft,sequence-sdft"
-    run(*command(tiny_folder, out, arms))
+    trained = ("sft", "sdft", "sdft-ungated", "grpo", "sft-offline", "sdft-offline", "sft-sdft")
+    arms = ",".join(("base", "demonstrated", *trained, "sequence-sft", "sequence-sdft"))
+    own = ("--set", "recordings=3", "--set", "start_steps=1")
+    run(*command(tiny_folder, out, arms, *own))
     found = report(out)
-    assert list(found["arms"]) == ["base", "demonstrated", "sft", "sdft", "sdft-ungated", "grpo"]
+    assert list(found["arms"]) == ["base", "demonstrated", *trained]
     for name, arm in found["arms"].items():
         assert arm["trained"]["episodes"] == 4
         assert arm["unseen"]["episodes"] == 2
@@ -63,11 +65,15 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     assert "| sdft-ungated |" in (out / "report.md").read_text()
     # Done again, nothing is done; another training seed and an ablation are added to what is there.
     before = {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
-    run(*command(tiny_folder, out, arms))
+    run(*command(tiny_folder, out, arms, *own))
     assert before == {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
     run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1,")
     run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
+    run("bench", "learn", "--out", str(out), "--arms", "sdft-offline:one", "--set", "recordings=1")
+    assert len([*(out / "recordings/seed-0-3").glob("*/*/episode.json")]) == 6
+    assert len([*(out / "recordings/seed-0-1").glob("*/*/episode.json")]) == 2
     found = report(out)
+    assert found["arms"]["sdft-offline+one"]["trained"]["episodes"] == 4
     assert found["arms"]["sdft"]["seeds"] == [0, 1]
     assert found["arms"]["sdft"]["trained"]["episodes"] == 8
     assert any((one["first"], one["other"]) == ("sdft+reverse", "sdft") for one in found["differences"])
@@ -147,6 +153,9 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
             "training seed 1 (100000 to 100249)",
         ),
         (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) are among those of testing"),
+        (["--arms", "sdft-offline:x", "--set", "recordings=0"], "recordings: Input should be greater than or equal"),
+        (["--arms", "sdft:x", "--set", "recordings=3"], "sdft:x: recordings has to be equal for all arms"),
+        (["--arms", "sft-offline", "--seeds", "29,", "--set", "recordings=100001"], "among those of testing"),
         (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
         (
             ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
@@ -305,6 +314,16 @@ def test_metrics_are_found_from_the_folder_of_the_comparison(tmp_path):
     assert (sft["rows"], sdft["rows"]) == (6, 6)
     # Collecting its demonstrations is part of SFT's time.
     assert (sft["seconds"]["total"], sft["curve"][0]["seconds"], sdft["seconds"]["total"]) == (90.0, 60.0, 60.0)
+
+
+def test_what_sdft_goes_on_from_is_part_of_its_time(tmp_path):
+    settings = default_settings().model_copy(update={"unseen_tasks": ()})
+    write_measured(tmp_path, "sft-sdft/seed-0", short_tasks(settings), [True, False])
+    start = write_training(tmp_path, "sft-sdft/seed-0/start", {"steps": 25})
+    write_stage(tmp_path, demonstrations(start), {"rows": 6}, seconds=30.0)
+    write_training(tmp_path, "sft-sdft/seed-0", {})
+    (training,) = figures(settings, tmp_path)["arms"]["sft-sdft"]["training"]
+    assert training["seconds"]["total"] == 30 + 60 + 60
 
 
 def test_every_kind_of_sdft_stands_beside_the_others_once(tmp_path):
