@@ -1,15 +1,17 @@
-"""The site: docs/, the pages at the root, and a reference of the public names, made from their docstrings.
+"""The site: docs/, the pages at the root, and, made from docstrings, the public names and a page a package of modules.
 
 mkdocs loads this module as a hook (`.mkdocs.yml`), which adds the pages that are no files of docs/.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 from pathlib import Path
 from typing import Any
 
 from selfsurf.scripts.docs.pages import ROOT
+from selfsurf.scripts.docs.rooms import ROOMS
 
 PUBLIC = (
     "selfsurf.browser_env",
@@ -50,6 +52,24 @@ def site_pages() -> dict[str, str]:
         rows.append(f"| [{module}]({module}.md) | {', '.join(f'`{name}`' for name in names)} |\n")
     opening = "# API reference\n\nWhat can be imported from where; the rest may change without notice.\n\n"
     found["api/index.md"] = opening + "| module | names |\n| --- | --- |\n" + "".join(rows)
+    return found | module_pages()
+
+
+def module_pages() -> dict[str, str]:
+    """Return a page for every package, by its path in the site: what each of its modules is for. Imports none."""
+    found, rows = {}, []
+    for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("__init__.py")):
+        folder = file.parent
+        name = ".".join(("selfsurf", *folder.relative_to(ROOT).parts))
+        own = ast.get_docstring(ast.parse(file.read_text(encoding="utf8"))) or ""
+        page = f"# {name}\n\n{own}\n"
+        for module in sorted(folder.glob("*.py")):
+            said = ast.get_docstring(ast.parse(module.read_text(encoding="utf8")))
+            if module != file and said:
+                page += f"\n## {module.stem}\n\n{said}\n"
+        found[f"modules/{name}.md"] = page
+        rows.append(f"- [{name}]({name}.md): {own.partition(chr(10))[0]}\n")
+    found["modules/index.md"] = "# Modules\n\nHow it is built, package by package.\n\n" + "".join(rows)
     return found
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from selfsurf.renames import IMPORTS
 from selfsurf.scripts.docs.pages import ROOT, pages
+from selfsurf.scripts.docs.rooms import ROOMS
 from selfsurf.scripts.docs.settings import reference
-from selfsurf.scripts.docs.site import PUBLIC, build, public_names
+from selfsurf.scripts.docs.site import PUBLIC, build, module_pages, public_names
 
 WRITTEN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -57,6 +58,15 @@ def test_the_site_is_built_without_a_broken_link_and_has_every_public_name(tmp_p
         page = (tmp_path / "api" / module / "index.html").read_text(encoding="utf8")
         assert not [name for name in public_names(module) if f'id="{module}.{name}"' not in page], module
     assert 'href="../api/' in (tmp_path / "examples" / "index.html").read_text(encoding="utf8")
+
+
+def test_every_package_of_modules_has_a_page():
+    found = module_pages()
+    packages = [path.parent for path in ROOT.glob("*/**/__init__.py") if ".venv" not in path.parts]
+    planner = found["modules/selfsurf.agents.graph.nodes.md"]
+    assert len(found) == 1 + len([path for path in packages if path.relative_to(ROOT).parts[0] in ROOMS])
+    assert "\n## planner\n\n" in planner
+    assert "(selfsurf.agents.graph.nodes.md)" in found["modules/index.md"]
 
 
 NAMED = re.compile(
