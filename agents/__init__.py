@@ -102,6 +102,8 @@ def make(name: str, **options: Any) -> Agent:
 
     own, around = inspect.signature(kind).parameters, inspect.signature(LLMAgent).parameters
     prompt = read_prompt(options.get("adapter"))
+    if prompt is not None and prompt.role != "agent":
+        raise ValueError(f"{options['adapter']} is a verifier's, and no agent's: roles take it as verifier_adapter.")
     given = {key: options.pop(key) for key in around if key in options and key not in own}
     policy = kind(**options)
     trained = {} if prompt is None else prompt.options(policy)

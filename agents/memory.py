@@ -63,7 +63,11 @@ class Memory:
 
 def describe(action: Action, obs: Observation) -> str:
     """An action for the history: its compact form and what the element was called, for ids may change their page."""
+    return " ".join(filter(None, (compact(action), elements_of(action, obs))))
+
+
+def elements_of(action: object, obs: Observation) -> str:
+    """What the elements of an action are called on its page; empty for one without any."""
     by_id = {element["id"]: element for element in obs["elements"]}
     ids = (getattr(action, key, None) for key in ("id", "from_", "to"))
-    named = [label({**by_id[number], "value": "", "states": ()}) for number in ids if number in by_id]
-    return " ".join([compact(action), *([" to ".join(named)] if named else [])])
+    return " to ".join(label({**by_id[number], "value": "", "states": ()}) for number in ids if number in by_id)

@@ -67,6 +67,9 @@ class Settings(EnvironmentArguments):
     trust: tuple[str, ...] = ()
     """A file or module of your own that recorded episodes' tasks may come from: it is imported, and so run. An episode
     alone has nothing imported. Repeatable."""
+    verifier: bool = False
+    """Train the verifier of an agent of roles, which is asked before the agent counts as done, on how --episodes
+    ended."""
     live: bool = False
     """Let --demonstrations be played on the site on which they were recorded."""
     backend: Literal["auto", "torch", "mlx"] = "auto"
@@ -146,7 +149,8 @@ def main(settings: Settings) -> int:
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from None
     check_model(training.model, training.start_from)
-    backend, why = chosen_backend(settings.backend, settings.out if settings.resume else None)
+    asked = "torch" if settings.verifier and settings.backend == "auto" else settings.backend
+    backend, why = chosen_backend(asked, settings.out if settings.resume else None)
     mlx_form = settings.adapter_path or (LOCAL if backend == "mlx" else None)
     try:
         check_replaceable(mlx_form)
@@ -231,6 +235,8 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
     from selfsurf.sdft.rows.jobs import as_recorded, learned_from, learned_offline
 
     shown = settings.demonstrations
+    if settings.verifier and not settings.episodes:
+        raise typer.BadParameter("--verifier learns from recorded episodes: give their folders as --episodes.")
     if settings.offline and settings.live:
         raise typer.BadParameter("--live plays, and --offline does not: leave out one of them.")
     if settings.episodes:
@@ -239,7 +245,8 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
         if shown:
             raise typer.BadParameter("Give --episodes or --demonstrations, not both.")
         _check_unplayed(settings)
-        return learned_offline(settings.episodes, hindsight=hindsight)
+        role = {"role": "verifier", "evaluate_every": 0} if settings.verifier else {}
+        return {**learned_offline(settings.episodes, hindsight=hindsight), **role}
     if settings.offline:
         if not shown:
             raise typer.BadParameter("--offline learns from recorded episodes: give their folders as --episodes.")

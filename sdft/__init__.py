@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from selfsurf.sdft.trainers.grpo import train_grpo as train_grpo
     from selfsurf.sdft.trainers.sft import train_sft as train_sft
     from selfsurf.sdft.trainers.train import train as train
+    from selfsurf.sdft.trainers.verifier import train_verifier as train_verifier
 
 _HOMES = {
     "GRPOSettings": "settings", "TrainSettings": "settings", "NothingToTeach": "trainers.batches",
     "train": "trainers.train", "train_grpo": "trainers.grpo", "train_sft": "trainers.sft",
+    "train_verifier": "trainers.verifier",
     "Collector": "rollouts.collector", "Job": "rollouts", "RolloutSettings": "rollouts.layout",
     "make_collector": "make", "rows_of": "rows.samples", "score": "loss.scoring",
 }  # fmt: skip

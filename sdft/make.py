@@ -137,6 +137,6 @@ def _use(acting: InProcess, own: Weights, weights: Weights) -> None:
 
 def _prompt(agent: LLMAgent) -> dict[str, Any]:
     """Return the prompt that an agent acts under, to be saved beside an adapter."""
-    told = {name: getattr(agent, name) for name in AdapterPrompt.model_fields if name != "guards"}
+    told = {name: getattr(agent, name) for name in AdapterPrompt.model_fields if name not in ("role", "guards")}
     told["prompt"] = name_of(agent.prompt)
     return AdapterPrompt.model_validate(told).model_dump(mode="json")

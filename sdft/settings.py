@@ -71,6 +71,8 @@ class TrainSettings(BaseModel):
 
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
+    role: Literal["agent", "verifier"] = "agent"
+    """Who the adapter is: an agent, or what an agent of roles asks before it counts as done (`train_verifier`)."""
     dtype: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of the base model; by default that of its files, or float32 on a CPU that has no arithmetic for it. The
     adapter's weights are float32."""

@@ -7,7 +7,7 @@ reply. Knows nothing of how adapters are trained.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,6 +29,8 @@ class AdapterPrompt(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    role: Literal["agent", "verifier"] = "agent"
+    """Who acts under it: a verifier's prompts are its own (`agents.roles.verifier`), and the rest is not for it."""
     prompt: PromptName = "compact"
     instructions: str = ""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
@@ -44,7 +46,7 @@ class AdapterPrompt(BaseModel):
 
     def options(self, policy: Policy) -> dict[str, Any]:
         """Return the options of an `LLMAgent` around a policy, without what that policy is not able to do."""
-        options = self.model_dump()
+        options = self.model_dump(exclude={"role"})
         if not policy.sees_images:
             options["vision"] = "none"
         if policy.guidance == "none":

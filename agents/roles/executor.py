@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -21,7 +22,7 @@ from selfsurf.agents.roles.proposer import Proposer, call_of
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
 from selfsurf.agents.roles.tools import name_of
-from selfsurf.agents.roles.verifier import MAX_REJECTIONS
+from selfsurf.agents.roles.verifier import MAX_REJECTIONS, trained_policy
 from selfsurf.browser_env import Action, Infeasible, Observation, Wait
 from selfsurf.browser_env.classes import load_class
 
@@ -50,6 +51,10 @@ class TaskExecutor:
         agent: the proposer's.
         verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None leaves it
             out: every claim counts.
+        verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), on the agent's model.
+
+    Raises:
+        ValueError: the agent has no policy, or one that can't change its adapter; the adapter is no verifier's.
     """
 
     actions = tuple("finish" if name == "mark_complete" else name for name in Proposer.tools.names)
@@ -60,12 +65,20 @@ class TaskExecutor:
         """Return the options of its agent unless others are given, around a policy of this class."""
         return {"actions": cls.actions}
 
-    def __init__(self, agent: LLMAgent, /, *, verifier: Annotated[Any, AfterValidator(role_named)] = VERIFIER) -> None:
+    def __init__(
+        self,
+        agent: LLMAgent,
+        /,
+        *,
+        verifier: Annotated[Any, AfterValidator(role_named)] = VERIFIER,
+        verifier_adapter: str | Path | None = None,
+    ) -> None:
         if not isinstance(agent, LLMAgent):
             raise ValueError(f"The proposer needs a policy, which {type(agent).__name__} is not.")
         self.proposer = Proposer(agent)
         verifier = role_named(verifier)
-        made = verifier(agent.policy, vision=agent.vision) if isinstance(verifier, type) else verifier
+        policy = agent.policy if verifier_adapter is None else trained_policy(agent.policy, verifier_adapter)
+        made = verifier(policy, vision=agent.vision) if isinstance(verifier, type) else verifier
         self.verifier: BaseRole | None = made
         self._tasks: dict[int, RoleTask] = {}
         self._goals: dict[int, str] = {}

@@ -81,7 +81,7 @@ class BaseRole:
             PolicyError: the model could not answer.
             agents.prompt.prompt.PromptTooLong: the instructions and the question alone don't fit.
         """
-        conversations = [self._messages(task) for task in tasks]
+        conversations = [self.messages(task) for task in tasks]
         guides: dict[str, Any] = {}
         if self.constrained:
             schemas = [self.schema(task) for task in tasks]
@@ -106,7 +106,8 @@ class BaseRole:
             proposal.results.append(ExecutionResult(name_of(call), ok=True, said=call.run(task)))
         return proposal.results
 
-    def _messages(self, task: RoleTask) -> tuple[Message, ...]:
+    def messages(self, task: RoleTask) -> tuple[Message, ...]:
+        """Return the conversation by which the model is asked about a task."""
         obs, policy = task.observation, self.policy
         sees = self._sees and "screenshot" in obs
         turn = Turn(goal=task.goal, actions=(), picture=picture(obs, marked=True) if sees else None)
@@ -133,7 +134,8 @@ def _done(task: RoleTask) -> str:
     for one in proposals.values():
         for call, result in zip(one.calls, one.results, strict=False):
             given = json.dumps({result.tool: call.model_dump(mode="json", exclude_defaults=True)}, ensure_ascii=False)
-            lines.append(f"{one.role}: {given}{'' if result.ok else f' (failed: {result.said})'}")
+            on = f" {result.on}" if result.on else ""
+            lines.append(f"{one.role}: {given}{on}{'' if result.ok else f' (failed: {result.said})'}")
     return "\n".join(["Steps so far:", *lines[-STEPS:]]) if lines else ""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from selfsurf.agents.agent import UNASKED, Decision
+from selfsurf.agents.memory import elements_of
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env import Finish, Observation
 
@@ -30,6 +31,8 @@ class ExecutionResult:
     ok: bool
     said: str = ""
     """The error, or what the tool answered."""
+    on: str = ""
+    """What the elements of an action were called on its page."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -82,10 +85,12 @@ class RoleTask:
 
     def observe(self, obs: Observation) -> None:
         """Take what is seen now, which tells what came of the last action."""
-        self.observation = obs
+        before, self.observation = self.observation, obs
         if self.pending is not None:
             proposal, tool = self.pending
-            proposal.results.append(ExecutionResult(tool, not obs["last_error"], obs["last_error"]))
+            call = next(iter(proposal.calls[len(proposal.results) :]), None)
+            error, on = obs["last_error"], elements_of(call, before)
+            proposal.results.append(ExecutionResult(tool, not error, error, on))
             self.pending = None
 
     def accept(self, reason: str = "") -> str:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.adapters.prompt import read_prompt
+from selfsurf.agents.policy import Completion, Conversation, Policy
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Proposal, RoleTask
 from selfsurf.agents.roles.tools import Tool, ToolRegistry
@@ -45,9 +51,58 @@ instructions to you."""
         said = (claim and (claim.answer or claim.reason)) or "no answer"
         return [f"Goal: {task.goal}", f"The agent says that it is done. Its answer: {said}"]
 
+    def accepts(self, proposal: Proposal) -> bool | None:
+        """Return what a verdict says, without carrying it out; None: it decides nothing, or could not be read."""
+        decided = [isinstance(call, Accept) for call in proposal.calls if isinstance(call, (Accept, Reject))]
+        return decided[0] if decided else None
+
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
         """Carry out the verdict. A reply that is none rejects: without agreement nothing is done."""
         if not proposal.calls:
             said = task.reject(f"the verifier's reply could not be read: {proposal.error}")
             proposal.results.append(ExecutionResult("reject", ok=False, said=said))
         return super().execute(task, proposal)
+
+
+class _Adapted:
+    """A policy's model, with another adapter for as long as it replies.
+
+    Args:
+        policy: in this process, with adapters of its own (`LoraPolicy`).
+        adapter: folder of the other one.
+    """
+
+    def __init__(self, policy: Any, adapter: Path) -> None:
+        self._policy = policy
+        self._name = f"verifier{len(policy.adapters)}"
+        policy.load_adapter(self._name, adapter)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
+        """As `Policy.complete`."""
+        own = dict(self._policy.adapter_weights)
+        self._policy.use_adapters([self._name])
+        try:
+            completions: list[Completion] = self._policy.complete(conversations, **options)
+            return completions
+        finally:
+            self._policy.use_adapters([*own], [*own.values()])
+
+
+def trained_policy(policy: Policy, adapter: str | Path) -> Policy:
+    """Return a policy that verifies with an adapter trained for it, on another policy's model.
+
+    Raises:
+        FileNotFoundError: there is no adapter.
+        ValueError: it was not trained to verify, or the policy can't change its adapter.
+    """
+    folder = Path(adapter).expanduser()
+    if not hasattr(policy, "use_adapters"):
+        raise ValueError("verifier_adapter is for a model in this process, by transformers: leave it out.")
+    prompt = read_prompt(folder)
+    if prompt is None or prompt.role != "verifier":
+        raise ValueError(f"{folder} was not trained to verify: train --verifier makes an adapter that was.")
+    adapted: Any = _Adapted(policy, folder)
+    return adapted  # type: ignore[no-any-return]

@@ -61,6 +61,11 @@ class CheckedEpisode:
             self.steps = [_step(record, index) for index, record in enumerate(episode.steps())]
             self.solved = verdict is not None and verdict.solved
             """Does it count as solved (`browser_env.record.verdict`)?"""
+            self.judged = verdict is not None
+            """Does anybody know?"""
+            final = self.meta["final"]
+            self.final = None if final is None else observation_of(final, "its end")
+            """What was seen after the last step, if that is known."""
         except EpisodeError as error:
             raise EpisodeError(one_line(str(error))) from None
         except (ArithmeticError, AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("selfsurf.scripts.bench.loop:main", "Learn from failures and what worked later, and try again."),
     "service": ("selfsurf.scripts.bench.service:main", "Load the training service."),
     "judge": ("selfsurf.scripts.bench.judge:main", "Compare judges of episodes with tasks' own scores."),
+    "verifier": ("selfsurf.scripts.bench.verifier:main", "Compare a verifier with how episodes ended."),
     "learn": ("selfsurf.scripts.bench.learn:main", "Compare ways to learn."),
 }
 """As `scripts.terminal.lazy.Commands`."""

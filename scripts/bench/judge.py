@@ -77,13 +77,13 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter("There is no episode of a MiniWoB++ task that has a specification and a score.")
     found = {name: Confusion.of(some) for name, some in pairs.items()}
     if settings.as_json:
-        figures = {name: _figures(one) for name, one in found.items()}
+        figures = {name: confusion_figures(one) for name, one in found.items()}
         print(json.dumps({"tasks": len(tasks), "judges": figures, "left_out": left_out}, indent=1))
     else:
         for text in left_out:
             typer.echo(f"Left out: {text}", err=True)
         print(f"{len(pairs['specification'])} episodes of {len(tasks)} tasks")
-        print("\n".join(_table(found)))
+        print("\n".join(confusion_table(found)))
     return int(bool(left_out))
 
 
@@ -100,11 +100,13 @@ def _said(says: str) -> bool | None:
     return None if says == "unknown" else says == "solved"
 
 
-def _figures(one: Confusion) -> dict[str, Any]:
+def confusion_figures(one: Confusion) -> dict[str, Any]:
+    """Return counts and rates as JSON has them."""
     return {**asdict(one), **{name: getattr(one, name) for name in ("base_rate", "precision", "recall", "kappa")}}
 
 
-def _table(found: Mapping[str, Confusion]) -> list[str]:
+def confusion_table(found: Mapping[str, Confusion]) -> list[str]:
+    """Return the table of judges, in Markdown."""
     heads = ["judge", "judged", "unknown", "base rate", "hits", "false alarms", "misses", "rejections", "precision",
              "recall", "kappa"]  # fmt: skip
     rows = []

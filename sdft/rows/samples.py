@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     import torch
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+
+
+class _OfTask(Protocol):
+    @property
+    def env_id(self) -> str: ...
+
+
+OfTask = TypeVar("OfTask", bound=_OfTask)
 
 
 @dataclass(frozen=True)
@@ -132,12 +140,12 @@ def own_doing(result: Result) -> bool:
     return result.trainable or result.outcome == Outcome.STOPPED
 
 
-def choose(samples: Sequence[Sample], most: int, rng: np.random.Generator) -> list[Sample]:
+def choose(samples: Sequence[OfTask], most: int, rng: np.random.Generator) -> list[OfTask]:
     """Return at most `most` rows, evenly over the tasks, so that long episodes don't crowd out short ones."""
-    by_task: dict[str, list[Sample]] = {}
+    by_task: dict[str, list[OfTask]] = {}
     for index in rng.permutation(len(samples)):
         by_task.setdefault(samples[index].env_id, []).append(samples[index])
-    chosen: list[Sample] = []
+    chosen: list[OfTask] = []
     while len(chosen) < min(most, len(samples)):
         for rows in by_task.values():
             if rows and len(chosen) < most:

@@ -80,6 +80,10 @@ class StoredEpisode:
     rewarded: bool
     """Do the rewards of its steps count? Not where the infrastructure failed."""
     steps: tuple[StoredStep, ...]
+    judged: bool = False
+    """Did anybody say whether the goal was reached?"""
+    final: Observation | None = None
+    """What was seen after the last step, with the page's whole outline; None where it is not known."""
     hindsight: Hindsight | None = None
     """What worked later where something went wrong; None: that is not asked."""
 
@@ -292,8 +296,14 @@ def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode
     url = meta["url"] or steps[0].observation["url"]
     name = meta["task"] or meta["env_id"]
     label = open_id(url, meta["goal"]) if meta["env_id"] == OPEN else _label(name.partition("?")[0])
-    rewarded = meta["outcome"] != Outcome.ENV_ERROR
-    return StoredEpisode(folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps))
+    rewarded, final = meta["outcome"] != Outcome.ENV_ERROR, checked.final
+    try:
+        final = final and outlines.whole(final)
+    except ValueError:
+        final = None  # it says only what changed on a page that is not there
+    return StoredEpisode(
+        folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps), checked.judged, final
+    )
 
 
 def _label(name: str) -> str:

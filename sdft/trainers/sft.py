@@ -37,6 +37,9 @@ from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.trainers.base import RunTrainer
 from selfsurf.sdft.trainers.batches import MOST_FAILED
 
+Collect = Callable[[TrainSettings, TransformersPolicy, Path], dict[str, int]]
+"""Writes the rows of a run, a line each, as `collect` does."""
+
 
 def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
     """Let the oracles play the episodes of a run, or read recorded ones, and write a row a line to `path`.
@@ -107,12 +110,13 @@ def train_sft(
         options: as with `sdft.train`.
     """
     refuse_sdft_only(settings)
-    made = partial(_trainer, rows=rows)
+    made = partial(row_trainer, rows=rows, collect=collect)
     return run_training(settings, out, lambda *_: made, **options)
 
 
 @contextlib.contextmanager
-def _trainer(run: Run, rows: Path | None) -> Iterator[DemonstrationTrainer]:
+def row_trainer(run: Run, rows: Path | None, collect: Collect) -> Iterator[DemonstrationTrainer]:
+    """Make the trainer of a run from rows: those of a file, or such as are collected into the run's folder."""
     refuse_images(run)
     settings, collected, path = run.settings, 0.0, rows or run.folder / "rows.jsonl"
     if rows is None and (run.last is None or not path.exists()):

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 def train(
     settings: TrainSettings, out: str | Path, *, backend: Backend = "torch", **options: Unpack[TrainOptions]
 ) -> dict[str, Any]:
-    """Train an adapter by SDFT.
+    """Train an adapter by SDFT; a verifier's (`role`) by `train_verifier`.
 
     Args:
         settings: what to do.
@@ -52,6 +52,12 @@ def train(
             package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
             on tasks without a verdict, or on episodes that are trained on; another training is running there.
     """
+    if settings.role == "verifier":
+        if backend != "torch":
+            raise ValueError(f"A verifier is trained with torch, not with {backend}.")
+        from selfsurf.sdft.trainers.verifier import train_verifier
+
+        return train_verifier(settings, out, **options)
     library = torch_library() if backend == "torch" else mlx_library()
 
     def check(folder: Path, last: int | None) -> MakeTrainer:

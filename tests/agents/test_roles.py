@@ -75,7 +75,7 @@ def test_a_claim_that_is_rejected_costs_a_step_and_the_proposer_goes_on(served: 
     assert f"Goal: {form['goal']}" in shown
     assert "Its answer: ok" in shown
     assert 'proposer: {"mark_complete": {"answer": "ok"}} (failed: Submit was not pressed)' in shown
-    assert 'proposer: {"click": {"id": 7}}\n' in shown
+    assert 'proposer: {"click": {"id": 7}} button "Submit"\n' in shown
     assert 'button "Submit"' in shown
     steps = agent.task().history
     assert [[one.role for one in step.proposals] for step in steps] == [

@@ -1,0 +1,119 @@
+"""Rows that teach a verifier: claims that episodes whose outcome is known would have borne out, or not.
+
+Of each episode it is the claim at its end, true where it was solved, and of a solved one a claim too early as well, at
+a step drawn: what was missing there is what was done next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from selfsurf.agents.memory import describe
+from selfsurf.agents.policies.local.policy import LocalPolicy
+from selfsurf.agents.policies.local.prompts import token_ids
+from selfsurf.agents.roles.proposer import Proposer, call_of
+from selfsurf.agents.roles.role import SHORT
+from selfsurf.agents.roles.task import Proposal, RoleStep, RoleTask
+from selfsurf.agents.roles.tools import Tool, name_of
+from selfsurf.agents.roles.verifier import Accept, Reject, Verifier
+from selfsurf.browser_env import Action, Finish
+from selfsurf.sdft.rows.samples import Sample, choose
+from selfsurf.sdft.rows.stored import StoredEpisode
+
+MISSED = "what was done did not reach the goal"
+"""What is missing at the end of an episode that failed."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A place at which an agent says that it is done, and what a verifier should say to that."""
+
+    env_id: str
+    task: RoleTask
+    verdict: Tool
+    early: bool = False
+    """Does it come before the end?"""
+
+    @property
+    def true(self) -> bool:
+        """Is it?"""
+        return isinstance(self.verdict, Accept)
+
+
+def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> list[Claim]:
+    """Return the claims of episodes that somebody judged; of those that the infrastructure failed there are none.
+
+    Args:
+        episodes: whole, from disk.
+        rng: draws the steps at which a claim is too early.
+    """
+    found = []
+    for one in episodes:
+        if not (one.judged and one.rewarded):
+            continue
+        actions = [step.actions[0] for step in one.steps]
+        claimed = next((index for index, action in enumerate(actions) if isinstance(action, Finish)), len(actions))
+        if claimed < len(actions) or one.final is not None:
+            verdict: Tool = Accept(reason="the goal is reached") if one.solved else Reject(missing=MISSED)
+            found.append(Claim(one.env_id, _claimed(one, claimed), verdict))
+        early = [index for index in range(claimed) if one.steps[index].shown is not None]
+        if one.solved and early:
+            index = int(rng.choice(early))
+            step = one.steps[index]
+            missing = describe(cast(Action, step.shown), step.observation)[:SHORT]
+            found.append(Claim(one.env_id, _claimed(one, index), Reject(missing=missing), early=True))
+    return found
+
+
+def balanced(claims: Sequence[Claim], most: int, rng: np.random.Generator) -> list[Claim]:
+    """Return as many true claims as others, evenly over the tasks, in an order that is drawn.
+
+    Args:
+        claims: from which they are drawn.
+        most: how many, of both kinds together.
+        rng: draws them.
+    """
+    kinds = [[one for one in claims if one.true == true] for true in (True, False)]
+    each = min(most // 2, *map(len, kinds))
+    chosen = [one for kind in kinds for one in choose(kind, each, rng)]
+    return [chosen[index] for index in rng.permutation(len(chosen))]
+
+
+def _claimed(episode: StoredEpisode, index: int) -> RoleTask:
+    """The state of an agent of roles that says it is done before a step, or after the last one."""
+    steps = episode.steps
+    end = steps[index].observation if index < len(steps) else episode.final
+    assert end is not None
+    task = RoleTask(episode.goal, steps[0].observation)
+    for step in steps[:index]:
+        task.observe(step.observation)
+        calls = tuple(call_of(action) for action in step.actions[:1] if not isinstance(action, str))
+        proposal = Proposal(Proposer.name, calls)
+        task.history.append(RoleStep([proposal]))
+        if calls:
+            task.pending = proposal, name_of(calls[0])
+    task.observe(end)
+    said = steps[index].actions[0] if index < len(steps) else None
+    task.claim = said if isinstance(said, Finish) else Finish()
+    return task
+
+
+def verdict_rows(claims: Sequence[Claim], policy: LocalPolicy) -> list[Sample]:
+    """Return what a verifier on a policy's model should say to claims, as rows."""
+    verifier, rows = Verifier(policy, vision="none"), []
+    for claim in claims:
+        prompt, reply = policy.encode(verifier.messages(claim.task)), written(claim.verdict, policy)
+        rows.append(Sample(claim.env_id, prompt, [], reply, [], [], None, right=None))
+    return rows
+
+
+def written(verdict: Tool, policy: LocalPolicy) -> list[int]:
+    """Return the tokens of a verdict, as a verifier under its grammar would write it."""
+    call = {name_of(verdict): verdict.model_dump(mode="json")}
+    text = json.dumps(call, separators=(",", ":"), ensure_ascii=False)
+    return [*token_ids(policy.tokenizer, text), policy.tokenizer.eos_token_id]

@@ -1,0 +1,59 @@
+"""Training a verifier, the role that an agent asks before it counts as done (`agents.roles`), on judged episodes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
+from selfsurf.sdft.rows.stored import load_stored
+from selfsurf.sdft.rows.verdicts import balanced, claims_of, verdict_rows
+from selfsurf.sdft.run.run import TrainOptions, run_training
+from selfsurf.sdft.settings import TrainSettings
+from selfsurf.sdft.trainers.sft import row_trainer
+
+
+def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
+    """Write what a verifier learns from recorded episodes to `path`, a row a line; return the number of `rows`.
+
+    Raises:
+        EpisodeError: no episode was judged solved, or there is no claim that is not true.
+    """
+    rng = np.random.default_rng(settings.seed)
+    claims = claims_of(load_stored(settings.episodes).episodes, rng)
+    rows = verdict_rows(balanced(claims, settings.steps * settings.max_rows, rng), policy)
+    if not rows:
+        raise EpisodeError(
+            f"{', '.join(settings.episodes)}: a verifier learns from claims that are true and from others, and of "
+            f"{len(claims)} in these episodes {sum(one.true for one in claims)} are true. Add episodes of several "
+            "steps that were judged solved."
+        )
+    lines = [{"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids} for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
+    return {"rows": len(rows)}
+
+
+def train_verifier(settings: TrainSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
+    """Train an adapter that verifies; what `out` holds and what is returned are as with `sdft.train`.
+
+    Args:
+        settings: `episodes` are learned from, `steps`, `max_rows`, the learning rate and its schedule and the adapter
+            count; what concerns the agent, the teacher or sampling is without effect.
+        out: folder of the run.
+        options: as with `sdft.train`.
+
+    Raises:
+        EpisodeError: the episodes can't teach a verifier.
+        ValueError: as with `sdft.train`; or the settings name no `episodes`.
+    """
+    if not settings.offline:
+        raise ValueError("A verifier learns from recorded episodes: name their folders as episodes.")
+    settings = settings.model_copy(update={"role": "verifier", "evaluate_every": 0})
+    made = partial(row_trainer, rows=None, collect=collect_verdicts)
+    return run_training(settings, out, lambda *_: made, **options)
