@@ -16,6 +16,7 @@ from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.session.page_script import document_was_replaced
 from selfsurf.browser_env.session.session import Session
+from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.task import EpisodeState, Score, Task, class_and_file
 from selfsurf.browser_env.text import first_line, one_line
 
@@ -71,8 +72,13 @@ class Scoring:
     async def _verdict(self) -> Score:
         tab = self._session.active
         try:
+            if self._task.verdict is not None and type(self._task).score is Task.score:
+                read = await self._in_time(evaluated(tab, self._task.verdict))
+                with self._ended_if_blocking("score_of", Scoring._verdict.__code__), task_code("score_of"):
+                    score: Any = self._task.score_of(read, self._episode)
+                return self._checked("score_of", score)
             with self._ended_if_blocking("score", Scoring._verdict.__code__), task_code("score"):
-                score: Any = self._task.score(tab.page, self._episode)
+                score = self._task.score(tab.page, self._episode)
                 if inspect.isawaitable(score):
                     score = await self._in_time(score)
                 else:
@@ -131,6 +137,21 @@ class Scoring:
         if not isinstance(score, Score):
             raise TaskError(f"{what} returns a Score, not {one_line(repr(score))}: {class_and_file(self._task)}")
         return score
+
+
+async def evaluated(tab: Tab, expression: str) -> Any:
+    """Return the value of an expression in a page's own world, as JSON has it.
+
+    Raises:
+        EnvError: it throws.
+        Error: the document was replaced meanwhile, or the page is gone.
+    """
+    asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+    answer = await tab.protocol.send("Runtime.evaluate", asked)
+    if (failed := answer.get("exceptionDetails")) is not None:
+        thrown = failed.get("exception", {})
+        raise EnvError(f"the task's verdict threw {first_line(thrown.get('description') or failed['text'])}")
+    return answer["result"].get("value")
 
 
 def outcome_of(score: Score, episode: EpisodeState, max_steps: int | None) -> Outcome:

@@ -108,6 +108,8 @@ class Task:
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
     uploads: tuple[Path, ...] = ()
     """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
+    verdict: str | None = None
+    """A JavaScript expression whose value is what `score_of` needs of the page: quicker than a `score` of its own."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -151,8 +153,15 @@ class Task:
         """Score the episode so far.
 
         The page is being observed at the same time: read it, don't change it. May be called more than once per step.
+        Unless overridden, the score is `score_of` of the `verdict`, if there is one, and the environment reads that.
         """
+        if self.verdict is not None:
+            return self.score_of(await page.evaluate(self.verdict), episode)
         return Score(done=episode.finished, judged=False)
+
+    def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
+        """Score the episode so far by the value of `verdict`."""
+        raise NotImplementedError("a task with a verdict needs score_of(verdict, episode)")
 
     def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score | None:
         """Score a step by what is seen before and after it, instead of by the page; None, the default: don't."""
@@ -166,7 +175,7 @@ class Task:
     @property
     def open_ended(self) -> bool:
         """Does it give no verdict, so that what it takes to reach the goal is not known either?"""
-        return type(self).score is Task.score
+        return type(self).score is Task.score and self.verdict is None
 
     @property
     def judges(self) -> bool:

@@ -82,20 +82,19 @@ async def capture(
     the same page.
     """
     start = time.monotonic()
-    tab = session.active
     what = {
         "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None,
         "reach": options.reach, "limits": asdict(options.limits),
     }  # fmt: skip
-    taken = _Capture(tab, what, options.screenshot, viewport, meanwhile or _nothing)
-    await (taken.now() if settling is None else taken.settled(settling))
-    view = await view_of(session, tab, options, taken.raw, taken.pixels)
+    taken = _Capture(session, options, what, viewport, meanwhile or _nothing)
+    view = await (taken.now() if settling is None else taken.settled(settling))
+    view.screenshot = taken.pixels
     view.waited = taken.settled_at - start if taken.settled_at else 0.0
     return view
 
 
 async def view_of(
-    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None
+    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None = None
 ) -> View:
     """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access."""
     shown, limits = list(session.tabs), options.limits
@@ -126,27 +125,32 @@ async def view_of(
 class _Capture:
     """One observation of a tab: the pass, the screenshot and whatever else is read, as concurrently as possible."""
 
-    tab: Tab
+    session: Session
+    options: ViewOptions
     what: dict[str, Any]
-    screenshot: bool
     viewport: Viewport
     meanwhile: Callable[[], Awaitable[None]]
     raw: dict[str, Any] = field(default_factory=dict)
     pixels: NDArray[np.uint8] | None = None
     settled_at: float = 0.0
 
-    async def now(self) -> None:
+    def __post_init__(self) -> None:
+        self.tab = self.session.active
+        self._shot: asyncio.Task[bytes] | None = None
+
+    async def now(self) -> View:
         """Observe without waiting."""
         shot = self._shoot()
         looking = self.tab.told(self.tab.main.observe(**self.what))
         self.raw, _ = await asyncio.gather(looking, self.meanwhile())
         if shot is not None:
             self.pixels = decode_png(await shot, self.viewport)
+        return await self._view()
 
-    async def settled(self, settling: Settling) -> None:
+    async def settled(self, settling: Settling) -> View:
         """Observe once the page is quiet."""
         # A screenshot waits for a frame to be drawn, and so does settling: for a page that stands still, one is enough.
-        standing = self.screenshot and self.tab.scripted and settling.bounds.frames == 1
+        standing = self.options.screenshot and self.tab.scripted and settling.bounds.frames == 1
         while True:
             await settling.wait_for_traffic()
             try:
@@ -154,7 +158,7 @@ class _Capture:
                     self._one_frame() if standing else self._after_frames(settling)
                 )
                 if looked and settling.is_over() and not await settling.wait_for_reaction(self.raw):
-                    return
+                    return await (self._view() if standing else settling.within_load_bound(self._read()))
             except Exception as error:
                 if not document_was_replaced(error) or settling.is_late():
                     raise
@@ -174,23 +178,38 @@ class _Capture:
         return bool(self.raw["still"])
 
     async def _after_frames(self, settling: Settling) -> bool:
-        """Wait for quiet frames, then run the pass; the screenshot is retaken if the page changed before the pass."""
+        """Wait for quiet frames, then run the pass; return whether nothing is pending."""
         tab = self.tab
         began = time.monotonic()
-        shot = self._shoot()
+        self._shot = self._shoot()
         frames = settling.bounds.frames if tab.scripted else 0
         look = tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
         self.raw = await tab.told(look)
         self.settled_at = began + self.raw["waited"] / 1000
-        if not settling.is_over():
-            return False
-        _, png = await asyncio.gather(self.meanwhile(), shot if shot is not None else _nothing())
-        if png is not None:
-            self.pixels = decode_png(png if self.raw["still"] else await tab.screenshot(), self.viewport)
-        return True
+        return settling.is_over()
+
+    async def _read(self) -> View:
+        """Return the view of the last pass, which is made while the browser answers whatever else is asked.
+
+        The screenshot is retaken if the page changed before the pass.
+        """
+        reading = asyncio.ensure_future(self.meanwhile())
+        try:
+            await asyncio.sleep(0)  # it is asked now
+            view = await self._view()
+            await reading
+        finally:
+            reading.cancel()
+        if self._shot is not None:
+            png = await self._shot
+            self.pixels = decode_png(png if self.raw["still"] else await self.tab.screenshot(), self.viewport)
+        return view
+
+    def _view(self) -> Awaitable[View]:
+        return view_of(self.session, self.tab, self.options, self.raw)
 
     def _shoot(self) -> asyncio.Task[bytes] | None:
-        if not self.screenshot:
+        if not self.options.screenshot:
             return None
         task = asyncio.ensure_future(self.tab.screenshot())
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may never be awaited

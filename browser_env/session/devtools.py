@@ -139,6 +139,8 @@ class DevTools:
         self._driver: asyncio.WriteTransport
         self._telling: set[int] = set()
         self._held: dict[int, bytes] = {}
+        self._events = self._known = 0
+        """How many events were passed on to the driver, and of how many it is known to have told."""
         self._readings: list[asyncio.ReadTransport] = []
         self.ended = False
 
@@ -175,6 +177,14 @@ class DevTools:
             driver: Playwright's session with the page.
             asking: a call in a session of our own.
         """
+        if self._events > self._known:
+            return await self._telling_all(driver, asking)
+        answer = await asking
+        if self._events > self._known:
+            await self._telling_all(driver, asyncio.sleep(0))
+        return answer
+
+    async def _telling_all(self, driver: CDPSession, asking: Awaitable[T]) -> T:
         number = next(self._numbers)
         self._telling.add(number)
         telling = asyncio.ensure_future(driver.send(_TOLD, {"number": number}))
@@ -183,9 +193,12 @@ class DevTools:
             answer = await asking
         finally:
             self._telling.discard(number)
+            passed = self._events
             if (held := self._held.pop(number, None)) is not None and not self.ended:
                 self._driver.write(held)
         await asyncio.wait({telling}, timeout=BEHIND)
+        if telling.done() and not telling.cancelled() and telling.exception() is None:
+            self._known = max(self._known, passed)
         return answer
 
     def _heard(self, message: bytes) -> None:
@@ -206,6 +219,7 @@ class DevTools:
                 return
             if said.get("method") == "Target.attachedToTarget" and said["params"]["targetInfo"]["type"] == "browser":
                 return
+        self._events += message.startswith(b'{"method":')
         self._driver.write(message + b"\0")
 
     def _end(self) -> None:

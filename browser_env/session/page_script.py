@@ -47,10 +47,11 @@ _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled"})
 
 _REPLACED = (
-    "Cannot find context", "Could not find object", "Cannot find object", "Execution context was destroyed",
-    "Inspected target navigated", "uniqueContextId not found", "JSHandle is disposed", "Frame was detached",
-    "context with specified id", "Not attached to an active page", "No frame for given id", "No frame with given id",
-    "Argument should belong to the same JavaScript world", "Promise was collected", "Unable to capture screenshot",
+    "Cannot find context", "Cannot find default execution context", "Could not find object", "Cannot find object",
+    "Execution context was destroyed", "Inspected target navigated", "uniqueContextId not found",
+    "JSHandle is disposed", "Frame was detached", "context with specified id", "Not attached to an active page",
+    "No frame for given id", "No frame with given id", "Argument should belong to the same JavaScript world",
+    "Promise was collected", "Unable to capture screenshot",
 )  # fmt: skip
 
 _ATTEMPTS = 4

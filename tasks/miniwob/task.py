@@ -49,7 +49,7 @@ reloaded for every episode."""
 _START = Path(__file__).with_name("start.js").read_text(encoding="utf8")
 
 # The agent may have navigated to another page.
-_SCORE = """() => typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the page of the task']
+_VERDICT = """typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the page of the task']
   : [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_GLOBAL, WOB_REWARD_REASON]"""
 
 
@@ -87,6 +87,7 @@ class MiniWobTask(Task):
     viewport = (332, 214)
     max_steps: int | None = 10
     restarts_in_page = True
+    verdict = _VERDICT
 
     def __init__(
         self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int | None = None
@@ -119,9 +120,9 @@ class MiniWobTask(Task):
             raise EnvError(f"The page of {self.id} did not become ready.")
         return str(goal)
 
-    async def score(self, page: Any, episode: EpisodeState) -> Score:
-        """Read the page's verdict. The reward is its raw reward, not scaled by time, and 0 if that is negative."""
-        done, raw, scaled, reason = await page.evaluate(_SCORE)
+    def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
+        """Take the page's verdict. The reward is its raw reward, not scaled by time, and 0 if that is negative."""
+        done, raw, scaled, reason = verdict
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}
         return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
 

@@ -140,9 +140,29 @@ class SeenLater(Seen):
         return Score()
 
 
+class Read(Returns):
+    verdict = "window.bought || 0"
+
+    def score_of(self, verdict: Any, episode: Any) -> Any:
+        return self.value
+
+    score = Task.score
+
+
+class Throws(Read):
+    verdict = "missing.bought"
+
+
+class Unscored(Task):
+    start_url, goal, verdict = Returns.start_url, "Buy.", "1"
+
+
 @pytest.mark.parametrize(
     ("task", "said"),
     [
+        (Read(0.5), "score_of returns a Score, not 0.5: Read in "),
+        (Throws(None), "the task's verdict threw ReferenceError: missing is not defined"),
+        (Unscored(), "the task's score_of raised NotImplementedError: a task with a verdict needs"),
         (Returns(None), "score returns a Score, not None: Returns in "),
         (Returns((0.5, True)), "score returns a Score, not (0.5, True): Returns in "),
         (Returns(lambda: Score(details="fine")), "the task's score raised ValueError: A score's details are a dict"),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Error
 
 from selfsurf.browser_env import BrowserEnv, EnvError
-from selfsurf.browser_env.session.devtools import OwnSession
+from selfsurf.browser_env.session.devtools import DevTools, OwnSession
 from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = "data:text/html,<button onclick='n = (window.n || 0) + 1; document.title = n; throw new Error(n)'>Throw</button>"
@@ -44,6 +44,24 @@ def test_what_playwright_tells_of_a_step_is_in_that_step(make: Any) -> None:
     for number in range(1, 31):
         obs, *_ = env.step({"action": "click", "id": 1})
         assert [event.split()[-1] for event in obs["events"]] == [str(number)]
+
+
+def test_the_driver_is_asked_only_when_there_was_something_to_tell(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    env, _ = make("data:text/html,<button>Rest</button><button onclick='throw new Error(1)'>Tell</button>")
+    env.step({"action": "hover", "id": 1})
+    asked, telling_all = [], DevTools._telling_all
+
+    async def telling(self: DevTools, *given: Any) -> Any:
+        asked.append(given)
+        return await telling_all(self, *given)
+
+    monkeypatch.setattr(DevTools, "_telling_all", telling)
+    for _ in range(3):
+        env.step({"action": "hover", "id": 1})
+    assert asked == []
+    obs, *_ = env.step({"action": "click", "id": 2})
+    assert len(asked) >= 1
+    assert "1" in obs["events"][0]
 
 
 def test_a_fault_in_a_handler_is_not_the_pipes(make: Any) -> None:
