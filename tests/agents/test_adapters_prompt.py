@@ -115,6 +115,7 @@ def test_a_training_writes_the_prompt_that_its_agent_has() -> None:
         instructions="Be quick.",
     )  # fmt: skip
     saved = json.loads(prompt_of(settings).model_dump_json())
+    assert saved.pop("role") == "agent"
     assert saved.keys() == TRAINED.keys()
     assert saved["guards"] is True, "they are on wherever the adapter is used"
     trained = make_agent(Guided(), settings, sampling=False)
