@@ -11,7 +11,7 @@ from pydantic import Field
 
 from selfsurf.scripts.bench.judge import confusion_figures, confusion_table
 from selfsurf.scripts.terminal.agent_options import check_model
-from selfsurf.scripts.terminal.arguments import Model
+from selfsurf.scripts.terminal.arguments import Adapter, Model
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.console import progress, quiet_libraries
 
@@ -24,7 +24,7 @@ class Settings(Arguments):
 
     folders: Annotated[list[Path], typer.Argument()]
     """Episodes that were judged, or folders of many; none that it was trained on."""
-    adapter: Path | None = None
+    adapter: Adapter = ""
     """Folder of an adapter that `train --verifier` made; the base model if not given."""
     model: Model = "smollm2"
     most: int = Field(default=400, ge=1)
@@ -58,7 +58,7 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter("There are no claims of both kinds in these episodes.")
     policy = TransformersPolicy(settings.model)
     try:
-        used = policy if settings.adapter is None else trained_policy(policy, settings.adapter)
+        used = trained_policy(policy, settings.adapter) if settings.adapter else policy
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(f"--adapter: {error}") from None
     verifier = Verifier(used, vision="none")
