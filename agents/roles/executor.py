@@ -18,7 +18,7 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import sampled_record
 from selfsurf.agents.policy import Policy, summed
 from selfsurf.agents.prompt.outlines import Outlines
-from selfsurf.agents.roles.proposer import Proposer, call_of
+from selfsurf.agents.roles.proposer import Proposer, note_step
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
 from selfsurf.agents.roles.tools import name_of
@@ -146,7 +146,7 @@ class TaskExecutor:
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
         """Note an action that somebody else took; as `LLMAgent.follow`."""
-        self._noted(self._seen(obs, slot), [action])
+        note_step(self._seen(obs, slot), [action])
         return self.proposer.agent.follow(obs, action, slot)
 
     def recall(
@@ -163,7 +163,7 @@ class TaskExecutor:
         """
         task = self._seen(obs, slot)
         self.proposer.agent.recall(obs, actions, slot, **recorded)
-        self._noted(task, actions, rejected)
+        note_step(task, actions, rejected)
         if rejected:
             task.reject(rejected)
             self.proposer.reject(task)
@@ -184,16 +184,6 @@ class TaskExecutor:
             task = self._tasks[slot] = RoleTask(self._goals.get(slot) or obs["goal"], obs, slot)
         task.observe(obs)
         return task
-
-    def _noted(self, task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
-        """Add a step that was not decided here to the history, which the verifier is shown."""
-        calls = tuple(call_of(one) for one in actions if not isinstance(one, str))
-        proposal = Proposal(self.proposer.name, calls)
-        task.history.append(RoleStep([proposal]))
-        if rejected:
-            proposal.results.append(ExecutionResult("mark_complete", ok=False, said=rejected))
-        elif calls:
-            task.pending = proposal, name_of(calls[0])
 
     def _verify(self, tasks: Sequence[RoleTask], seeds: Sequence[int] | None) -> None:
         """Have the claims checked, with one call of the policy."""

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from selfsurf.agents.agent import Privileged
+from selfsurf.agents.agent import Act, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.roles.role import BaseRole
-from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleTask
+from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
 from selfsurf.agents.roles.tools import MarkComplete, ToolRegistry, name_of
 from selfsurf.browser_env import (
     Action,
@@ -101,6 +101,23 @@ class Proposer(BaseRole):
     def reject(self, task: RoleTask) -> None:
         """Tell it that its claim was rejected."""
         self.agent.advise(REJECTED.format(missing=task.missing), task.slot)
+
+
+def note_step(task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
+    """Add a step that was not decided here to a task's history, which the verifier is shown.
+
+    Args:
+        task: which has seen the step's page.
+        actions: what was done; a claim that was rejected as `finish`.
+        rejected: what the verifier missed of it.
+    """
+    calls = tuple(call_of(one) for one in actions if not isinstance(one, str))
+    proposal = Proposal(Proposer.name, calls)
+    task.history.append(RoleStep([proposal]))
+    if rejected:
+        proposal.results.append(ExecutionResult("mark_complete", ok=False, said=rejected))
+    elif calls:
+        task.pending = proposal, name_of(calls[0])
 
 
 def call_of(action: Action) -> BaseModel:

@@ -63,9 +63,8 @@ class CheckedEpisode:
             """Does it count as solved (`browser_env.record.verdict`)?"""
             self.judged = verdict is not None
             """Does anybody know?"""
-            final = self.meta["final"]
-            self.final = None if final is None else observation_of(final, "its end")
-            """What was seen after the last step, if that is known."""
+            self.final = _final(self.meta["final"])
+            """What was seen after the last step; None where it is not known."""
         except EpisodeError as error:
             raise EpisodeError(one_line(str(error))) from None
         except (ArithmeticError, AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
@@ -91,6 +90,14 @@ class CheckedEpisode:
                 return np.asarray(image.convert("RGB"))
         except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise EpisodeError(f"{name} can't be read: {one_line(str(error))}") from None
+
+
+def _final(record: Mapping[str, Any] | None) -> Observation | None:
+    """Return the last observation. One that lacks a part, as earlier versions wrote it, spoils no episode."""
+    try:
+        return None if record is None else observation_of(record)
+    except EpisodeError:
+        return None
 
 
 def _check_files(folder: Path) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from selfsurf.agents.memory import describe
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prompts import token_ids
-from selfsurf.agents.roles.proposer import Proposer, call_of
+from selfsurf.agents.roles.proposer import note_step
 from selfsurf.agents.roles.role import SHORT
-from selfsurf.agents.roles.task import Proposal, RoleStep, RoleTask
+from selfsurf.agents.roles.task import RoleTask
 from selfsurf.agents.roles.tools import Tool, name_of
 from selfsurf.agents.roles.verifier import Accept, Reject, Verifier
 from selfsurf.browser_env import Action, Finish
@@ -56,9 +56,10 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
     for one in episodes:
         if not (one.judged and one.rewarded):
             continue
-        actions = [step.actions[0] for step in one.steps]
-        claimed = next((index for index, action in enumerate(actions) if isinstance(action, Finish)), len(actions))
-        if claimed < len(actions) or one.final is not None:
+        count = len(one.steps)
+        claims = (index for index, step in enumerate(one.steps) if isinstance(step.shown, Finish))
+        claimed = next(claims, count)  # without those that a verifier rejected
+        if claimed < count or one.final is not None:
             verdict: Tool = Accept(reason="the goal is reached") if one.solved else Reject(missing=MISSED)
             found.append(Claim(one.env_id, _claimed(one, claimed), verdict))
         early = [index for index in range(claimed) if one.steps[index].shown is not None]
@@ -92,13 +93,9 @@ def _claimed(episode: StoredEpisode, index: int) -> RoleTask:
     task = RoleTask(episode.goal, steps[0].observation)
     for step in steps[:index]:
         task.observe(step.observation)
-        calls = tuple(call_of(action) for action in step.actions[:1] if not isinstance(action, str))
-        proposal = Proposal(Proposer.name, calls)
-        task.history.append(RoleStep([proposal]))
-        if calls:
-            task.pending = proposal, name_of(calls[0])
+        note_step(task, step.actions[:1], step.rejected)
     task.observe(end)
-    said = steps[index].actions[0] if index < len(steps) else None
+    said = steps[index].shown if index < len(steps) else None
     task.claim = said if isinstance(said, Finish) else Finish()
     return task
 

@@ -16,6 +16,7 @@ from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 from selfsurf.agents.roles import Accept, Reject, TaskExecutor, Verifier
 from selfsurf.agents.roles.role import _grammar
 from selfsurf.agents.scripted import OracleAgent
+from selfsurf.browser_env import Finish
 from selfsurf.browser_env.record.episode import EpisodeError, change_meta
 from selfsurf.scripts.cli import app
 from selfsurf.sdft import TrainSettings, train, train_verifier
@@ -67,6 +68,20 @@ def test_a_failed_episode_has_a_false_claim_and_one_that_nobody_judged_or_that_t
     assert not claim.early
     unknown = [replace(failed, judged=False), replace(failed, rewarded=False), replace(failed, final=None)]
     assert claims_of(unknown, np.random.default_rng(0)) == []
+
+
+def test_a_claim_that_a_verifier_rejected_is_none_of_the_end(episodes):
+    first, second = episodes[0].steps
+    rejected = replace(first, actions=(Finish(answer="42"),), rejected="the option")
+    longer = replace(episodes[0], steps=(rejected, first, second))
+    end = claims_of([longer], np.random.default_rng(0))[0]
+    assert len(end.task.history) == 3
+    (result,) = end.task.history[0].proposals[0].results
+    assert (result.tool, result.ok, result.said) == ("mark_complete", False, "the option")
+    finished = replace(episodes[0], steps=(first, second, replace(second, actions=(Finish(answer="42"),))))
+    end = claims_of([finished], np.random.default_rng(0))[0]
+    assert end.task.claim == Finish(answer="42")
+    assert len(end.task.history) == 2
 
 
 def test_a_verifier_is_taught_at_the_prompt_that_it_would_be_asked_with(episodes, tiny_policy):
