@@ -126,6 +126,7 @@ def test_calls_without_seed_differ_and_repeat_with_the_policy(policy: Transforme
     assert twice() == [first, second]
 
 
+@pytest.mark.slow
 def test_sampling_follows_the_distribution(policy: TransformersPolicy, form: Observation) -> None:
     text = grammar(form["elements"], ("press",))
     asked = [[Message("user", "Press a key.")]] * 32

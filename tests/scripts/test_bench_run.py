@@ -196,6 +196,7 @@ def test_a_part_of_a_larger_run_is_done_when_each_of_its_episodes_has_a_verdict(
     assert "click-dialog-v0 #2" in part.stdout
 
 
+@pytest.mark.slow
 def test_with_a_broken_browser_a_run_stops_says_why_and_spoils_nothing(suite, tmp_path):
     words = ("miniwob", "--agent", "oracle", "--seeds", 1, "--group", "webgum", "--out", tmp_path / "run")
     stopped = bench(*words, code=1, SELFSURF_BROWSER="/bin/false")

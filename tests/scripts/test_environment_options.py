@@ -247,6 +247,7 @@ def test_no_browser_is_started_beside_a_profiles_or_one_that_runs(
             theirs.kill()
 
 
+@pytest.mark.slow
 def test_worker_processes_have_the_same_options_and_ask_at_the_terminal(
     shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ LONG = ("flight.Alaska", "flight.Alaska-auto", "click-pie-nodelay", "book-flight
 def test_oracle_solves_its_task(name):
     env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
     lost = []
-    for seed in range(2):
+    for seed in range(2 if name in SHARES else 1):
         reward, info, steps = solve(env, seed)
         if name in ALMOST:
             assert reward >= ALMOST[name]
