@@ -47,8 +47,10 @@ def main(
     question = kept.question
     if question is not None:
         text = text or (answer_on_page(question) if web else "")
-        if here:  # the first answer counts, also where this process is killed while it loads the model
-            text = (kept.bring(question, text) and text if text else "") or kept.brought(question) or ""
+        if here and text:  # it is kept in case this process ends before the answer is taken; so may one be from before
+            kept.bring_instead(question, text)
+        elif here:
+            text = kept.brought(question) or ""
     if question is not None and not text:
         kept.let_go()
         return _show(run, question, here=here, as_json=as_json)

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.browser_env.errors import traceback_of
+from selfsurf.browser_env.text import visible
 from selfsurf.scripts.terminal.agent_options import (
     AgentArguments,
     checked_options,
@@ -430,7 +431,8 @@ class _Attempt(Watch):
                 show_error(error, ended.traceback)
             why = "".join(f"\n{found}: {what}" for found, what in _not_met(self.task, ended.score))
             why += cached_line(cached) if cached else ""
-            print(f"{ended.outcome}. {ended.answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
+            answer = "\n".join(map(visible, ended.answer.splitlines()))  # a page may have written it
+            print(f"{ended.outcome}. {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
             after()
         if interrupts.seen:
             return interrupts.exit_code

@@ -102,6 +102,7 @@ def main(settings: Settings) -> int:
     Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
     and 143 after a SIGTERM, with a checkpoint that --resume resumes from.
     """
+    settings = _with_all_folders(settings)
     _check_out(settings)
     quiet_libraries()
     tasks = check_tasks(settings.tasks)
@@ -209,6 +210,16 @@ def main(settings: Settings) -> int:
     if "evaluation" in summary:
         _warn_of_perplexity(summary["evaluation"])
     return code
+
+
+def _with_all_folders(settings: Settings) -> Settings:
+    """Return the settings with further folders of --episodes or --demonstrations, which stand where tasks do."""
+    folders = tuple(Path(name) for name in settings.tasks if Path(name).is_dir())
+    given = [name for name in ("episodes", "demonstrations") if getattr(settings, name)]
+    if not folders or len(given) != 1:
+        return settings
+    tasks = tuple(name for name in settings.tasks if not Path(name).is_dir())
+    return settings.model_copy(update={"tasks": tasks, given[0]: (*getattr(settings, given[0]), *folders)})
 
 
 def _check_out(settings: Settings) -> None:

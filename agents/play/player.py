@@ -27,7 +27,7 @@ from selfsurf.agents.play.gather import Gather
 from selfsurf.agents.play.job import Ask, Result, Step
 from selfsurf.agents.play.live import UNKNOWN, Live, Over, Request, cancel, give_answer, settle
 from selfsurf.agents.play.manner import Manner, Times, Watch
-from selfsurf.agents.play.provenance import decision_record, policy_record
+from selfsurf.agents.play.provenance import decision_record, intended, policy_record
 from selfsurf.agents.play.queries import answered, note_reason
 from selfsurf.agents.play.taken_up import Confirmed, TakenUp
 from selfsurf.agents.policy import PolicyError
@@ -370,10 +370,9 @@ class Player:
         """Write down what is about to be done, before it is."""
         writer = request.live.writer
         if writer is not None and writer.journal is not None:
-            action = decision.action
             writer.note_before(
                 "intent",
-                action=action if isinstance(action, str) else action.to_dict(),
+                action=intended(decision.action),
                 observation=observation_text(request.observation),
                 policy=policy_record(decision) if decision.messages else None,
                 decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,

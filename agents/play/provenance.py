@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,9 +10,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.model_files import installed
+from selfsurf.browser_env import ActionError, parse_action
 
 if TYPE_CHECKING:
-    from selfsurf.agents.agent import Decision
+    from selfsurf.agents.agent import Act, Decision
     from selfsurf.agents.policy import Completion, Message
 
 PACKAGES = (
@@ -38,6 +40,14 @@ def sampled_record(completion: Completion, messages: Sequence[Message]) -> dict[
         "logprobs": [round(value, 6) for value in completion.logprobs],
     }
     return record if completion.usage is None else {**record, "usage": asdict(completion.usage)}
+
+
+def intended(action: Act) -> Any:
+    """Return what a journal keeps of an action before it is sent; what is none stays, for the environment to say so."""
+    if not isinstance(action, str):
+        with contextlib.suppress(ActionError):
+            return parse_action(action).to_dict()
+    return str(action)
 
 
 def decision_record(decision: Decision) -> dict[str, Any]:

@@ -129,7 +129,7 @@ async def main(read: int, write: int) -> None:
     port = next(iter(server.sockets)).getsockname()[1]
     print(f"ws://127.0.0.1:{port}{relay.path}", flush=True)
     await relay.listen()
-    server.close()
+    os._exit(0)  # clients that are there still would wait for what the browser does not say any more
 
 
 if __name__ == "__main__":

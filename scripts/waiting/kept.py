@@ -93,6 +93,12 @@ class KeptRun:
             own.unlink()
         return True
 
+    def bring_instead(self, question: Mapping[str, Any], text: str) -> None:
+        """Leave the answer in place of one that nobody has taken: only for who holds the run."""
+        own = self.running / f"answer.{os.getpid()}"
+        _write(own, json.dumps({"text": text}))
+        own.replace(self._answer(question))
+
     def brought(self, question: Mapping[str, Any]) -> str | None:
         """Return the answer to a question, if there is one."""
         path = self._answer(question)

@@ -69,6 +69,15 @@ class Asking:
 class Deleting(Asking):
     button = "Delete account"
 
+class Plain:
+    # Its actions are dictionaries.
+
+    def act(self, obs):
+        answers = [message["text"] for message in obs["messages"] if message["role"] == "user"]
+        if len(answers) < 2:  # the first is the goal
+            return {"action": "ask_user", "question": "Which colour?"}
+        return {"action": "finish", "answer": "\\x1b[31mred\\nand " + answers[1]}
+
 class Model:
     # A policy that fills, asks, and finishes; what it is shown is in the episode.
 
@@ -277,6 +286,30 @@ def test_a_refusal_reaches_a_killed_run_and_nothing_is_done(
     refused = steps_of(kept)[2]
     assert refused["error"].endswith('The user said: "Not that one!"')
     assert (refused["risk"]["kind"], refused["risk"]["confirmed"]) == ("delete", "refused")
+
+
+@pytest.mark.slow
+def test_a_no_counts_after_a_yes_that_came_to_nothing(
+    site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+) -> None:
+    process = waiting("Deleting")
+    kept.bring(kept.question or {}, "Blue.")
+    assert until(lambda: "'Delete account'" in asks(kept), 20)
+    assert killed(process)
+    (tmp_path / "agents.py").rename(tmp_path / "moved.py")
+    assert command("answer", kept.folder, "yes").wait(60) == 2
+    (tmp_path / "moved.py").rename(tmp_path / "agents.py")
+    said = end_of(command("answer", kept.folder, "No, keep it.", "--json"))
+    assert (said["outcome"], site.done) == ("stopped", [])
+    assert steps_of(kept)[2]["error"].endswith('The user said: "No, keep it."')
+
+
+def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command: Any, waiting: Any) -> None:
+    process = waiting("Plain")
+    kept.bring(kept.question or {}, "Blue.")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "stopped. \\u001b[31mred\nand Blue." in out, "what a page may have written moves no cursor"
 
 
 @pytest.mark.slow

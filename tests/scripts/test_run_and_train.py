@@ -120,3 +120,14 @@ def test_settings_are_listed_with_what_they_mean():
     names = [line.split(" = ")[0] for line in listed.stdout.splitlines() if not line.startswith(" ")]
     texts = [line for line in listed.stdout.splitlines() if line.startswith("    ")]
     assert len(texts) >= len(names) > 50
+
+
+def test_folders_may_stand_one_after_the_other(tmp_path):
+    from selfsurf.scripts.train import Settings, _with_all_folders
+
+    one, two = tmp_path / "one", tmp_path / "two"
+    two.mkdir()
+    found = _with_all_folders(Settings(tasks=(str(two), "MiniWoB/click-link-v0"), episodes=(one,), offline=True))
+    assert (found.episodes, found.tasks) == ((one, two), ("MiniWoB/click-link-v0",))
+    assert _with_all_folders(Settings(tasks=(str(two),), demonstrations=(one,))).demonstrations == (one, two)
+    assert _with_all_folders(Settings(tasks=(str(two),))).tasks == (str(two),)

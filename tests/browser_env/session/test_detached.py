@@ -1,5 +1,6 @@
 """A browser that outlives its process: real processes are killed, and another one goes on in what they left."""
 
+import asyncio
 import json
 import os
 import signal
@@ -54,6 +55,30 @@ def left(loopback, tmp_path):
     assert first.returncode == -signal.SIGKILL, first.stderr
     yield server.url, folder, visits
     end_browser(folder)
+
+
+@pytest.mark.slow
+def test_a_killed_browser_leaves_no_relay(left):
+    url, folder, _ = left
+    noted = json.loads((folder / "browser.json").read_text())
+    port = f":{urlsplit(noted['address']).port}"
+
+    async def used():
+        env = AsyncBrowserEnv(url, "Look.", session=SessionOptions(detached=str(folder)))
+        await env.reset(seed=0)
+        relays = [
+            one
+            for one in psutil.process_iter(["cmdline"])
+            if any("relay.py" in word for word in one.info["cmdline"] or [])
+        ]
+        ours = [one for one in relays if any(port in f":{place.laddr.port}" for place in one.net_connections("tcp"))]
+        psutil.Process(noted["pid"]).kill()
+        gone, alive = await asyncio.to_thread(psutil.wait_procs, ours, 10)
+        await env.close()
+        return gone, alive
+
+    gone, alive = runtime().run(used(), 60)
+    assert (len(gone), alive) == (1, [])
 
 
 @pytest.mark.slow
