@@ -14,7 +14,7 @@ from selfsurf.browser_env.blocked import Blocked, not_blocking
 from selfsurf.browser_env.errors import EnvError, TaskError, TaskHangs, task_code, traceback_of
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.outcome import Outcome
-from selfsurf.browser_env.session.page_script import document_was_replaced
+from selfsurf.browser_env.session.page_script import document_was_replaced, thrown
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.task import EpisodeState, Score, Task, class_and_file
@@ -148,9 +148,8 @@ async def evaluated(tab: Tab, expression: str) -> Any:
     """
     asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
     answer = await tab.protocol.send("Runtime.evaluate", asked)
-    if (failed := answer.get("exceptionDetails")) is not None:
-        thrown = failed.get("exception", {})
-        raise EnvError(f"the task's verdict threw {first_line(thrown.get('description') or failed['text'])}")
+    if "exceptionDetails" in answer:
+        raise EnvError(f"the task's verdict threw {thrown(answer)}")
     return answer["result"].get("value")
 
 

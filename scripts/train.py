@@ -256,7 +256,7 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
         if shown:
             raise typer.BadParameter("Give --episodes or --demonstrations, not both.")
         _check_unplayed(settings)
-        role = {"role": "verifier", "evaluate_every": 0} if settings.verifier else {}
+        role = {"role": "verifier"} if settings.verifier else {}
         return {**learned_offline(settings.episodes, hindsight=hindsight), **role}
     if settings.offline:
         if not shown:

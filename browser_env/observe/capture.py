@@ -93,9 +93,7 @@ async def capture(
     return view
 
 
-async def view_of(
-    session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], pixels: NDArray[np.uint8] | None = None
-) -> View:
+async def view_of(session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any]) -> View:
     """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access."""
     shown, limits = list(session.tabs), options.limits
     seen, titles = await asyncio.gather(
@@ -114,7 +112,7 @@ async def view_of(
         elements=tuple(sorted(elements, key=lambda element: not element["in_viewport"])),
         dom=render(lines, options.budget, options.count),
         page_text="\n".join(texts),
-        screenshot=pixels,
+        screenshot=None,
         foreign=foreign,
         faults=tuple(faults),
         closing=raw["closing"],

@@ -160,7 +160,7 @@ class PageScript:
                 await self.wait(0.1 * attempt)
                 continue
             if "exceptionDetails" in answer:
-                raise ScriptError(f"The in-page script failed in {method}: {_thrown(answer)}")
+                raise ScriptError(f"The in-page script failed in {method}: {thrown(answer)}")
             return answer["result"] if method in _BY_REFERENCE else answer["result"].get("value")
         raise AssertionError("unreachable")
 
@@ -178,7 +178,7 @@ class PageScript:
             },
         )
         if "exceptionDetails" in answer:
-            raise EnvError(f"The in-page script failed to start: {_thrown(answer)}")
+            raise EnvError(f"The in-page script failed to start: {thrown(answer)}")
         self._context = world["executionContextId"]
         self._script = str(answer["result"]["objectId"])
         self.frames.clear()
@@ -236,7 +236,8 @@ class PageScript:
         return self.frames[index]
 
 
-def _thrown(answer: dict[str, Any]) -> str:
+def thrown(answer: dict[str, Any]) -> str:
+    """Return the first line of what an evaluation threw; its answer has `exceptionDetails`."""
     details = answer["exceptionDetails"]
     text = details.get("exception", {}).get("description") or details.get("text", "")
     return str(text).strip().splitlines()[0] if text else "no details"

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.scripted import OracleAgent
 from selfsurf.scripts.learning.stages import Stages
 from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.agreement import Agreement
@@ -95,6 +94,7 @@ def _measured(
         was missed, empty if nothing.
     """
     from selfsurf import agents
+    from selfsurf.scripts.learning.oracles import record
     from selfsurf.sdft import TrainSettings, train
     from selfsurf.sdft.rollouts import Job, Rollouts
     from selfsurf.sdft.rows.jobs import as_recorded, learned_from
@@ -103,12 +103,11 @@ def _measured(
     env_id, out = f"Scenario/{flow}{wanted.end}-v0", stages.folder.parent
     with Rollouts(PARALLEL) as rollouts:
 
-        def record() -> int:
-            shutil.rmtree(out / "recordings", ignore_errors=True)  # what an interrupted start left
+        def recorded() -> int:
             jobs = [Job(env_id, number) for number in range(wanted.recordings)]
-            return sum(one.solved for one in rollouts.run(OracleAgent(), jobs, folder=out / "recordings"))
+            return sum(one.solved for one in record(rollouts, jobs, out / "recordings"))
 
-        stages.once("recorded", record)
+        stages.once("recorded", recorded)
         learned = (learned_from if live else as_recorded)([out / "recordings"])
         settings = TrainSettings(**{"model": model, "seed": seed, **learned, **changes})
         with training_progress(f"{flow}, {kind}", settings.steps) as update:

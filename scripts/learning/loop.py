@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.scripted import OracleAgent
+from selfsurf.scripts.learning.oracles import record
 from selfsurf.scripts.learning.stages import Stages
 from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.statistics import newcombe_interval
@@ -55,7 +55,7 @@ def measure(
         if not failed:
             raise ValueError("Nothing failed in these scenarios: there is nothing to learn.")
         jobs = [Job(*one) for one in failed]
-        stages.once("later", lambda: _unsolved(_recorded(rollouts, jobs, out / "later")))
+        stages.once("later", lambda: _unsolved(record(rollouts, jobs, out / "later")))
         before = stages.once("before", lambda: _solved(tasks, play("Before", FIRST_TRY, tries, out / "before")))
         learn = partial(_learned, out, model=model, seed=seed, changes=changes)
         minutes, adapter = stages.once("learned", learn)
@@ -87,11 +87,6 @@ def _play(
     jobs = [Job(task, number) for task in tasks for number in range(first, first + count)]
     with progress(what, len(jobs)) as told:
         return rollouts.run(agent, jobs, folder=folder, progress=told)
-
-
-def _recorded(rollouts: Rollouts, jobs: Sequence[Job], folder: Path) -> list[Result]:
-    shutil.rmtree(folder, ignore_errors=True)
-    return rollouts.run(OracleAgent(), jobs, folder=folder)
 
 
 def _learned(out: Path, *, model: str, seed: int, changes: dict[str, Any]) -> tuple[float, str]:

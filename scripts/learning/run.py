@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.scripted import OracleAgent
 from selfsurf.scripts.learning.arms import OFFLINE, SEQUENCES, START, STARTED, UNTRAINED, Arm
 from selfsurf.scripts.learning.measure import Measures
 from selfsurf.scripts.learning.settings import (
@@ -190,23 +188,23 @@ class Comparison:
 
     def _recordings(self, settings: LearnSettings, seed: int) -> Path:
         """Return the folder of the oracles' recorded episodes for a training seed, recorded once."""
+        from selfsurf.scripts.learning.oracles import record
         from selfsurf.sdft.rollouts import Job, Rollouts
 
         name = f"recordings/seed-{seed}-{settings.recordings}"
         folder, training = self.out / name, settings.training
         jobs = [Job(task, number) for task in training.tasks for number in settings.recorded_range(seed)]
 
-        def record() -> dict[str, int]:
-            shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+        def recorded() -> dict[str, int]:
             around = training.environment.options()
             with (
                 Rollouts(settings.parallel, max_episode_steps=training.max_episode_steps, **around) as rollouts,
                 progress(name, len(jobs)) as update,
             ):
-                results = rollouts.run(OracleAgent(), jobs, folder=folder, progress=update)
+                results = record(rollouts, jobs, folder, update)
             return {"episodes": len(jobs), "solved": sum(one.solved for one in results)}
 
-        self.stages.once(name, record)
+        self.stages.once(name, recorded)
         return folder
 
     def _folder(self, name: str) -> Path:

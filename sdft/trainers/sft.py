@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -56,7 +56,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
     jobs, size = training_jobs(settings), settings.episodes_per_step
     lessons = Lessons((Oracle(settings.actions),))
-    lines: list[str] = []
+    rows: list[Sample] = []
     masked = failed = 0
     with _demonstrations(settings, agent) as shown:
         for step in range(settings.steps):
@@ -69,20 +69,23 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
                     "that is mended, the same command begins again."
                 )
             rng = np.random.default_rng([settings.seed, step])
-            lines += [
-                json.dumps({"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids})
-                for row in choose(samples_of(results, policy, lessons, labels=settings.labels), settings.max_rows, rng)
-            ]
-    if not lines:
+            rows += choose(samples_of(results, policy, lessons, labels=settings.labels), settings.max_rows, rng)
+    if not rows:
         raise RuntimeError(
             "No oracle gave a demonstration: the tasks have none, or only such as act in ways that the agent is not "
             "offered (actions)."
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, "\n".join(lines) + "\n")
+    write_rows(rows, path)
     if masked:
         warnings.warn(f"{masked} of {len(jobs)} episodes failed by the environment: no rows of them.", stacklevel=2)
-    return {"rows": len(lines), "masked": masked}
+    return {"rows": len(rows), "masked": masked}
+
+
+def write_rows(rows: Iterable[Sample], path: Path) -> None:
+    """Write what is learned of rows to a file, a row a line, for `row_trainer`."""
+    lines = [{"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids} for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,12 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
+from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.sdft.rows.stored import load_stored
 from selfsurf.sdft.rows.verdicts import balanced, claims_of, verdict_rows
 from selfsurf.sdft.run.run import TrainOptions, run_training
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.trainers.sft import row_trainer
+from selfsurf.sdft.trainers.sft import row_trainer, write_rows
 
 
 def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
@@ -33,9 +32,7 @@ def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: 
             f"{len(claims)} in these episodes {sum(one.true for one in claims)} are true. Add episodes of several "
             "steps that were judged solved."
         )
-    lines = [{"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids} for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(rows, path)
     return {"rows": len(rows)}
 
 

@@ -196,6 +196,14 @@ def asks(kept: KeptRun) -> str:
     return question["text"] if question else ""
 
 
+def about_to_delete(kept: KeptRun, waiting: Any) -> subprocess.Popen[str]:
+    """The process of a run that asks whether it may delete the account."""
+    process: subprocess.Popen[str] = waiting("Deleting")
+    kept.bring(kept.question or {}, "Blue.")
+    assert until(lambda: "'Delete account'" in asks(kept), 20)
+    return process
+
+
 def killed(process: subprocess.Popen[str]) -> bool:
     process.kill()
     return process.wait(10) == -signal.SIGKILL
@@ -277,10 +285,7 @@ def test_a_confirmation_is_given_to_a_living_run_and_to_a_killed_one(
 def test_a_refusal_reaches_a_killed_run_and_nothing_is_done(
     site: Any, kept: KeptRun, command: Any, waiting: Any
 ) -> None:
-    process = waiting("Deleting")
-    kept.bring(kept.question or {}, "Blue.")
-    assert until(lambda: "'Delete account'" in asks(kept), 20)
-    assert killed(process)
+    assert killed(about_to_delete(kept, waiting))
     said = end_of(command("answer", kept.folder, "Not that one!", "--json"))
     assert (said["outcome"], site.done) == ("stopped", [])
     refused = steps_of(kept)[2]
@@ -292,10 +297,7 @@ def test_a_refusal_reaches_a_killed_run_and_nothing_is_done(
 def test_a_no_counts_after_a_yes_that_came_to_nothing(
     site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
 ) -> None:
-    process = waiting("Deleting")
-    kept.bring(kept.question or {}, "Blue.")
-    assert until(lambda: "'Delete account'" in asks(kept), 20)
-    assert killed(process)
+    assert killed(about_to_delete(kept, waiting))
     (tmp_path / "agents.py").rename(tmp_path / "moved.py")
     assert command("answer", kept.folder, "yes").wait(60) == 2
     (tmp_path / "moved.py").rename(tmp_path / "agents.py")
@@ -317,10 +319,7 @@ def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command
 def test_killed_around_a_confirmed_action_which_is_done_once(
     site: Any, kept: KeptRun, command: Any, waiting: Any, point: str
 ) -> None:
-    process = waiting("Deleting")
-    kept.bring(kept.question or {}, "Blue.")
-    assert until(lambda: "'Delete account'" in asks(kept), 20)
-    assert killed(process)
+    assert killed(about_to_delete(kept, waiting))
     again = command("answer", kept.folder, "yes", "--json", kill=point)
     site.kills = again if point == "in" else None
     assert again.wait(60) == -signal.SIGKILL, again.communicate()
