@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.attempts.attempt import ErrorType
 
 
+PAGE_CRASHED = "the page crashed"
+"""What is said of a page that crashed, whoever notices it first."""
+
+
 class ActionError(ValueError):
     """The action is malformed or can't be carried out on this page. The message is one sentence for the agent.
 

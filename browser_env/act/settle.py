@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from selfsurf.browser_env.actions import Action, Click, Fill, Hover, Press, Type
-from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.tab import Tab
@@ -105,7 +105,7 @@ class Settling:
         while tab.fetching(since) and not tab.loading(since) and (left := self._network_end - time.monotonic()) > 0:
             await self._change(left)
         if tab.crashed:
-            raise EnvError("The page crashed.")
+            raise EnvError(PAGE_CRASHED)
         if tab.loading(since):
             await self._stop_navigation()
         if isinstance(tab, DeterministicTab) and not self._passed:  # once per step, however often the page is settled
@@ -143,7 +143,7 @@ class Settling:
             await asyncio.wait_for(self.tab.changed.wait(), seconds)
         self._quiet_end = time.monotonic() + self.bounds.quiet
         if self.tab.crashed:
-            raise EnvError("The page crashed.")
+            raise EnvError(PAGE_CRASHED)
 
     def quiet_ms_left(self) -> float:
         """Return how many milliseconds are left for the DOM to become quiet."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.browser_env.session.har import new_recording, replay
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
@@ -121,7 +122,7 @@ class ContextSource:
     async def behind(self, error: str) -> str:
         """Say what is behind an error: the end of a page or of the browser; empty if it is neither."""
         if "crashed" in error or "hangs" in error:
-            return runtime().outgrown(self.spec) or ("The page crashed." if "Target crashed" in error else "")
+            return runtime().outgrown(self.spec) or (PAGE_CRASHED if "Target crashed" in error else "")
         return await self.death() if "closed" in error else ""
 
     async def _close_late(self, context: BrowserContext) -> None:

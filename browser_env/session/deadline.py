@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
 from selfsurf.browser_env.session.patience import TICK, limited, share
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
         tab = current.active if current is not None and current.tabs else None
         if tab is not None:
             if tab.crashed:
-                return "the page crashed"
+                return PAGE_CRASHED
             try:
                 answered = await _answers(tab, hang)
             except Exception:
                 answered = True  # the page is navigating or closed, which its user will notice
             if not answered:
                 if tab.crashed:
-                    return "the page crashed"
+                    return PAGE_CRASHED
                 if session() is current and current is not None and current.active is tab and not tab.unanswered():
                     return f"the page hangs: it did not answer for {hang:g} s"
         await asyncio.sleep(PAUSE)

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.errors import EnvError, ScriptError
+from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError, ScriptError
 from selfsurf.browser_env.text import well_formed_json
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class PageScript:
         """
         for attempt in range(_ATTEMPTS):
             if self.crashed():
-                raise EnvError("The page crashed.")
+                raise EnvError(PAGE_CRASHED)
             try:
                 if self._script is None:
                     await self._install()

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -413,14 +414,43 @@ def test_the_browser_of_a_living_run_is_killed(site: Any, kept: KeptRun, command
 
 @pytest.mark.slow
 def test_its_terminal_is_closed(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
-    main, side = pty.openpty()
-    process = waiting(stdin=side, stdout=side, stderr=side, preexec_fn=_own_terminal)
-    os.close(side)
-    os.close(main)
+    with Terminal() as terminal:
+        process = waiting(**terminal.pipes)
     assert until(lambda: process.poll() is not None, 20)
     assert browser_of(kept).is_running()
     assert end_of(command("answer", kept.folder, "Blue.", "--json"))["outcome"] == "stopped"
     assert site.done == ["/done"]
+
+
+class Terminal:
+    """A terminal of a process's own, read all the time: a process whose terminal nobody reads stops at 4,096 bytes."""
+
+    def __enter__(self) -> Terminal:
+        self._main, side = pty.openpty()
+        self.pipes: dict[str, Any] = {"stdin": side, "stdout": side, "stderr": side, "preexec_fn": _own_terminal}
+        self._seen = b""
+        self._gone = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._gone.set()
+        self._reader.join()
+        os.close(self.pipes["stdin"])
+        os.close(self._main)
+
+    def shows(self, text: str) -> bool:
+        """Has it shown a text?"""
+        return text in self._seen.decode(errors="replace")
+
+    def type(self, line: str) -> None:
+        os.write(self._main, f"{line}\n".encode())
+
+    def _read(self) -> None:
+        while not self._gone.is_set():
+            if select.select([self._main], [], [], 0.05)[0]:
+                self._seen += os.read(self._main, 4096)
 
 
 def _own_terminal() -> None:
@@ -432,21 +462,13 @@ def _own_terminal() -> None:
 
 @pytest.mark.slow
 def test_a_terminal_answers(site: Any, kept: KeptRun, waiting: Any) -> None:
-    main, side = pty.openpty()
-    process = waiting(stdin=side, stdout=side, stderr=side, preexec_fn=_own_terminal)
-    os.close(side)
-    seen, said = b"", False
-    while process.poll() is None:
-        try:
-            seen += os.read(main, 4096)
-        except OSError:
-            break
-        if b"Which colour?\r\nYour answer: " in seen and not said:
-            said = os.write(main, b"Blue.\n") > 0
-    assert process.wait(30) == 0
-    assert b"Answer here, or with: selfsurf answer" in seen
+    with Terminal() as terminal:
+        process = waiting(**terminal.pipes)
+        assert until(lambda: terminal.shows("Which colour?\r\nYour answer: "), 20)
+        terminal.type("Blue.")
+        assert process.wait(30) == 0
+        assert terminal.shows("Answer here, or with: selfsurf answer")
     assert (steps_of(kept)[1]["questions"][0]["answer"], site.done) == ("Blue.", ["/done"])
-    os.close(main)
 
 
 @pytest.mark.slow

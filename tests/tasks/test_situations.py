@@ -8,6 +8,7 @@ import pytest
 
 import selfsurf
 from selfsurf.browser_env import Safety
+from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.envs_registry import load_suite
 from selfsurf.tasks.scenarios import FLOWS, SITUATIONS, names
 
@@ -80,7 +81,7 @@ def test_a_crash_is_no_verdict_and_what_is_played_again_does_not_crash(opened, t
     env = opened("crash")
     _, _, info = play(env)
     assert (info["outcome"], info["trainable"]) == ("env_error", False)
-    assert "the page crashed" in info["outcome_detail"]
+    assert PAGE_CRASHED in info["outcome_detail"]
     _, _, info = play(env)
     assert info["outcome"] == "solved"
     _, _, info = play(env)
