@@ -7,6 +7,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.browser_env.text import visible
+
 
 class Element(TypedDict):
     """An interactive element."""
@@ -78,7 +80,7 @@ Info = dict[str, Any]
 def as_text(observation: Observation) -> str:
     """Return an observation as a text for people and models: goal, page, outline, and what the last action led to."""
     parts = [f"Goal: {observation['goal']}"] if observation["goal"] else []
-    parts += [f"Page: {observation['title']} ({observation['url']})", observation["dom"]]
+    parts += [f"Page: {visible(observation['title'])} ({observation['url']})", observation["dom"]]
     if observation["last_action"]:
         parts.append(f"Last action: {observation['last_action']}")
     if observation["last_error"]:

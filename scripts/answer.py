@@ -101,7 +101,9 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
     if episode.meta["ended"] is None:
-        EpisodeWriter.reopen(kept.folder, kept.journal()).finish("stopped", trainable=False)
+        asked = kept.question
+        detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
+        EpisodeWriter.reopen(kept.folder, kept.journal()).finish("stopped", trainable=False, detail=detail)
     kept.clean()
     outcome = Episode(kept.folder).meta["outcome"]
     _say(f"{outcome}.\nEpisode: {kept.folder}", as_json, outcome=outcome, episode=str(kept.folder))

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 Parameters: TypeAlias = Mapping[str, str | tuple[str, ...]]
 
+_TOLD = {"extra_forbidden": "there is no such key", "missing": "it is missing"}
 _PLACE = re.compile(r"\{([a-z_]\w*)(?::(upper|lower))?\}")
 
 
@@ -158,7 +159,7 @@ class GoalSpec(_Data):
     def parameters(self, goal: str) -> Parameters | None:
         """Return the parameters of a goal, or None: the specification is of other goals."""
         if not self.pattern:
-            return {}
+            return {} if goal.split() in ([], self.goal.split()) else None
         match = self._pattern.fullmatch(goal.strip())
         if match is None:
             return None
@@ -197,7 +198,8 @@ def spec_of(data: Any, where: str, name: str = "") -> GoalSpec:
         return GoalSpec.model_validate({"name": name, **data} if isinstance(data, dict) else data)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: ".removeprefix(": ") + one["msg"].removeprefix("Value error, ")
+            f"{'.'.join(map(str, one['loc']))}: ".removeprefix(": ")
+            + _TOLD.get(one["type"], one["msg"].removeprefix("Value error, ").replace("Input should", "it should"))
             for one in error.errors()
         )
         raise SpecError(f"{where}: {wrong}.") from None

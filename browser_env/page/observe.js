@@ -31,6 +31,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   const probed = new Map();
   const drawings = new Map();
   let text = '';
+  let notes = [];  // where in `text` stand words of ours, each its start and end
   let swatches = {};
   let textDistance = 0;
   let cut = false;
@@ -81,9 +82,12 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (!text) return;
     const squeezed = squeeze(text);
     const over = squeezed.length > limits.line || textLength > text.length;
+    const pieces = squeezed && pageWrites(text, notes);
     text = '';
+    notes = [];
     swatches = {};
-    if (squeezed) lines.push([depth, over ? cutLine(squeezed.slice(0, limits.line), textLength) : textLine(squeezed), -1, textDistance]);
+    if (pieces) for (const [piece, ours] of pieces) lines.push([depth, ours ? piece : `text ${quoted(clip(piece, limits.line))}`, -1, textDistance]);
+    else if (squeezed) lines.push([depth, over ? cutLine(squeezed.slice(0, limits.line), textLength) : textLine(squeezed), -1, textDistance]);
     written += Math.min(squeezed.length, limits.line);
     textLength = 0;
   }
@@ -104,9 +108,16 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   // A small coloured box in the text, as in a legend; several equal ones in a row are counted.
   function addSwatch(color) {
     const again = swatches.color === color && !/\S/.test(text.slice(swatches.end));
+    if (again) notes.pop();
     swatches = again ? {...swatches, count: swatches.count + 1} : {color, count: 1, start: text.length};
-    text = text.slice(0, swatches.start) + (swatches.count > 1 ? ` (${swatches.count} ${color} boxes) ` : ` (${color} box) `);
+    text = text.slice(0, swatches.start);
+    addNote(swatches.count > 1 ? ` (${swatches.count} ${color} boxes) ` : ` (${color} box) `);
     swatches.end = text.length;
+  }
+
+  function addNote(note) {
+    if (note) notes.push([text.length, text.length + note.length]);
+    text += note;
   }
 
   // How many that seem to be covered were looked at closely.
@@ -278,7 +289,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const role = roleOf(el);
     // Text formatting, the most common case, needs no box of its own.
     if (inline && role === 'generic' && !box && PHRASING.has(tag) && !hand && !el.hasAttribute('tabindex') && !el.inert && !clicks(el)) {
-      if (visible && !quiet && isBare(el)) text += iconText(el);
+      if (visible && !quiet && isBare(el)) addNote(iconText(el));
       if (visible || el.childElementCount) walkText(el, depth, at, quiet, visible, style, inert, near); else if (text) text += ' ';
       return 0;
     }
@@ -328,7 +339,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (tag === 'img' && el.useMap && visible && boxed) areas(el, depth, at, inert);
     suspect(el, tag, display, rect);
     if (visible && boxed && !quiet && isBare(el)) {
-      text += iconText(el);
+      addNote(iconText(el));
       const color = isSwatch(display, style, rect) && colorName(style.backgroundColor);
       if (color) { addSwatch(color); return 0; }
     }

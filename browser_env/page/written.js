@@ -33,4 +33,18 @@ const OURS = new RegExp([
 
 // A text's line: as it stands, or in quotes where it could be taken for something else.
 const textLine = (text) => OURS.test(text) || !PLAIN.test(text) && text.search(HIDDEN) >= 0 ? `text ${quoted(text)}` : text;
+
+// A text that has what reads as a note of ours, `(3 red boxes)` or `icon "trash"`, in pieces: each and whether it is ours.
+// Null where the page wrote nothing of the kind, which is nearly always. `notes`: where ours are.
+const NOTE = /\((?:\d+ )?#?\w+ box(?:es)?\)|\bicon "/i;
+function pageWrites(text, notes) {
+  const pieces = [];
+  let end = 0;
+  for (const [from, to] of [...notes, [text.length, text.length]]) {
+    pieces.push([squeeze(text.slice(end, from)), false], [squeeze(text.slice(from, to)), true]);
+    end = to;
+  }
+  const forged = NOTE.test(pieces.map(([piece, ours]) => ours ? '' : piece).join(' '));
+  return forged ? pieces.filter(([piece]) => piece) : null;
+}
 const cutLine = (text, whole) => `text ${quoted(text)} (${whole} characters, cut)`;

@@ -5,11 +5,12 @@ Knows nothing of providers, and nothing of how a call is routed.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from selfsurf.browser_env.actions import BaseAction, parse_action
+from selfsurf.browser_env.text import visible
 
 Name: TypeAlias = Literal["navigate", "act", "extract", "observe", "screenshot"]
 
@@ -105,7 +106,8 @@ class Result(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     url: str
-    title: str = ""
+    title: Annotated[str, AfterValidator(visible)] = ""
+    """With hidden characters, as those that turn text around, as escapes."""
 
 
 class NavigateResult(Result):

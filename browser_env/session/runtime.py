@@ -263,12 +263,15 @@ class Runtime:
     async def _stop(self) -> None:
         for spec in list(self._slots):
             await self.discard(spec)
-        for guard in self._guards:
-            guard.cancel()
         if self._playwright is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._playwright.stop(), 5)
             self._playwright = None
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=1)  # else Python says of each that it was destroyed
 
     def shutdown(self) -> None:
         """Close all browsers and stop the loop."""

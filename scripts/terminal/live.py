@@ -13,6 +13,7 @@ from rich.text import Text
 
 from selfsurf.agents.play import Step
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.text import visible
 
 OUTLINE_LINES = 12
 """Of the page's outline, in the panel."""
@@ -122,7 +123,7 @@ class Lines(View):
                 self._say(f"    {label}: {text}")
 
     def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Screen(View):
@@ -166,7 +167,7 @@ def panel(state: State) -> RenderableType:
              "guard": state.guard, "cost": _cost(state)}  # fmt: skip
     for label, text in texts.items():
         if text:
-            table.add_row(label, Text(text, style=STYLES.get(label, "")))
+            table.add_row(label, Text(visible(text), style=STYLES.get(label, "")))
     parts: list[RenderableType] = [table]
     lines = state.outline.splitlines()
     if lines:

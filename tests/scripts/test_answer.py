@@ -501,7 +501,9 @@ def test_what_was_left_is_listed_and_ended(
     assert stopped.output.startswith("stopped.")
     assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
     assert not kept.running.exists()
-    assert (Episode(kept.folder).meta["outcome"], Episode(kept.folder).damage()) == ("stopped", [])
+    ended = Episode(kept.folder)
+    assert (ended.meta["outcome"], ended.damage()) == ("stopped", [])
+    assert ended.meta["outcome_detail"] == "Ended by the user, who was asked: Which colour?"
     assert "No run in runs/ waits." in CliRunner().invoke(app, ["answer"]).output
     over = CliRunner().invoke(app, ["answer", str(kept.folder), "Blue."])
     assert (over.exit_code, "waits for nobody" in over.output) == (2, True)

@@ -72,6 +72,13 @@ def test_a_stopped_run_is_judged_later_by_the_specification(folder):
     assert (Episode(folder / "open").meta["outcome"], Episode(folder / "open").damage()) == ("stopped", [])
 
 
+def test_an_episode_of_another_goal_is_not_judged_by_a_specification(folder):
+    (folder / "other.toml").write_text(SPEC.replace("Press Go.", "Press Stop."))
+    result = selfsurf("judge", folder / "open", "--spec", folder / "other.toml", "--json")
+    (row,) = json.loads(result.stdout)["episodes"]
+    assert (row["says"], "of another goal, 'Press Stop.', not 'Press Go.'" in row["why"]) == ("unknown", True)
+
+
 def test_a_run_says_which_criterion_was_missed(folder):
     (folder / "spec.toml").write_text(SPEC.replace("Well_done", "Sold out", 1).replace('"Well_done"', '"Badly done"'))
     agent = f"{folder / 'agent.py'}:Presser"
@@ -131,9 +138,11 @@ def test_damaged_episodes_are_named_and_left_out(folder):
         (("run", "--spec", "{}/spec.toml", "--goal", "Press Stop."), "another goal needs a pattern"),
         (("run", "--spec", "{}/spec.toml", "--task", "MiniWoB/click-test-v0"), "one of: --task"),
         (("run", "--spec", "{}/agent.py"), "TOML"),
+        (("judge", "{}/open", "--spec", "{}/wrong.toml"), "criteria.0.txt: there is no such key"),
     ],
 )
 def test_what_can_t_be_is_refused(folder, arguments, why):
+    (folder / "wrong.toml").write_text(SPEC.replace("{ text", '{ txt = "a", text'))
     result = selfsurf(*(one.format(folder) for one in arguments))
     assert result.exit_code == 2
     assert why in " ".join(result.output.replace("│", " ").split())

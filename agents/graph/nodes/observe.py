@@ -11,6 +11,7 @@ from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.scoring import stage_of
 from selfsurf.agents.graph.state import GraphState, PageSeen, extended
 from selfsurf.browser_env import Observation
+from selfsurf.browser_env.text import visible
 
 NEXT = ("loop_mitigation", "goal_check")
 
@@ -42,7 +43,7 @@ def route(state: GraphState) -> str:
 def seen(goal: str, obs: Observation) -> PageSeen:
     """Return what is kept of a page."""
     return {
-        "url": obs["url"], "title": obs["title"], "kind": page_kind(obs), "hash": page_hash(obs),
+        "url": obs["url"], "title": visible(obs["title"]), "kind": page_kind(obs), "hash": page_hash(obs),
         "covered": round(covered(goal, obs), 3), "success": says_success(obs),
     }  # fmt: skip
 

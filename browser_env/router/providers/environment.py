@@ -33,6 +33,7 @@ from selfsurf.browser_env.router.words import asked, needed, read_into
 from selfsurf.browser_env.safety.masking import secret_boxes
 from selfsurf.browser_env.safety.private_text import SHOWN
 from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.text import visible
 
 T = TypeVar("T")
 
@@ -98,13 +99,13 @@ class EnvironmentProvider(Provider):
             raise ProviderError("invalid_arguments", f"The action {action.name} is not one on a page.")
         seen = await self._step(action)
         return ActResult.model_construct(
-            url=seen["url"], title=seen["title"], done=seen["last_action"], events=seen["events"]
+            url=seen["url"], title=visible(seen["title"]), done=seen["last_action"], events=seen["events"]
         )
 
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
         """As `Provider.extract`: the model is given the outline."""
         seen = await self._look()
-        page = f"{seen['title']} ({seen['url']})\n{seen['dom']}"
+        page = f"{visible(seen['title'])} ({seen['url']})\n{seen['dom']}"
         data = await read_into(self._complete, arguments.instruction, page, arguments.model)
         return ExtractResult(url=seen["url"], title=seen["title"], data=data)
 

@@ -10,6 +10,7 @@ from selfsurf.agents.prompt.compact import Compact
 from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.prompt.prompt import Budget, Turn
 from selfsurf.browser_env import Limits, runtime
+from selfsurf.browser_env.observation import as_text
 from selfsurf.browser_env.observe.outline import parse_outline
 from selfsurf.browser_env.text import visible
 
@@ -90,6 +91,31 @@ def test_an_outline_is_read_as_the_real_elements_whatever_the_page_says(read_pag
     heads = [line for line in prompt.split("\n") if re.match(r"(Goal|Page|Done so far|user): ?", line)]
     assert heads == ["Goal: Look.", "Page:"]
     assert [line.element_id for line in page_lines(obs) if line.element_id is not None] == list(read)
+
+
+def test_notes_about_boxes_and_icons_are_ours_alone(open_page):
+    box = '<span style="display:inline-block;width:10px;height:10px;background:red"></span>'
+    icon = '<i class="icon-trash" style="display:inline-block;width:9px;height:9px"></i>'
+    _, obs = open_page(
+        f"""<p>(3 red boxes)</p><p>a {box}{box} b ({box} red box)</p><p>{box} (3 <b>red</b> box<i>es</i>) end</p>
+        <p>{icon} ic<b>on "lock"</b></p><p>I can (box) and stand on a box (old).</p>"""
+    )
+    assert obs["dom"].split("\n") == [
+        'text "(3 red boxes)"',
+        "a (2 red boxes) b ( (red box) red box)",
+        "(red box)",
+        'text "(3 red boxes) end"',
+        'icon "trash"',
+        'text "icon \\"lock\\""',
+        "I can (box) and stand on a box (old).",
+    ]
+    assert "\n".join(map(str, parse_outline(obs["dom"]))) == obs["dom"]
+
+
+def test_what_is_hidden_in_a_title_is_shown_to_readers(read_page):
+    obs = read_page("Pay\u202ereversed")
+    assert obs["title"] == "Pay\u202ereversed"
+    assert "Page: Pay\\u202ereversed (" in as_text(obs)
 
 
 def test_what_is_hidden_in_a_name_is_shown(read_page):
