@@ -90,7 +90,7 @@ async def _answers(tab: Tab, hang: float) -> bool:
     """Does a page answer a trivial call in time?"""
     asking = asyncio.ensure_future(tab.protocol.send("Runtime.evaluate", {"expression": "0"}))
     try:
-        while hang > 0:
+        while hang > 0 and not tab.crashed:
             done, _ = await asyncio.wait({asking}, timeout=min(TICK, hang))
             if done:
                 asking.result()

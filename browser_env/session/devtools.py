@@ -323,6 +323,8 @@ class OwnSession:
             gone = self._devtools._sessions.pop(params["sessionId"].encode(), None)
             if gone is not None:
                 gone._end()
+        elif event == "Inspector.targetCrashed":
+            self._refuse("Target crashed")  # what the page was asked before is never answered
         for handler in self._handlers[event]:
             try:
                 handler(params)
@@ -331,6 +333,9 @@ class OwnSession:
 
     def _end(self) -> None:
         self._over = True
+        self._refuse(_GONE)
+
+    def _refuse(self, why: str) -> None:
         for method, future in self._asked.values():
             if not future.done():
-                future.set_exception(Error(f"{method}: {_GONE}"))
+                future.set_exception(Error(f"{method}: {why}"))
