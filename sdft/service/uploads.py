@@ -9,6 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from selfsurf.agents.model_files import file_sha256
@@ -40,7 +41,7 @@ class Uploads:
     def __init__(self, place: Place, store: Store, settings: ServiceSettings) -> None:
         self._place, self._store, self._settings = place, store, settings
         self._busy: set[str] = set()
-        self._checks = asyncio.Semaphore(AT_ONCE)
+        self._checkers = ThreadPoolExecutor(AT_ONCE, "upload")  # each thread keeps some MB of its own
 
     def _part(self, upload: str) -> Path:
         return self._place.root / "uploads" / f"{upload}.part"
@@ -112,8 +113,7 @@ class Uploads:
 
     async def finished(self, upload: str) -> Uploaded:
         """As `finish`, in a thread, a few at a time."""
-        async with self._checks:
-            return await asyncio.to_thread(self.finish, upload)
+        return await asyncio.get_running_loop().run_in_executor(self._checkers, self.finish, upload)
 
     def finish(self, upload: str) -> Uploaded:
         """Make an episode of an archive that is complete.
