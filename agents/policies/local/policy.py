@@ -16,6 +16,9 @@ from selfsurf.agents.policies.request import CheckedPolicy, Request, check_lengt
 from selfsurf.agents.policy import Completion, Conversation, Guidance
 from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 
+WIDENED = 1_000_000_000
+"""Models of up to this many weights (4 GB) are widened to float32 where 16-bit arithmetic is several times slower."""
+
 
 class LocalPolicy(CheckedPolicy):
     """A model that is sampled token by token here, so that every sampled token and its log-probability is known.

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from selfsurf.agents.adapters.base import quantisation
 from selfsurf.agents.adapters.identity import read_json
 from selfsurf.agents.model_files import ModelError
+from selfsurf.agents.policies.local.policy import WIDENED
 
 Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 """Precision of the weights."""
@@ -36,8 +37,8 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
 
     Args:
         folder: a Hugging Face or MLX model folder.
-        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay packed
-            on a Mac's GPU only.
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere takes float32 where
+            that takes little memory (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:
         The mlx-lm model (called with token ids (B, T), it gives logits (B, T, V)) and the Hugging Face tokenizer.
@@ -64,8 +65,8 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
 
     Args:
         folder: a Hugging Face or MLX model folder, its processor included.
-        dtype: precision of the weights; None keeps the checkpoint's. Quantised weights stay packed
-            on a Mac's GPU only.
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere takes float32 where
+            that takes little memory (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:
         The mlx-vlm model and its processor (`processor.tokenizer` is the Hugging Face tokenizer).
@@ -221,9 +222,11 @@ def _unpacked(model: Any, folder: Path) -> Any:
 
 
 def _cast(model: Any, dtype: Dtype | None) -> None:
-    if dtype is None:
-        return
     core = import_module("mlx.core")
+    if dtype is None:
+        if core.metal.is_available() or import_module("mlx_lm.utils").get_total_parameters(model) > WIDENED:
+            return
+        dtype = "float32"
     model.set_dtype(getattr(core, dtype))
     core.eval(model.parameters())
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from selfsurf import threads
 from selfsurf.agents import model_files
+from selfsurf.agents.policies.local.policy import WIDENED
 from selfsurf.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 Quantization: TypeAlias = Literal["nf4"]
 """`nf4`: 4-bit normal floats by bitsandbytes, their scales quantised too. Saves memory, not time."""
-
-WIDENED = 1_000_000_000
-"""Models of up to this many weights (4 GB) are widened to float32 on processors without 16-bit arithmetic."""
 
 _SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
