@@ -92,3 +92,26 @@ class Agent(Protocol):
 
     def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
         """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
+
+
+class DecidingAgent:
+    """An agent that decides: what it does follows from `decide`."""
+
+    def act(self, obs: Observation) -> Act:
+        """Choose the next action of slot 0."""
+        return self.decide([obs])[0].action
+
+    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
+        """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
+        return [decision.action for decision in self.decide(observations, slots)]
+
+    def decide(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision]:
+        """As `agents.llm_agent.LLMAgent.decide`."""
+        raise NotImplementedError

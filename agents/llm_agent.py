@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import UNASKED, Act, Decision, Privileged
+from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged
 from selfsurf.agents.aids import aid_names, make_aids
 from selfsurf.agents.best_of import best_of
 from selfsurf.agents.functions import MAX_CALLS, Called, call_in, functions_of
@@ -64,7 +64,7 @@ _Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
 
 
 @dataclass(eq=False, repr=False)
-class LLMAgent:
+class LLMAgent(DecidingAgent):
     """An agent around a `Policy`.
 
     Args:
@@ -201,10 +201,6 @@ class LLMAgent:
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
         """Choose the next action of slot 0; `privileged` shows the model the right one."""
         return self.decide([obs], privileged=[privileged])[0].action
-
-    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
-        """Choose the next action of several episodes with one policy call."""
-        return [decision.action for decision in self.decide(observations, slots)]
 
     def decide(
         self,

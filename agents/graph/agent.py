@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.agent import DecidingAgent, Decision, Privileged
 from selfsurf.agents.graph.brief import brief
 from selfsurf.agents.graph.budgets import Budgets
 from selfsurf.agents.graph.live import Confirm, Live
@@ -27,7 +27,7 @@ GUARDS = ("vanished", "empty_text", "submit", "answer")
 """Those of the planner, unless others are given: loops are the graph's to break."""
 
 
-class GraphAgent:
+class GraphAgent(DecidingAgent):
     """Plays episodes by a graph of nodes.
 
     Args:
@@ -116,14 +116,6 @@ class GraphAgent:
         live = Live(self._budgets, self._confirm, self._scan, kinds=self.agent.kinds(slot), asks_environment=queries)
         self._close(slot)
         self._runs[slot] = GraphRun(goal, live, folder, open_ended=open_ended)
-
-    def act(self, obs: Observation) -> Act:
-        """Choose the next action of slot 0."""
-        return self.decide([obs])[0].action
-
-    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
-        """Choose the next action of several episodes."""
-        return [decision.action for decision in self.decide(observations, slots)]
 
     def decide(
         self,

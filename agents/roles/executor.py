@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from selfsurf.agents.agent import Act, Decision, Privileged
+from selfsurf.agents.agent import Act, DecidingAgent, Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import sampled_record
 from selfsurf.agents.policy import Policy, summed
@@ -44,7 +44,7 @@ def role_named(role: Any) -> Any:
     raise ValueError(f"{role} is no role: it does not inherit from agents.roles.BaseRole")
 
 
-class TaskExecutor:
+class TaskExecutor(DecidingAgent):
     """Plays tasks by a proposer and a verifier.
 
     Args:
@@ -107,14 +107,6 @@ class TaskExecutor:
         self.proposer.agent.reset(goal, slot, open_ended=open_ended, files=files)
         self._goals[slot] = goal
         self._tasks.pop(slot, None)
-
-    def act(self, obs: Observation) -> Act:
-        """Choose the next action of slot 0."""
-        return self.decide([obs])[0].action
-
-    def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
-        """Choose the next action of several episodes."""
-        return [decision.action for decision in self.decide(observations, slots)]
 
     def decide(
         self,
