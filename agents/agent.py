@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from selfsurf.agents.policy import Completion, Message
-from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env import Action, Infeasible, Observation
 
 Act: TypeAlias = Action | str
 """What `act` returns. A str is a reply that could not be read as an action: the environment answers it with an
@@ -66,6 +66,8 @@ class Decision:
     """Which of the last reply's actions were not carried out, and why, as the model was told."""
     roles: tuple[dict[str, Any], ...] = ()
     """What each role of a composed agent proposed, and what came of it so far."""
+    gives_up: str = ""
+    """Why the agent ends the episode after this action, without the goal: it has failed, whatever the task wants."""
     query: Query | None = None
     """What is to be asked before anything is done; the action is none then."""
     graph: dict[str, Any] = field(default_factory=dict)
@@ -99,11 +101,12 @@ class DecidingAgent:
 
     def act(self, obs: Observation) -> Act:
         """Choose the next action of slot 0."""
-        return self.decide([obs])[0].action
+        return self.act_batch([obs])[0]
 
     def act_batch(self, observations: Sequence[Observation], slots: Sequence[int] | None = None) -> list[Act]:
         """Choose the next action of several episodes; `slots` defaults to 0, 1, 2, ..."""
-        return [decision.action for decision in self.decide(observations, slots)]
+        decisions = self.decide(observations, slots)
+        return [Infeasible(reason=one.gives_up) if one.gives_up else one.action for one in decisions]
 
     def decide(
         self,

@@ -21,6 +21,9 @@ YES = ("yes", "y", "ok", "okay", "allow", "true")
 WANTED = " The agent wants to "
 """In the text of a confirmation: between why it is asked for, and the action."""
 
+HINT = " (yes allows it, anything else does not)"
+"""Behind a confirmation that a person reads."""
+
 Kind = Literal["question", "confirmation"]
 User = Callable[[str], str] | Literal["later"] | None
 """Who answers: a function of the question, a person (`LATER`), or nobody."""

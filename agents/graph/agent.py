@@ -150,6 +150,8 @@ class GraphAgent(DecidingAgent):
     def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> None:
         """Have the model choose for all that plan."""
         for run, slot in zip(runs, slots, strict=True):
+            if run.undone:
+                self.agent.take_back(slot)
             run.trace.brief = brief(run.state, run.live.obs, short=not self.agent.thinks)
             if run.trace.brief:
                 self.agent.advise(run.trace.brief, slot)

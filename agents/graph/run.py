@@ -45,6 +45,8 @@ class GraphRun:
         """Steps that were taken before this process asked it."""
         self.wants: dict[str, Any] | None = None
         """What it has stopped for: `{"want": "plan" | "query" | "act", ...}`; None: it has not begun, or has ended."""
+        self.undone = False
+        """Is the action that the model chose last not done, nor about to be?"""
         self.decision: Decision | None = None
         """The model's, of the step under way."""
         self.answers: list[dict[str, Any]] = []
@@ -87,6 +89,7 @@ class GraphRun:
 
     def planned(self, plan: dict[str, Any]) -> None:
         """Take what the model has decided."""
+        self.undone = plan["action"] is not None
         self._resume(plan)
 
     def next(self) -> Decision:
@@ -102,11 +105,16 @@ class GraphRun:
             return Decision(Wait(ms=0), UNASKED, query=Query(wants["ask"], action))
         if wants is None and state["error"] is not None and state["error"]["kind"] == "policy":
             raise PolicyError(state["error"]["text"])
+        gives_up = ""
         if wants is None:
             action, claim = Infeasible(reason=state["terminal_detail"]), state["terminal"]
+            if claim != TerminalReason.LOOP_STUCK:  # which alone says something of the goal
+                action, gives_up = Wait(ms=0, reason=state["terminal_detail"]), state["terminal_detail"]
         else:
             action = parse_action(wants["action"])
             claim = CLAIMS.get(action.name, "")
+        if wants is not None and state["planned"] and wants["action"]["action"] == state["planned"]["action"]:
+            self.undone = False
         risk = state["risk"] or {}
         if action.name == "ask_user" or risk.get("asks"):
             self._since = None
@@ -120,7 +128,7 @@ class GraphRun:
             note = f"{decision.guard_note} The graph did {action.name} instead.".lstrip()
             decision = replace(decision, action=action, guard_note=note)
         ids = frozenset(element["id"] for element in self.live.obs["elements"])
-        return replace(decision, graph=graph, left="", visible_ids=decision.visible_ids or ids)
+        return replace(decision, graph=graph, left="", visible_ids=decision.visible_ids or ids, gives_up=gives_up)
 
     def end(self, outcome: str, detail: str) -> TerminalReason | None:
         """Take the end of the episode, so that the graph comes to its own, and return why it ended."""

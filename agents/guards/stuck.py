@@ -41,7 +41,7 @@ class Repetition(Guard):
         page = page_state(obs)
         if page != self._page:
             self._page, self._tried = page, Counter()
-        if isinstance(action, Wait):
+        if isinstance(action, Wait | Finish | Infeasible):  # a claim again is for whoever rejects it
             return Verdict(action)
         if self._tried[action.to_json()] < self.limit:
             self._tried[action.to_json()] += 1

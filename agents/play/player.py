@@ -229,6 +229,11 @@ class Player:
             said = await self._told(live, live.env, done[4]["waiting"])
             done = await self._in_time(live, live.env.core.answer(said))
         step.after, step.reward, terminated, truncated, step.info = done
+        if step.decision.gives_up and not (terminated or truncated):
+            truncated = True
+            outcome = Outcome.FAILED if step.info.get("judged", True) else Outcome.STOPPED
+            failed = {"outcome": outcome, "outcome_detail": step.decision.gives_up, "trainable": outcome.trainable}
+            step.info = {**step.info, **failed}
         step.asked, live.asked = tuple(live.asked), []
         live.observation = step.after
         result.add(step, keep=self._manner.keep_steps)

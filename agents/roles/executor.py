@@ -23,7 +23,7 @@ from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
 from selfsurf.agents.roles.tools import name_of
 from selfsurf.agents.roles.verifier import MAX_REJECTIONS, trained_policy
-from selfsurf.browser_env import Action, Infeasible, Observation, Wait
+from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.classes import load_class
 
 VERIFIER = "selfsurf.agents.roles.verifier:Verifier"
@@ -199,20 +199,24 @@ class TaskExecutor(DecidingAgent):
         proposal, *verdicts = task.history[-1].proposals
         decision = proposal.decision
         assert decision is not None
-        completion, action, note = decision.completion, decision.action, decision.guard_note
+        completion, action, note, gives_up = decision.completion, decision.action, decision.guard_note, ""
         if verdicts or task.mode is Mode.DONE:
             accepted = task.mode is Mode.DONE
             proposal.results.append(ExecutionResult("mark_complete", accepted, task.missing))
             if not accepted:
                 told = f"The claim was rejected: {task.missing}"
                 note = " ".join(filter(None, (note, told)))
-                given_up = task.rejections >= MAX_REJECTIONS
-                action = Infeasible(reason=told) if given_up else Wait(ms=0, reason=told)
+                action, gives_up = Wait(ms=0, reason=told), told if task.rejections >= MAX_REJECTIONS else ""
         for verdict in verdicts:
             completion = replace(completion, usage=summed(completion.usage, verdict.completion.usage))
         sampled = [{**_record(one), **sampled_record(one.completion, one.messages)} for one in verdicts]
         return replace(
-            decision, action=action, completion=completion, guard_note=note, roles=(_record(proposal), *sampled)
+            decision,
+            action=action,
+            completion=completion,
+            guard_note=note,
+            gives_up=gives_up,
+            roles=(_record(proposal), *sampled),
         )
 
 

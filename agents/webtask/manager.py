@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from selfsurf.agents.policy import Policy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
 from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env.env import make_core
 
 
 class Webtask:
@@ -19,6 +21,9 @@ class Webtask:
 
     Args:
         options: of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`, ...
+
+    Raises:
+        TypeError: there is no such option.
 
     Example:
         async with Webtask() as webtask:
@@ -28,6 +33,9 @@ class Webtask:
     """
 
     def __init__(self, **options: Any) -> None:
+        inspect.signature(make_core).bind_partial(**options)
+        if given := {"task", "goal", "start_url"} & options.keys():
+            raise TypeError(f"{', '.join(sorted(given))}: given to the agent, by navigate(url) and execute(task).")
         self._options = options
         self._agents: list[WebAgent] = []
 
@@ -55,6 +63,9 @@ class Webtask:
         agent = WebAgent(executor, env, None if episodes is None else Path(episodes))
         self._agents.append(agent)
         return agent
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._agents)} agents)"
 
     async def close(self) -> None:
         """Close all agents. The browser ends with the process, or by `browser_env.shutdown()`."""

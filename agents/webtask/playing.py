@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from selfsurf.agents.agent import Decision, Stop
@@ -25,7 +25,7 @@ class TaskResult:
     """Whether the agent said that it is complete, and the verifier agreed."""
     answer: str
     """What the agent said last."""
-    steps: tuple[RoleStep, ...]
+    steps: tuple[RoleStep, ...] = field(repr=False)
     """What was proposed in each step, and what came of it."""
     outcome: str = "running"
     """How the episode ended (`browser_env.Outcome`): `env_error` is no failure of the agent's."""
@@ -68,9 +68,12 @@ class Playing(Watch):
         return self._told(waited=True)
 
     def stop(self) -> None:
-        """End the task as it is, after a step that is under way."""
+        """End the task as it is, after a step that is under way; what the model decides from now on is not done."""
         self._stopped = True
         self._permits.release()
+
+    def join(self) -> None:
+        """Wait until it has ended: a model that is being asked is waited for."""
         self._thread.join()
 
     def stepped(self, ask: Ask, step: Step) -> None:
@@ -90,7 +93,7 @@ class Playing(Watch):
         return TaskResult(True, done and ended.outcome == "stopped", ended.answer, steps, ended.outcome, ended.detail)
 
     def _play(self) -> None:
-        deciding = _Gate(self._agent, self._before_step)
+        deciding = _Gate(self._agent, self._before_step, self._check_stopped)
         player = Player(
             deciding, Given(self._env), 1, Manner(keep_steps=False), record=lambda ask: self._writer, watch=self
         )
@@ -105,18 +108,23 @@ class Playing(Watch):
     def _before_step(self) -> None:
         self._news.put(True)
         self._permits.acquire()
+        self._check_stopped()
+
+    def _check_stopped(self) -> None:
         if self._stopped:
             raise Stop("stopped by the user")
 
 
 class _Gate(Decider):
-    """Decides when it may."""
+    """Decides when it may, and has done only what still may be."""
 
-    def __init__(self, agent: TaskExecutor, before: Callable[[], None]) -> None:
+    def __init__(self, agent: TaskExecutor, before: Callable[[], None], after: Callable[[], None]) -> None:
         super().__init__(agent)
-        self._before = before
+        self._before, self._after = before, after
 
     def decide(self, *args: Any, **options: Any) -> list[Decision]:
         """As `Decider.decide`."""
         self._before()
-        return super().decide(*args, **options)
+        decisions = super().decide(*args, **options)
+        self._after()
+        return decisions

@@ -41,9 +41,15 @@ class WebAgent:
         self._episodes = episodes
         self._finder = Finder(executor.policy, vision=executor.vision)
         self._playing: Playing | None = None
+        self._left: Playing | None = None
+        """A task that nobody waits for any more, which may still wait for the model."""
         self._observation: Observation | None = None
         """Of single actions; None where a task has gone on from there."""
-        self._opened = False
+        self._opened = self._closed = False
+
+    def __repr__(self) -> str:
+        where = "closed" if self._closed else self._observation["url"] if self._observation is not None else "not seen"
+        return f"{type(self).__name__}({self.executor.policy.name}, page {where})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,7 +61,7 @@ class WebAgent:
         """Carry out a task, on the page that is open, until it is done or `max_steps` are.
 
         Raises:
-            ValueError: there is no task, or another is under way.
+            ValueError: there is no task, another is under way, or the agent is closed; so for all that follow.
             Exception: the agent's own.
         """
         result = await self.begin(task, max_steps=max_steps)
@@ -69,9 +75,9 @@ class WebAgent:
         Raises:
             ValueError: there is no task, or another is under way.
         """
-        self._check_idle()
-        if not task.strip() or max_steps < 1:
-            raise ValueError("A task is said in words, and has at least one step.")
+        await self._idle()
+        if not isinstance(task, str) or not isinstance(max_steps, int) or not task.strip() or max_steps < 1:
+            raise ValueError("A task is said in words, and max_steps is a whole number from 1 on.")
         self.env.task.goal, self.env.core.max_steps = task, max_steps
         self._observation, self._opened = None, True
         self._playing = Playing(self.executor, self.env, self._writer(task))
@@ -92,7 +98,9 @@ class WebAgent:
         """End the task that is under way, if any."""
         playing, self._playing = self._playing, None
         if playing is not None:
-            await asyncio.to_thread(playing.stop)
+            playing.stop()
+            self._left = playing
+        await self._end_left()
 
     async def navigate(self, url: str) -> None:
         """Open an address. The first one may be on this machine or a private network; others only by `safety=`.
@@ -102,7 +110,7 @@ class WebAgent:
             EnvError: so for the first one.
             ValueError: a task is under way; so for all that follow.
         """
-        self._check_idle()
+        await self._idle()
         if self._opened:
             await self.do({"action": "navigate", "url": url})
             return
@@ -130,7 +138,7 @@ class WebAgent:
 
     async def observe(self) -> Observation:
         """Return what is on the page (`browser_env.Observation`)."""
-        self._check_idle()
+        await self._idle()
         if self._observation is None:
             self.env.task.goal, self.env.core.max_steps = "", None
             self._observation, _ = await self.env.reset(seed=0)
@@ -180,17 +188,29 @@ class WebAgent:
         """End what is under way, and close the pages."""
         await self.stop()
         await self.env.close()
+        self._closed = True
 
-    def _check_idle(self) -> None:
+    async def _idle(self) -> None:
+        if self._closed:
+            raise ValueError("The agent is closed: create another one.")
         if self._playing is not None:
             raise ValueError("A task is under way: go on with run_step(), or stop() it.")
+        await self._end_left()
+
+    async def _end_left(self) -> None:
+        if self._left is not None:
+            await asyncio.to_thread(self._left.join)
+            self._left = None
 
     async def _wait(self, work: Any) -> TaskResult:
-        """Wait for the thread that plays; who stops waiting ends the task."""
+        """Wait for the thread that plays; who stops waiting ends the task, without waiting for the model."""
+        playing = self._playing
         try:
             result: TaskResult = await asyncio.to_thread(work)
         except asyncio.CancelledError:
-            await self.stop()
+            if playing is not None and playing is self._playing:
+                playing.stop()
+                self._playing, self._left = None, playing
             raise
         except BaseException:
             self._playing = None
@@ -203,7 +223,8 @@ class WebAgent:
         if self._episodes is None:
             return None
         self._episodes.mkdir(parents=True, exist_ok=True)
-        number = 1 + sum(1 for _ in self._episodes.glob("task-*"))
+        known = (one.name.removeprefix("task-") for one in self._episodes.glob("task-*"))
+        number = 1 + max((int(one) for one in known if one.isdecimal()), default=0)
         return EpisodeWriter(
             self._episodes / f"task-{number}",
             {"env_id": "Browser-v0", "goal": task, "agent": "roles", "model": self.executor.policy.name, "seed": 0},

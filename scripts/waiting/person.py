@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from selfsurf.agents.play import Ask, Player
+from selfsurf.browser_env.asking import HINT
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.safety.terminal import Prompt, printable
 from selfsurf.scripts.terminal.live import View
@@ -101,5 +102,5 @@ def _has_terminal() -> bool:
 
 def with_hint(question: Mapping[str, Any]) -> str:
     """Return a question on one line, with what its answer may be."""
-    hint = " (yes allows it, anything else does not)" if question["kind"] == "confirmation" else ""
+    hint = HINT if question["kind"] == "confirmation" else ""
     return f"{printable(question['text'])}{hint}"

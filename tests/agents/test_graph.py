@@ -24,7 +24,7 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import any_action, thoughtful, wrapped
-from selfsurf.browser_env import Click, Fill, Finish, Infeasible, Observation
+from selfsurf.browser_env import Click, Fill, Finish, Observation
 from selfsurf.scripts.cli import app
 from tests.agents.graphs import call, graph, serving
 
@@ -131,6 +131,9 @@ def test_tabs_and_failures(form: Observation) -> None:
     ]  # fmt: skip
     assert failure_kind("The user did not allow this action (delete).") == "disallowed"
     assert failure_kind("There is no tab 7.") == "execute"
+    assert failure_kind("http://10.0.0.1/ was not opened: private network.") == "disallowed"
+    assert failure_kind("The page did not load: Timeout: no answer within 30 s") == "timeout"
+    assert failure_kind('There is no option "x". There are: Within 3 days, Pets not allowed.') == "execute"
 
 
 def test_a_tool_for_each_kind_of_action_reads_back_as_that_action() -> None:
@@ -194,7 +197,7 @@ def test_what_a_server_can_do_wrong(form: Observation) -> None:
         agent = graph(url)
         agent.reset("Press Submit")
         [decision] = agent.decide([form])
-        assert isinstance(decision.action, Infeasible)
+        assert decision.gives_up.startswith("3 times in a row: There is no element 99")
         assert decision.graph["claim"] == "goal_failed"
         agent.policy.close()
     with serving(500, 500, call("click", 7)) as url:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,17 +107,35 @@ def test_a_dead_end_ends_in_loop_stuck_within_its_budget(tmp_path: Path) -> None
     assert (summary["terminal_reason"], result.steps[-1].info["terminal_reason"]) == ("loop_stuck", "loop_stuck")
     assert result.length < 20
     assert {("observe", "loop_mitigation"), ("loop_mitigation", "goal_check"), ("safety", "error_retry"),
-            ("error_retry", "planner"), ("error_retry", "END")} <= taken(records)  # fmt: skip
+            ("error_retry", "observe"), ("error_retry", "END")} <= taken(records)  # fmt: skip
     assert "It is barred now" in json.dumps(bodies)
+
+
+@pytest.mark.parametrize(
+    ("script", "budget", "reason"),
+    [(["garbage"] * 9, None, "goal_failed"), ([call("scroll", "down")] * 9, 1, "budget_exhausted")],
+)
+def test_failing_is_no_success_where_the_goal_can_not_be_reached(
+    tmp_path: Path, script: list[Any], budget: int | None, reason: str
+) -> None:
+    replies = [{"text": one} if isinstance(one, str) else one for one in script]
+    result, _, summary, episode, _ = played(
+        tmp_path, "dead-end", *replies, options={} if budget is None else {"budget_steps": budget}
+    )
+    assert (result.outcome, result.reward, summary["terminal_reason"]) == ("failed", 0.0, reason)
+    assert episode.meta["outcome"] == "failed"
 
 
 @pytest.mark.slow
 def test_refused_actions_are_not_done(tmp_path: Path) -> None:
-    result, records, summary, episode, _ = played(
+    result, records, summary, episode, bodies = played(
         tmp_path, "delete", options={"confirm": "user"}, user=lambda question: "No, keep it."
     )
     assert (summary["terminal_reason"], result.reward) == ("goal_failed", 0.0)
-    assert {("confirm", "error_retry"), ("error_retry", "planner"), ("error_retry", "END")} <= taken(records)
+    assert {("confirm", "error_retry"), ("error_retry", "observe"), ("error_retry", "END")} <= taken(records)
+    asked = [body["messages"][-1]["content"] for body in bodies]
+    done = re.findall(r"^\d+\. .*", "\n".join(asked), re.MULTILINE)
+    assert not any("Delete" in one for one in done), "what was refused does not count as done"
     last = list(episode.steps())[-1]
     assert "No, keep it." in last["decision"]["graph"]["detail"]
 

@@ -92,7 +92,7 @@ def test_a_claim_that_is_rejected_costs_a_step_and_the_proposer_goes_on(served: 
 
 
 def test_who_is_rejected_again_and_again_gives_up(served: Any, form: Observation) -> None:
-    agent, _ = served(*[DONE, REJECTED] * MAX_REJECTIONS, guards=False)
+    agent, _ = served(*[DONE, REJECTED] * MAX_REJECTIONS)
     actions = [agent.act(form) for _ in range(MAX_REJECTIONS)]
     assert [type(one) for one in actions] == [Wait] * (MAX_REJECTIONS - 1) + [Infeasible]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.browser_env import ActionError
 from selfsurf.browser_env.record.episode import Episode
-from tests.agents.policy_server import replying, serve_raw
+from tests.agents.policy_server import answer, completion, replying, serve_raw
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 PAGE = """<!doctype html><title>Shop</title><input aria-label=Name>
@@ -135,6 +136,52 @@ def test_what_cannot_be_found_or_done(address: str, llm: Any) -> None:
             assert result.steps == ()
 
     asyncio.run(main())
+
+
+def test_who_stops_waiting_is_not_kept_by_the_model(tmp_path: Path, address: str) -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def slow(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        asked.set()
+        may_answer.wait(30)
+        answer(handler, body=completion(text='Press.\nAction: {"click":2}'))
+
+    async def main(url: str) -> None:
+        async with Webtask() as webtask:
+            agent = await webtask.create_agent("openai", model="m", base_url=url, retries=0, episodes=tmp_path)
+            await agent.navigate(address)
+            working = asyncio.ensure_future(agent.execute("Log in."))
+            await asyncio.to_thread(asked.wait, 30)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(working, 10)
+            assert not may_answer.is_set()
+            may_answer.set()
+            assert (await agent.observe())["title"] == "Shop", "what it decides later is not done"
+
+    with serve_raw(slow, ["m"]) as url:
+        asyncio.run(main(url))
+    assert Episode(tmp_path / "task-1").meta["outcome"] == "stopped"
+
+
+def test_a_closed_agent_says_so_and_episodes_are_numbered_on(tmp_path: Path, address: str, llm: Any) -> None:
+    with SyncWebtask() as webtask:
+        agent = webtask.create_agent(episodes=tmp_path, **llm(*[DONE, ACCEPTED] * 3))
+        agent.navigate(address)
+        for _ in range(2):
+            result = agent.execute("Say what the mug costs.")
+        shutil.rmtree(tmp_path / "task-1")
+        agent.execute("Say what the mug costs.")
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["task-2", "task-3"]
+        assert len(repr(result)) < 300
+        with pytest.raises(ValueError, match="whole number"):
+            agent.execute("Look.", max_steps="3")
+        agent.close()
+        for use in (agent.observe, lambda: agent.navigate(address), lambda: agent.execute("Look.")):
+            with pytest.raises(ValueError, match="agent is closed"):
+                use()
+    with pytest.raises(TypeError, match="frob"):
+        Webtask(frob=1)
 
 
 def test_importing_it_starts_and_loads_nothing() -> None:

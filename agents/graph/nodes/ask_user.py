@@ -10,7 +10,7 @@ from selfsurf.agents.graph.state import GraphState, ending
 NEXT = ("observe", "END")
 
 STOP = ("stop", "give up", "cancel", "quit")
-"""The answers that end the run."""
+"""The answers that end the run where the graph itself has asked: to the model's questions they may mean anything."""
 
 
 def run(state: GraphState, live: Live) -> GraphState:
@@ -22,7 +22,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         change |= {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", ""), "stage": "done"}
     elif said is None:
         change["advice"] = [*state["advice"], live.obs["last_error"] or "The user did not answer."]
-    elif said.strip().rstrip(".!").casefold() in STOP:
+    elif state["planned"] is None and said.strip().rstrip(".!").casefold() in STOP:
         change |= ending(TerminalReason.GOAL_FAILED, f'the user said: "{said.strip()}"')
     return change
 

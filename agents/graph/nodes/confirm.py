@@ -5,7 +5,7 @@ from __future__ import annotations
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.state import GraphState, extended
 from selfsurf.browser_env import Observation, parse_action
-from selfsurf.browser_env.asking import WANTED, allows
+from selfsurf.browser_env.asking import HINT, WANTED, allows
 
 NEXT = ("execute", "error_retry")
 
@@ -16,7 +16,7 @@ def run(state: GraphState, live: Live) -> GraphState:
     risk, name = state["risk"], state["name"]
     if risk is None or risk.get("asks") or live.confirm == "auto" or name in state["granted"]:
         return {}
-    question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}"
+    question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}{HINT}"
     live.act({"action": "ask_user", "question": question})
     change: GraphState = {"step": state["step"] + 1, "question": question}
     said = answer_to(question, live.obs)

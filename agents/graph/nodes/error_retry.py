@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.budgets import exhausted
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending
@@ -28,7 +29,9 @@ def run(state: GraphState, live: Live) -> GraphState:
     change: GraphState = {"counters": tally, "planned": None}
     if advice := ADVICE[kind].format(text=text.rstrip(".")):
         change["advice"] = [*state["advice"], advice]
-    if counters.exceeded(tally, kind):
+    if why := exhausted(live.budgets, state["step"], state["spent"]):
+        change |= ending(TerminalReason.BUDGET_EXHAUSTED, why)
+    elif counters.exceeded(tally, kind):
         stuck = kind == "disallowed" and bool(state["blocked"])
         reason = TerminalReason.LOOP_STUCK if stuck else TerminalReason.GOAL_FAILED
         change |= ending(reason, f"{tally[kind]} times in a row: {text}")
@@ -36,8 +39,8 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Plan again where nothing has happened to the page, else look again; end after too many errors."""
+    """Plan again after a reply that held no action, else look again; end after too many errors, and over budget."""
     if state["terminal"]:
         return "END"
     assert state["error"] is not None
-    return "planner" if state["error"]["kind"] in ("planner", "policy", "disallowed") else "observe"
+    return "planner" if state["error"]["kind"] in ("planner", "policy") else "observe"

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from selfsurf.agents.graph import counters
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.state import GraphState, extended
+
+_REFUSED = re.compile(
+    r"(?:The user did not allow this action|Nobody is there to allow this action|Actions like this are refused here) \("
+    r"|\S+ was not opened: |'[^']*' may not be uploaded;"
+)
+_LATE = "The page did not load: Timeout"
+"""How such errors of the environment begin: further on they may have what a page says."""
 
 NEXT = ("progress", "error_retry", "END")
 
@@ -37,7 +46,6 @@ def route(state: GraphState) -> str:
 
 def failure_kind(error: str) -> str:
     """Return what kind of failure an action's error is: `disallowed`, `timeout` or `execute`."""
-    said = error.lower()
-    if "did not allow" in said or "not allowed" in said or "refused here" in said or "nobody is there to allow" in said:
+    if _REFUSED.match(error):
         return "disallowed"
-    return "timeout" if "did not answer" in said or "timed out" in said or "within" in said else "execute"
+    return "timeout" if error.startswith(_LATE) else "execute"

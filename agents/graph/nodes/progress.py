@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from selfsurf.agents.graph import counters
+from selfsurf.agents.graph.budgets import exhausted
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes.observe import seen
 from selfsurf.agents.graph.scoring import score
@@ -10,7 +11,7 @@ from selfsurf.agents.graph.state import GraphState
 
 NEXT = ("observe", "ask_user")
 
-QUESTION = 'I am stuck on "{title}" with: {goal} What should I do?'
+QUESTION = 'I am stuck on "{title}" with: {goal} What should I do? ("stop" ends the run.)'
 
 
 def run(state: GraphState, live: Live) -> GraphState:
@@ -25,6 +26,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         "planned": None,
     }
     may_ask = "ask_user" in live.kinds and not counters.exceeded(tally, "questions")
+    may_ask = may_ask and not exhausted(live.budgets, state["step"], state["spent"])
     if counters.exceeded(tally, "no_progress") and may_ask:
         change["question"] = QUESTION.format(title=page["title"][:80], goal=state["goal"][:200])
         tally = counters.count(counters.without(tally, "no_progress"), "questions")
