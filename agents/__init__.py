@@ -133,6 +133,8 @@ def policy_class(name: str) -> Callable[..., Policy]:
         ImportError: a package that it needs is not installed.
     """
     if name not in BACKENDS and ":" not in name:
+        if name in names():
+            raise ValueError(f"{name!r} is an agent of its own, and no policy for another.")
         near = get_close_matches(name, names(), 1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise ValueError(

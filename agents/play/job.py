@@ -111,6 +111,8 @@ class Result:
     """Of an error that nobody foresaw."""
     claimed: bool = False
     """The agent ended it by saying that it is done."""
+    terminal_reason: str = ""
+    """Why it ended, in its agent's own words (`agents.graph.reasons`), where it has any."""
     judged: bool = True
     """The task has judged it, or would have: False where it has no criterion."""
     agent_raised: bool = False

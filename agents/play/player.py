@@ -28,7 +28,7 @@ from selfsurf.agents.play.job import Ask, Result, Step
 from selfsurf.agents.play.live import UNKNOWN, Live, Over, Request, cancel, give_answer, settle
 from selfsurf.agents.play.manner import Manner, Times, Watch
 from selfsurf.agents.play.provenance import decision_record, intended, policy_record
-from selfsurf.agents.play.queries import answered, note_reason
+from selfsurf.agents.play.queries import answered, gave_up, note_reason
 from selfsurf.agents.play.taken_up import Confirmed, TakenUp
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
@@ -229,11 +229,7 @@ class Player:
             said = await self._told(live, live.env, done[4]["waiting"])
             done = await self._in_time(live, live.env.core.answer(said))
         step.after, step.reward, terminated, truncated, step.info = done
-        if step.decision.gives_up and not (terminated or truncated):
-            truncated = True
-            outcome = Outcome.FAILED if step.info.get("judged", True) else Outcome.STOPPED
-            failed = {"outcome": outcome, "outcome_detail": step.decision.gives_up, "trainable": outcome.trainable}
-            step.info = {**step.info, **failed}
+        truncated = truncated or (not terminated and gave_up(step))
         step.asked, live.asked = tuple(live.asked), []
         live.observation = step.after
         result.add(step, keep=self._manner.keep_steps)
@@ -480,10 +476,11 @@ class Player:
         if live.env is not None:
             self._environments.drop(live.env)
         taken_up = live.taken_up is not None and live.observation is None  # in vain: it can be tried again
-        reason = self._agent.why_ended(live.slot, result.outcome, result.detail) if live.introduced else ""
+        if live.introduced:
+            result.terminal_reason = self._agent.why_ended(live.slot, result.outcome, result.detail)
         if live.writer is not None and not taken_up:
-            if reason:
-                live.writer.note(terminal_reason=reason)
+            if result.terminal_reason:
+                live.writer.note(terminal_reason=result.terminal_reason)
             if result.traceback:
                 live.writer.note(traceback=result.traceback)
             live.writer.finish(

@@ -8,7 +8,7 @@ from typing import Any
 from selfsurf.agents.agent import Query
 from selfsurf.agents.graph.reasons import normalized
 from selfsurf.agents.play.job import Step
-from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env import AsyncBrowserEnv, Outcome
 
 SCREENS, LINES = 10, 200
 """Most screens of a scan, and most elements that it tells of."""
@@ -34,3 +34,12 @@ def note_reason(step: Step) -> None:
     if step.decision.graph:
         claim = step.decision.graph["claim"]
         step.info["terminal_reason"] = str(normalized(step.info["outcome"], claim) or "")
+
+
+def gave_up(step: Step) -> bool:
+    """Has the agent given up with this step? Its info says then that the episode has failed."""
+    why = step.decision.gives_up
+    if why:
+        outcome = Outcome.FAILED if step.info.get("judged", True) else Outcome.STOPPED
+        step.info = {**step.info, "outcome": outcome, "outcome_detail": why, "trainable": outcome.trainable}
+    return bool(why)

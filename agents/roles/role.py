@@ -53,6 +53,8 @@ class BaseRole:
     tools: ClassVar[ToolRegistry] = ToolRegistry()
 
     def __init__(self, policy: Policy, *, vision: str = "auto") -> None:
+        if not isinstance(self.tools, ToolRegistry):
+            raise TypeError(f"{type(self).__name__}.tools is a ToolRegistry: ToolRegistry(MyTool, ...).")
         self.policy = policy
         self._sees = policy.sees_images and vision != "none"
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
@@ -103,7 +105,7 @@ class BaseRole:
         for call in proposal.calls:
             if not isinstance(call, Tool):
                 raise TypeError(f"{name_of(call)} is the environment's: only the proposer acts in the page.")
-            proposal.results.append(ExecutionResult(name_of(call), ok=True, said=call.run(task)))
+            proposal.results.append(ExecutionResult(name_of(call), ok=True, said=call.run(task) or ""))
         return proposal.results
 
     def messages(self, task: RoleTask) -> tuple[Message, ...]:

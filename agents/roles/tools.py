@@ -19,6 +19,11 @@ from selfsurf.agents.roles.task import RoleTask
 class Tool(BaseModel):
     """A tool of a role. The class's name in snake case, its docstring and its fields are what the model is told."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if inspect.iscoroutinefunction(cls.run):
+            raise TypeError(f"{cls.__name__}.run is awaited by nobody: make it a plain function.")
+
     def run(self, task: RoleTask) -> str:
         """Do what the tool does to the task, and return what came of it."""
         raise NotImplementedError
@@ -75,6 +80,8 @@ class ToolRegistry:
             if "$defs" in tool.model_json_schema():
                 raise FunctionError(f"The fields of {tool.__name__} are texts, numbers, booleans or lists of them.")
             made.append(Function(name, inspect.getdoc(tool) or "", tool, tool))
+            if issubclass(tool, Tool) and tool.run is Tool.run:
+                raise FunctionError(f"{tool.__name__} does nothing: give it run(self, task).")
         return made
 
     def schema(self, max_text: int) -> dict[str, Any]:

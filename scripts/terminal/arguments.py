@@ -27,8 +27,8 @@ Agent: TypeAlias = Annotated[
     typer.Option(
         "--agent",
         "--backend",
-        help="A backend (transformers, openai, nim, mlx, tensorrt), roles, oracle, random, or module:Class or "
-        "file.py:Class of an agent or policy.",
+        help="A backend (transformers, openai, nim, mlx, tensorrt), roles, graph, oracle, random, or module:Class "
+        "or file.py:Class of an agent or policy.",
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from selfsurf import agents
 from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
 from selfsurf.agents.roles import (
     Accept,
@@ -22,6 +23,7 @@ from selfsurf.agents.roles import (
     Mode,
     Proposer,
     Reject,
+    RoleTask,
     TaskExecutor,
     Tool,
     ToolRegistry,
@@ -247,3 +249,25 @@ def test_bench_run(tmp_path: Path) -> None:
     assert second["decision"]["roles"][0]["calls"] == [{"click": {"id": 1}}]
     about = json.loads((tmp_path / "run" / "run.json").read_text())["agent"]
     assert (about["name"], about["backend"], about["model"]) == ("roles", "openai", "m")
+
+
+def test_tools_that_can_not_work_are_refused_as_they_are_written() -> None:
+    with pytest.raises(TypeError, match=r"Late\.run is awaited by nobody"):
+
+        class Late(Tool):
+            async def run(self, task: RoleTask) -> str:  # type: ignore[override]
+                return ""
+
+    class Idle(Tool):
+        """Do nothing."""
+
+    with pytest.raises(ValueError, match="Idle does nothing"):
+        ToolRegistry(Idle).functions()
+
+    class Listing(Verifier):
+        tools = [Idle]  # type: ignore[assignment] # noqa: RUF012
+
+    with pytest.raises(TypeError, match=r"Listing\.tools is a ToolRegistry"):
+        Listing(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"))
+    with pytest.raises(ValueError, match="'random' is an agent of its own"):
+        agents.make("roles", policy="random")
