@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 from mlx.optimizers import AdamW
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState, TrainerControl, TrainerState
 
@@ -203,7 +203,11 @@ class MLXTrainer:
         self._load_optimizer(folder)
 
     def _load_optimizer(self, folder: Path) -> None:
-        self.optimizer.state = tree_unflatten(list(_read(folder / OPTIMIZER).items()))
+        state: dict[str, Any] = {}
+        for name, value in _read(folder / OPTIMIZER).items():
+            weight, _, moment = name.rpartition(".")  # a weight's name has dots, which `tree_unflatten` splits
+            (state.setdefault(weight, {}) if weight else state)[moment] = value
+        self.optimizer.state = state
 
     def _save_checkpoint(self, *_: Any) -> None:
         """Write one: it is whole, or not there."""
@@ -217,10 +221,10 @@ class MLXTrainer:
             "stateful_callbacks": {type(each).__name__: each.state() for each in manager},
         }  # fmt: skip
         with files.room_in(folder):
-            mx.save_safetensors(str(made / MLX_WEIGHTS), self.model.weights)
+            _write(made / MLX_WEIGHTS, self.model.weights)
             if self.model.teacher is not None:
-                mx.save_safetensors(str(made / TEACHER), self.model.teacher)
-            mx.save_safetensors(str(made / OPTIMIZER), dict(tree_flatten(self.optimizer.state)))
+                _write(made / TEACHER, self.model.teacher)
+            _write(made / OPTIMIZER, dict(tree_flatten(self.optimizer.state)))
             (made / STATE).write_text(json.dumps(known), encoding="utf8")
             files.note_hashes(made)
         files.publish(made, files.checkpoint(folder, step))
@@ -229,6 +233,11 @@ class MLXTrainer:
     def _call(self, moment: str, **more: Any) -> None:
         for callback in list(self._callbacks):
             getattr(callback, moment)(self.args, self.state, self.control, model=self.model, **more)
+
+
+def _write(path: Path, arrays: Weights) -> None:
+    """Write arrays: the same ones as the same bytes, whatever order they have come in."""
+    mx.save_safetensors(str(path), dict(sorted(arrays.items())))
 
 
 def _read(file: Path) -> Weights:
