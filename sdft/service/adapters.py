@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from selfsurf.agents.adapters.convert import peft_to_mlx
-from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_base, check_peft
+from selfsurf.agents.adapters.foreign import check_foreign
+from selfsurf.agents.adapters.identity import check_base
 from selfsurf.agents.model_files import ModelError, file_sha256
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
 from selfsurf.sdft.service.archive import ADAPTER_NAME, ArchiveError, pack, unpack
@@ -90,9 +91,7 @@ def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str
     try:
         with archive.open("rb") as file:
             unpack(file, made, ADAPTER_NAME)
-        check_peft(made)
-        if not (made / PEFT_WEIGHTS).is_file():
-            raise AdapterError(f"it has no {PEFT_WEIGHTS}")
+        check_foreign(made)
         check_base(made, model[1])
         return keep(place, store, made, name, model=model)
     except (ArchiveError, ModelError, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 
+from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard
 from selfsurf.sdft.service.errors import add_handlers
 from selfsurf.sdft.service.guard import Guard
 from selfsurf.sdft.service.metrics import Metrics
@@ -23,7 +24,7 @@ from selfsurf.sdft.service.routes_train import train_routes
 from selfsurf.sdft.service.schemas import FINISHED, Health, Problem
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.supervisor import Supervisor
-from selfsurf.sdft.service.uploads import Uploads
+from selfsurf.sdft.service.uploads import KEPT, Uploads
 
 TIDY = 600.0
 """Seconds between two rounds of putting things away."""
@@ -115,6 +116,9 @@ def _tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSe
     for id in store.idle_episodes(before):
         store.forget_episode(id)
         shutil.rmtree(place.root / "episodes" / id, ignore_errors=True)
+    for left in (place.root / "adapters").glob(f"*.{UNFINISHED}"):
+        if time.time() - left.stat().st_mtime > KEPT:
+            discard(left)
     for folder in (place.root / "jobs").iterdir():
         try:
             job = store.job(folder.name)

@@ -33,6 +33,10 @@ class ArchiveError(ValueError):
     """An archive holds something that it should not, or is damaged."""
 
 
+class TooLarge(ArchiveError):
+    """What is in an archive is larger than it may be."""
+
+
 def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
     """Write the files of a folder as a tar.gz: the same bytes for the same content, on the same machine.
 
@@ -78,8 +82,10 @@ def unpack(archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int
         with gzip.GzipFile(fileobj=archive) as packed:
             for name, size, content in _files(packed.read, names):
                 total += size
-                if size > LARGEST_FILE or total > most:
-                    raise ArchiveError(f"It is too large: more than {min(most, LARGEST_FILE):,} bytes.")
+                if size > LARGEST_FILE:
+                    raise ArchiveError(f"It is too large: a file of more than {LARGEST_FILE:,} bytes.")
+                if total > most:
+                    raise TooLarge(f"It is too large: more than {most:,} bytes.")
                 path = folder / name
                 path.parent.mkdir(exist_ok=True)
                 with path.open("xb") as file:

@@ -84,7 +84,7 @@ class ServiceClient:
         Raises:
             ServiceError: the server refuses, or patience is over.
         """
-        end, wait = time.monotonic() + self._patience, _FIRST_WAIT
+        end, wait, told = time.monotonic() + self._patience, _FIRST_WAIT, False
         while True:
             try:
                 return do()
@@ -96,7 +96,10 @@ class ServiceClient:
                 failed = error
             if time.monotonic() + wait > end:
                 raise failed
-            _log.info("%s Trying again.", failed)
+            _log.log(
+                logging.INFO if told else logging.WARNING, "%s Trying again for %.0f s.", failed, end - time.monotonic()
+            )
+            told = True
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 

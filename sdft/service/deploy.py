@@ -15,6 +15,7 @@ from selfsurf.sdft.service.archive import ADAPTER_NAME
 from selfsurf.sdft.service.client import ServiceClient, ServiceError
 from selfsurf.sdft.service.schemas import Adapter, Form, Hyperparameters, Job, TrainRequest
 
+TAKEN = "{out} holds something else: choose another --out, or remove it."
 ORIGIN = "origin.json"
 """The file beside a downloaded adapter that says what came: `sha256` of the archive, hashes of the `files`."""
 
@@ -60,6 +61,10 @@ def deploy(
     Raises:
         ServiceError: the server refuses, the training failed, or what came is not what was trained.
     """
+    if _is_taken(out):
+        raise ServiceError(TAKEN.format(out=out))
+    if model[0] not in (known := client.health().models):
+        raise ServiceError(f"The server trains {', '.join(known)}, and not {model[0]}: choose another --model.")
     ids = []
     for index, folder in enumerate(folders):
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -73,7 +78,15 @@ def deploy(
         job = client.resume(job.id)
     if job.status != "succeeded":
         job = _followed(client, job, watcher)
-    one = client.adapter(job.adapter)
+    try:
+        one = client.adapter(job.adapter)
+    except ServiceError as error:
+        if error.problem is None or error.problem.type != "not_found":
+            raise
+        told = (
+            f"The adapter {job.adapter} was deleted from the server since. Train it again under another --adapter-name."
+        )
+        raise ServiceError(told, error.problem) from None
     if not _is_there(one, form, out):
         client.download(one, form, out, watcher.stage("Downloading", one.files[form].bytes if form in one.files else 1))
         _note_origin(one, form, out)
@@ -128,6 +141,15 @@ def _note_origin(one: Adapter, form: Form, out: Path) -> None:
     write_atomically(out / ORIGIN, json.dumps({"sha256": one.files[form].sha256, "files": files}, indent=1))
 
 
+def _is_free(out: Path) -> bool:
+    return not out.exists() or (out.is_dir() and not any(out.iterdir()))
+
+
+def _is_taken(out: Path) -> bool:
+    """Is something in the folder that no `deploy` has left there?"""
+    return not _is_free(out) and not (out / ORIGIN).is_file()
+
+
 def _is_there(one: Adapter, form: Form, out: Path) -> bool:
     """Is this adapter in the folder, as it came?
 
@@ -136,7 +158,7 @@ def _is_there(one: Adapter, form: Form, out: Path) -> bool:
     """
     import json
 
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if _is_free(out):
         return False
     try:
         origin = json.loads((out / ORIGIN).read_text(encoding="utf8"))
@@ -146,5 +168,5 @@ def _is_there(one: Adapter, form: Form, out: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         same = False
     if not same:
-        raise ServiceError(f"{out} holds something else: choose another --out, or remove it.")
+        raise ServiceError(TAKEN.format(out=out))
     return True

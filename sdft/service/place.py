@@ -99,6 +99,11 @@ class Place:
             self._used = (time.monotonic(), found)
         return found
 
+    def add(self, more: int) -> None:
+        """Take note of bytes that were written since the last count."""
+        when, found = self._used
+        self._used = (when, found + more)
+
     def check_room(self, more: int, quota: int) -> None:
         """Make sure that so many bytes more fit.
 

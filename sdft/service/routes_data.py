@@ -13,7 +13,7 @@ from selfsurf.sdft.service import adapters
 from selfsurf.sdft.service.answers import Key, once
 from selfsurf.sdft.service.errors import Refused, missing
 from selfsurf.sdft.service.metrics import Metrics
-from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
+from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.routes_train import Limit
 from selfsurf.sdft.service.schemas import (
     EPISODE_ID,
@@ -28,7 +28,7 @@ from selfsurf.sdft.service.schemas import (
     Uploaded,
 )
 from selfsurf.sdft.service.store import Store
-from selfsurf.sdft.service.uploads import Uploads, whole
+from selfsurf.sdft.service.uploads import Uploads, check_room, whole
 
 Name = Annotated[str, Path(pattern=NAME, examples=["shop"])]
 _ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
@@ -81,14 +81,12 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
     async def _spooled(request: Request) -> tuple[str, int, Any]:
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.body"
         try:
-            place.check_room(int(request.headers.get("content-length", 0)), settings.quota)
+            check_room(place, int(request.headers.get("content-length", 0)), settings.quota)
             name = await whole(request.stream(), path, settings.largest_upload)
             size = path.stat().st_size
             if not size:
                 raise Refused(422, "invalid_request", "The request has no body: an episode's tar.gz belongs there.")
             file = path.open("rb")
-        except NoRoom as error:
-            raise Refused(507, "no_room", str(error.strerror), retryable=True) from None
         finally:
             path.unlink(missing_ok=True)
 

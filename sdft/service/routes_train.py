@@ -17,6 +17,7 @@ from selfsurf.sdft.service.errors import Refused, missing
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import FINISHED, JOB_ID, Job, Jobs, TrainRequest, TrainStatus
 from selfsurf.sdft.service.store import QueueFull, Store
+from selfsurf.sdft.service.uploads import check_room
 
 LOOK = 0.5
 """Seconds between two looks for new events of a stream."""
@@ -45,6 +46,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
         def do() -> Job:
             model = request.model or next(iter(settings.models))
             _check(request, model, place, store, settings)
+            check_room(place, 0, settings.quota)
             try:
                 return store.add_job(request, model)
             except QueueFull:

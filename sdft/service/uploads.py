@@ -16,14 +16,18 @@ from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.sdft.run.checkpoint_files import publish
-from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, unpack
+from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
 from selfsurf.sdft.service.errors import Refused
 from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Episode, Uploaded, content_id
 from selfsurf.sdft.service.store import Store
 
+MOST_UNPACKED = 2**30
+"""Bytes of an episode."""
 AT_ONCE = 2
 """Archives that are unpacked and checked at the same time: more would only take each other's memory and processor."""
+STALLED = 30.0
+"""Seconds without a byte after which an upload's sender is taken for gone."""
 KEPT = 86_400.0
 """Seconds for which what has arrived of an upload is kept."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -40,7 +44,8 @@ class Uploads:
 
     def __init__(self, place: Place, store: Store, settings: ServiceSettings) -> None:
         self._place, self._store, self._settings = place, store, settings
-        self._busy: set[str] = set()
+        self._busy: dict[str, int] = {}
+        """Uploads that are arriving, and the bytes that each may still bring."""
         self._checkers = ThreadPoolExecutor(AT_ONCE, "upload")  # each thread keeps some MB of its own
 
     def _part(self, upload: str) -> Path:
@@ -76,7 +81,7 @@ class Uploads:
             raise Refused(413, "too_large", f"An archive may have at most {limit:,} MiB.")
         if upload in self._busy:
             raise Refused(409, "upload_in_use", "Another request is sending this upload.", retryable=True)
-        self._busy.add(upload)
+        self._busy[upload] = 0
         try:
             now = self.progress(upload)
             if now.episode is not None:
@@ -85,23 +90,21 @@ class Uploads:
                 raise Refused(
                     409, "wrong_offset", f"The server has {now.offset} bytes: go on from there.", retryable=True
                 )
-            self._check_room(length - offset)
-            await self._write(upload, length, pieces)
+            check_room(self._place, length - offset + sum(self._busy.values()), self._settings.quota)
+            self._busy[upload] = length - offset
+            try:
+                await self._write(upload, length, pieces)
+            finally:
+                self._place.add(self.progress(upload).offset - offset)
             return self.progress(upload)
         finally:
-            self._busy.discard(upload)
-
-    def _check_room(self, more: int) -> None:
-        try:
-            self._place.check_room(more, self._settings.quota)
-        except NoRoom as error:
-            raise Refused(507, "no_room", str(error.strerror), retryable=True) from None
+            del self._busy[upload]
 
     async def _write(self, upload: str, length: int, pieces: AsyncIterator[bytes]) -> None:
         try:
             with self._part(upload).open("ab") as file:
                 size = file.tell()
-                async for piece in pieces:
+                async for piece in _arriving(pieces):
                     size += len(piece)
                     if size > length:
                         raise Refused(400, "too_long", "More bytes came than the archive has.")
@@ -132,11 +135,20 @@ class Uploads:
             shutil.rmtree(made, ignore_errors=True)
             room = self._settings.quota - self._place.used()
             with part.open("rb") as file:
-                size = unpack(file, made, EPISODE_NAME, most=max(0, min(2**30, room)))
+                size = unpack(file, made, EPISODE_NAME, most=max(0, min(MOST_UNPACKED, room)))
             episode, known = self._keep(made, size)
-        except (ArchiveError, EpisodeError) as error:
+            self._place.add(size)
+        except TooLarge as error:
+            if room < MOST_UNPACKED:
+                raise Refused(
+                    507, "no_room", "The episode is larger than what is left of the quota.", retryable=True
+                ) from None
             part.unlink()
             raise Refused(422, "bad_episode", f"This is no whole episode: {error}") from None
+        except (ArchiveError, EpisodeError) as error:
+            part.unlink()
+            told = str(error).replace(str(made), "it")
+            raise Refused(422, "bad_episode", f"This is no whole episode: {told}") from None
         except Refused:
             part.unlink()
             raise
@@ -177,6 +189,36 @@ class Uploads:
                 path.unlink(missing_ok=True)
 
 
+def check_room(place: Place, more: int, quota: int) -> None:
+    """Make sure that so many bytes more fit.
+
+    Raises:
+        Refused: they don't.
+    """
+    try:
+        place.check_room(more, quota)
+    except NoRoom as error:
+        raise Refused(507, "no_room", str(error.strerror), retryable=True) from None
+
+
+async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass on what comes.
+
+    Raises:
+        Refused: nothing has come for a while: its sender is gone, or keeps others from sending the same.
+    """
+    left = aiter(pieces)
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(left), STALLED)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            told = f"Nothing has come for {STALLED:g} s: go on from where the server is."
+            raise Refused(408, "stalled", told, retryable=True) from None
+        yield piece
+
+
 async def whole(pieces: AsyncIterator[bytes], path: Path, most: int) -> str:
     """Write a request's whole body into a file; return its SHA-256.
 
@@ -185,7 +227,7 @@ async def whole(pieces: AsyncIterator[bytes], path: Path, most: int) -> str:
     """
     digest, size = hashlib.sha256(), 0
     with path.open("wb") as file:
-        async for piece in pieces:
+        async for piece in _arriving(pieces):
             size += len(piece)
             if size > most:
                 raise Refused(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")

@@ -200,3 +200,18 @@ def test_an_adapter_of_the_real_model_comes_back_and_does_better_on_other_seeds(
     after = solved(adapter=json.loads(made.stdout)["adapter"])
     print(f"solved of 20: {before} before, {after} after")
     assert after >= before + 8
+
+
+def test_what_can_not_end_well_is_refused_before_anything_is_sent(server, http, tmp_path):
+    from selfsurf.sdft.service.client import ServiceClient, ServiceError
+    from selfsurf.sdft.service.deploy import deploy as send
+    from selfsurf.sdft.service.schemas import Hyperparameters
+
+    episode, before = write_episode(tmp_path / "one", 77), http.get("/episodes").json()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with ServiceClient(server.url, patience=0) as client:
+        for out, model, why in (("mine", "smollm2", "holds something else"), ("new", "no-such", "and not no-such")):
+            with pytest.raises(ServiceError, match=why):
+                send(client, [episode], "a", tmp_path / out, None, model=(model, model), settings=Hyperparameters())
+    assert http.get("/episodes").json() == before

@@ -1,5 +1,6 @@
 """Episodes arrive whole or not at all, and an archive can do no harm."""
 
+import asyncio
 import gzip
 import hashlib
 import io
@@ -14,6 +15,10 @@ from typer.testing import CliRunner
 from selfsurf.scripts.cli import app
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.client import ServiceClient, episode_id
+from selfsurf.sdft.service.errors import Refused
+from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.store import Store
+from selfsurf.sdft.service.uploads import Uploads
 from tests.sdft.service.conftest import write_episode
 
 
@@ -180,6 +185,81 @@ def test_a_full_disk_is_said_and_the_upload_stays(http, server, tmp_path, monkey
     monkeypatch.undo()
     with pytest.raises(NoRoom, match="quota"):
         place.check_room(2**20, 2**10)
+
+
+@pytest.fixture
+def uploads(tmp_path):
+    """Makes what takes uploads, with a quota of its own."""
+
+    def make(quota):
+        place = Place(tmp_path / "service")
+        return Uploads(place, Store(place.database), ServiceSettings(models={"m": "m"}, quota=quota))
+
+    return make
+
+
+def test_what_is_still_arriving_counts_for_the_quota(uploads):
+    taking, more, refused = uploads(2 * 2**20), asyncio.Event(), []
+
+    async def slowly():
+        await more.wait()
+        yield b"x"
+
+    async def send(number):
+        try:
+            await taking.receive(f"{number:064}", 0, 900_000, slowly())
+        except Refused as error:
+            refused.append((error.status, error.problem.type))
+
+    async def all_at_once():
+        sending = [asyncio.ensure_future(send(number)) for number in range(6)]
+        await asyncio.sleep(0.1)
+        more.set()
+        await asyncio.gather(*sending)
+
+    asyncio.run(all_at_once())
+    assert refused == [(507, "no_room")] * 4
+
+
+def test_who_sends_nothing_keeps_nobody_from_sending(uploads, monkeypatch):
+    from selfsurf.sdft.service import uploads as module
+
+    monkeypatch.setattr(module, "STALLED", 0.05)
+    taking = uploads(2**30)
+
+    async def silent():
+        yield b"abc"
+        await asyncio.sleep(60)
+
+    async def rest():
+        yield b"def"
+
+    async def both():
+        with pytest.raises(Refused) as refused:
+            await taking.receive("0" * 64, 0, 6, silent())
+        assert (refused.value.status, refused.value.problem.type, refused.value.problem.retryable) == (
+            408,
+            "stalled",
+            True,
+        )
+        return await taking.receive("0" * 64, 3, 6, rest())
+
+    assert asyncio.run(both()).offset == 6
+
+
+def test_an_episode_that_is_larger_than_what_is_left_is_not_a_bad_one(uploads):
+    large = gzip.compress(entry("steps.jsonl", b" " * 4 * 2**20), 9)
+    name = hashlib.sha256(large).hexdigest()
+    taking = uploads(2 * 2**20)
+
+    async def send():
+        yield large
+
+    asyncio.run(taking.receive(name, 0, len(large), send()))
+    with pytest.raises(Refused) as refused:
+        taking.finish(name)
+    assert (refused.value.status, refused.value.problem.type, refused.value.problem.retryable) == (507, "no_room", True)
+    assert taking.progress(name).offset == len(large), "it stays, until there is room"
 
 
 def test_lists_come_in_parts(http, tmp_path):
