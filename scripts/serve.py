@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +85,7 @@ def main(settings: Settings) -> int:
         ray=settings.ray or None,
         ray_gpus=settings.ray_gpus,
     )
-    make_folder(settings.folder)
+    make_folder(settings.folder, "FOLDER")
     try:
         lock = FolderLock(settings.folder)
     except FolderInUse as error:
@@ -95,7 +96,12 @@ def main(settings: Settings) -> int:
         )
     except OSError as error:
         raise typer.BadParameter(f"--port {settings.port} of {settings.host}: {error.strerror}.") from None
-    app = make_app(settings.folder.resolve(), allowed, tokens)
+    try:
+        app = make_app(settings.folder.resolve(), allowed, tokens)
+    except sqlite3.DatabaseError as error:
+        raise typer.BadParameter(
+            f"{settings.folder}/service.db can't be read ({error}): put a copy of it back, or move it away."
+        ) from None
     port = listening.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"

@@ -170,12 +170,12 @@ def check_window() -> None:
         raise typer.BadParameter(str(error)) from None
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder of a run, or say why it can't be one."""
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make the folder that an option names, or say why it can't be one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"--out: {folder} can't be a folder to write into ({error.strerror}).") from None
+        raise typer.BadParameter(f"{option}: {folder} can't be a folder to write into ({error.strerror}).") from None
 
 
 def check_tasks(tasks: Iterable[str]) -> tuple[str, ...]:

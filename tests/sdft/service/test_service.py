@@ -151,3 +151,13 @@ def test_old_episodes_that_no_job_uses_go(tmp_path):
         store.add_episode(Episode(id=id, created=float(number), bytes=1, steps=1, solved=True))
     store.add_job(TrainRequest(episodes=(ids[0],)), "tiny")
     assert store.idle_episodes(2.0) == [ids[1]]
+
+
+def test_a_damaged_database_is_said(tmp_path):
+    from typer.testing import CliRunner
+
+    from selfsurf.scripts.cli import app
+
+    (tmp_path / "service.db").write_text("no database")
+    told = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", "0"], env={"COLUMNS": "300"})
+    assert (told.exit_code, "service.db can't be read (file is not a database)" in told.output) == (2, True)
