@@ -141,8 +141,11 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
         evidence = evidence_of(episode)
         if episode.meta["outcome"] == "running":
             raise EpisodeError("it has not ended, or was cut off")
+        says, details = "unknown", dict[str, Any]()
         if episode.meta["outcome"] == "env_error":
-            says, why, details = "unknown", f"the infrastructure failed: {episode.meta['outcome_detail']}", {}
+            why = f"the infrastructure failed: {episode.meta['outcome_detail']}"
+        elif spec is not None and not spec.pattern and evidence.goal.split() not in ([], spec.goal.split()):
+            why = f"the specification is of another goal, {spec.goal!r}, not {evidence.goal!r}"
         else:
             checker = checker_of(spec, episode.meta, ask)
             judgement = checker.judge(evidence)

@@ -71,8 +71,7 @@ class SuccessChecker:
         """Return whether the goal was reached: solved if all criteria are met, failed if one is missed."""
         parameters = self.spec.parameters(evidence.goal)
         if parameters is None:
-            wanted = f"whose pattern is {self.spec.pattern!r}" if self.spec.pattern else repr(self.spec.goal)
-            return Judgement("unknown", _cut(f"The specification is of another goal, {wanted}, not {evidence.goal!r}."))
+            return Judgement("unknown", "The specification's pattern does not fit the episode's goal.")
         findings = [_checked(one, evidence, parameters) for one in self.spec.criteria if one.question is None]
         missed = any(one.found == "missed" for one in findings)
         questions = [fill_in(one.question, parameters) for one in self.spec.criteria if one.question is not None]

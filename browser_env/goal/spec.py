@@ -159,7 +159,7 @@ class GoalSpec(_Data):
     def parameters(self, goal: str) -> Parameters | None:
         """Return the parameters of a goal, or None: the specification is of other goals."""
         if not self.pattern:
-            return {} if goal.split() in ([], self.goal.split()) else None
+            return {}
         match = self._pattern.fullmatch(goal.strip())
         if match is None:
             return None

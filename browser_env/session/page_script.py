@@ -154,6 +154,8 @@ class PageScript:
                     },
                 )
             except Exception as error:
+                if self.crashed():
+                    raise EnvError(PAGE_CRASHED) from error
                 if attempt == _ATTEMPTS - 1 or not document_was_replaced(error):
                     raise
                 self._script = None
