@@ -161,3 +161,21 @@ def test_a_damaged_database_is_said(tmp_path):
     (tmp_path / "service.db").write_text("no database")
     told = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", "0"], env={"COLUMNS": "300"})
     assert (told.exit_code, "service.db can't be read (file is not a database)" in told.output) == (2, True)
+
+
+def test_a_probe_in_16_bits_allows_for_rounding(monkeypatch, model_folder):
+    from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+    from selfsurf.sdft.service import probe
+    from selfsurf.sdft.service.schemas import Probe
+
+    narrow = TransformersPolicy(str(model_folder), dtype="bf16")
+    values, ids = probe._logits(narrow.model, narrow.tokenizer).topk(probe.MOST)
+    told = Probe(
+        text=probe.TEXT, tokens=tuple(ids.tolist()), logits=tuple(values.tolist()), moved=0.1, dtype="bfloat16"
+    )
+    wide = TransformersPolicy(str(model_folder), dtype="fp32")
+    monkeypatch.setattr(
+        "selfsurf.agents.policies.transformers.policy.TransformersPolicy", lambda *args, **options: wide
+    )
+    difference, allowed = probe.compare(told, "smollm2", model_folder)
+    assert told.moved / 4 < difference < allowed
