@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 TOKEN = "SELFSURF_SERVER_TOKEN"
 """Environment variable of the server's token, for the server and its clients."""
 
+_ITS_OWN = ("service.json", "service.db", "trainer", "lost+found")
+"""Files by which a folder of the service is known, and what a new disk holds."""
+
 
 class Settings(Arguments):
     """Where the service listens, and what it allows."""
@@ -86,6 +89,8 @@ def main(settings: Settings) -> int:
         ray_gpus=settings.ray_gpus,
     )
     make_folder(settings.folder, "FOLDER")
+    if any(settings.folder.iterdir()) and not any((settings.folder / name).exists() for name in _ITS_OWN):
+        raise typer.BadParameter(f"FOLDER {settings.folder} holds other things: name a new or an empty folder.")
     try:
         lock = FolderLock(settings.folder)
     except FolderInUse as error:

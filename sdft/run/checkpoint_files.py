@@ -129,7 +129,7 @@ def publish(made: Path, target: Path) -> None:
 
 def discard(folder: Path) -> None:
     """Remove a folder, if it is there. A kill leaves the whole of it, or none under its name."""
-    going = folder.with_name(f"{UNFINISHED}-{folder.name}")
+    going = folder.with_name(f".{folder.name}.{UNFINISHED}")  # no name that another could have
     shutil.rmtree(going, ignore_errors=True)
     if folder.exists():
         folder.rename(going)
@@ -141,7 +141,7 @@ def forget_old(folder: Path, keep: int) -> None:
 
     What a kill left of a removal goes, too.
     """
-    for path in folder.glob(f"{UNFINISHED}-*"):
+    for path in folder.glob(f".*.{UNFINISHED}"):
         shutil.rmtree(path)
     steps = steps_saved(folder)
     newest = steps[-keep:]

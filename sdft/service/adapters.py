@@ -12,7 +12,7 @@ from selfsurf.agents.adapters.foreign import check_foreign
 from selfsurf.agents.adapters.identity import check_base
 from selfsurf.agents.model_files import ModelError, file_sha256
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
-from selfsurf.sdft.service.archive import ADAPTER_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.archive import ADAPTER_NAME, BROUGHT_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.errors import Refused
 from selfsurf.sdft.service.place import Place
 from selfsurf.sdft.service.schemas import Adapter, File, Form, Probe
@@ -90,7 +90,8 @@ def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str
     made = archive.with_suffix(".folder")
     try:
         with archive.open("rb") as file:
-            unpack(file, made, ADAPTER_NAME)
+            unpack(file, made, BROUGHT_NAME)
+        (made / PROBE).unlink(missing_ok=True)  # nobody has checked it here
         check_foreign(made)
         check_base(made, model[1])
         return keep(place, store, made, name, model=model)

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Security
 from fastapi.responses import FileResponse, Response
+from fastapi.security import HTTPBearer
 
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard
 from selfsurf.sdft.service.errors import add_handlers
@@ -69,8 +70,9 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
     )
     add_handlers(app)
     app.add_middleware(Guard, tokens=tokens, metrics=metrics)
-    app.include_router(train_routes(place, store, settings))
-    app.include_router(data_routes(place, store, settings, uploads, metrics))
+    secured = [Security(HTTPBearer(auto_error=False))] if tokens else []  # the guard checks; this tells the schema
+    app.include_router(train_routes(place, store, settings), dependencies=secured)
+    app.include_router(data_routes(place, store, settings, uploads, metrics), dependencies=secured)
 
     @app.get("/health")
     def health() -> Health:
@@ -83,7 +85,9 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
             trainer="running" if busy else "idle",
         )
 
-    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @app.get(
+        "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, dependencies=secured
+    )
     def figures() -> Response:
         """Figures for Prometheus."""
         return Response(metrics.text(place, store, settings.quota), media_type="text/plain; version=0.0.4")
@@ -116,7 +120,7 @@ def _tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSe
     for id in store.idle_episodes(before):
         store.forget_episode(id)
         shutil.rmtree(place.root / "episodes" / id, ignore_errors=True)
-    for left in (place.root / "adapters").glob(f"*.{UNFINISHED}"):
+    for left in place.root.glob(f"*/*.{UNFINISHED}"):  # adapters and episodes, made or removed by halves
         if time.time() - left.stat().st_mtime > KEPT:
             discard(left)
     for folder in (place.root / "jobs").iterdir():

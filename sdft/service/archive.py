@@ -26,6 +26,8 @@ EPISODE_NAME = re.compile(
 ADAPTER_NAME = re.compile(
     r"(?:adapter_config\.json|adapter_model\.safetensors|adapters\.safetensors|selfsurf\.json|probe\.json|README\.md)"
 )
+BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\\.json)")
+"""Of an adapter that `deploy` fetched, with the file that says from where."""
 _FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
 
 
@@ -42,7 +44,7 @@ def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
 
     Args:
         folder: with the files.
-        names: which of them (`EPISODE_NAME`, `ADAPTER_NAME`).
+        names: which of them (`EPISODE_NAME`, `ADAPTER_NAME`, `BROUGHT_NAME`).
         out: the archive.
 
     Raises:

@@ -113,7 +113,8 @@ class Place:
         if shutil.disk_usage(self.root).free < more + SPARE:
             raise NoRoom(errno.ENOSPC, "The server's disk is full: nothing was lost, and its operator must make room.")
         if self.used() + more > quota:
-            raise NoRoom(errno.EDQUOT, "The server's quota is used up: delete adapters, or ask its operator for more.")
+            told = "The server's quota is used up: delete episodes or adapters, or ask its operator for more."
+            raise NoRoom(errno.EDQUOT, told)
 
     def take_turn(self, most: int) -> FolderLock:
         """Take one of the places for trainers that are at work at once. It ends with its process.

@@ -102,6 +102,11 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         """How far an upload has come."""
         return uploads.progress(upload)
 
+    @routes.delete("/uploads/{upload}", status_code=204, response_class=Response, tags=["episodes"])
+    def abandon(upload: Annotated[str, Path(pattern=UPLOAD_ID)], key: Key = None) -> Response:
+        """Delete what has arrived of an upload that will not be finished."""
+        return once(store, key, f"DELETE /uploads/{upload}", None, lambda: uploads.forget(upload), 204)
+
     @routes.get("/episodes", tags=["episodes"])
     def episodes(after: Annotated[str | None, Query(pattern=EPISODE_ID)] = None, limit: Limit = 20) -> Episodes:
         """List the episodes, the newest first."""
@@ -115,6 +120,11 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             return store.episode(id)
         except KeyError:
             raise missing("episode") from None
+
+    @routes.delete("/episodes/{id}", status_code=204, response_class=Response, tags=["episodes"])
+    def remove(id: Annotated[str, Path(pattern=EPISODE_ID)], key: Key = None) -> Response:
+        """Delete an episode that no unfinished job uses."""
+        return once(store, key, f"DELETE /episodes/{id}", None, lambda: uploads.remove_episode(id), 204)
 
     def adapter_of(name: str) -> Adapter:
         try:

@@ -76,6 +76,8 @@ class Episode(Schema):
 class Hyperparameters(Schema):
     """The settings of a run that a client may choose (`selfsurf train --settings` says what they mean)."""
 
+    model_config = ConfigDict(strict=True)
+
     steps: int | None = Field(default=None, ge=1, le=2000)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     learning_rate: float | None = Field(default=None, ge=0, le=1)

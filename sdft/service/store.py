@@ -221,9 +221,13 @@ class Store:
         rows, more = self._page("episodes", "id", after, limit)
         return [_episode(row) for row in rows], more
 
+    def used_episodes(self) -> set[str]:
+        """Return those that an unfinished job uses."""
+        return {one for job, _, _ in self.unfinished() for one in job.request.episodes}
+
     def idle_episodes(self, before: float) -> list[str]:
         """Return the episodes from before a time that no unfinished job uses."""
-        used = {one for job, _, _ in self.unfinished() for one in job.request.episodes}
+        used = self.used_episodes()
         rows = self._rows("select id from episodes where created < ?", before)
         return [row["id"] for row in rows if row["id"] not in used]
 

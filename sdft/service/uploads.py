@@ -15,9 +15,9 @@ from pathlib import Path
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError
-from selfsurf.sdft.run.checkpoint_files import publish
+from selfsurf.sdft.run.checkpoint_files import discard, publish
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
-from selfsurf.sdft.service.errors import Refused
+from selfsurf.sdft.service.errors import Refused, missing
 from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Episode, Uploaded, content_id
 from selfsurf.sdft.service.store import Store
@@ -177,6 +177,33 @@ class Uploads:
             publish(made, target)
         self._store.add_episode(one)
         return one, known
+
+    def forget(self, upload: str) -> None:
+        """Remove what has arrived of an upload.
+
+        Raises:
+            Refused: more is arriving, or nothing has arrived.
+        """
+        if upload in self._busy:
+            raise Refused(409, "upload_in_use", "A request is sending this upload.", retryable=True)
+        if not self._part(upload).exists():
+            raise missing("unfinished upload")
+        self._part(upload).unlink()
+
+    def remove_episode(self, id: str) -> None:
+        """Delete an episode that no unfinished job uses.
+
+        Raises:
+            Refused: one does, or it is not there.
+        """
+        try:
+            self._store.episode(id)
+        except KeyError:
+            raise missing("episode") from None
+        if id in self._store.used_episodes():
+            raise Refused(409, "in_use", "A job that has not ended uses this episode.", retryable=True)
+        self._store.forget_episode(id)
+        discard(self._place.root / "episodes" / id)
 
     def tidy(self) -> None:
         """Remove what has not gone on for a day."""

@@ -12,7 +12,7 @@ from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
-from tests.sdft.service.conftest import write_episode
+from tests.sdft.service.conftest import until, write_episode
 
 
 @pytest.fixture
@@ -68,6 +68,7 @@ def test_a_job_is_queued_cancelled_and_resumed_and_says_so_in_numbered_events(se
         ({"adapter": "../x"}, 422, "invalid_request"),
         ({"settings": {"model": "x"}}, 422, "invalid_request"),
         ({"settings": {"steps": 10**9}}, 422, "invalid_request"),
+        ({"settings": {"steps": True}}, 422, "invalid_request"),
         ({"start_from": "nothing"}, 404, "not_found"),
         ({"enrich": True}, 422, "no_enrichment"),
         ({"live": True}, 403, "live_refused"),
@@ -132,6 +133,7 @@ def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
     place = Place(tmp_path)
     store = Store(place.database)
     (tmp_path / "adapters/shop").mkdir()
+    (tmp_path / "adapters/unfinished-shop").mkdir()
     store.put_adapter(Adapter(name="shop", created=1.0, model="tiny", files={}))
     lease, _ = store.lease("shop", 60)
     with pytest.raises(Refused, match="uses this adapter"):
@@ -139,9 +141,42 @@ def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
     assert store.release("shop", lease)
     store.lease("shop", -1)
     adapters.remove(place, store, "shop")
-    assert not (tmp_path / "adapters/shop").exists()
+    assert [path.name for path in (tmp_path / "adapters").iterdir()] == ["unfinished-shop"]
     assert http.delete("/adapters/nothing").status_code == 404
     assert http.post("/adapters/nothing/leases").status_code == 404
+
+
+def test_an_episode_is_deleted_once_no_job_needs_it(http, episode):
+    job = train(http, episode).json()
+    used = http.delete(f"/episodes/{episode}")
+    assert (used.status_code, used.json()["type"]) == (409, "in_use")
+    http.post(f"/jobs/{job['id']}/cancel")
+    assert until(lambda: http.get(f"/jobs/{job['id']}").json()["status"] == "cancelled")
+    key = {"idempotency-key": "gone"}
+    assert [http.delete(f"/episodes/{episode}", headers=key).status_code for _ in range(2)] == [204, 204]
+    assert http.get(f"/episodes/{episode}").status_code == 404
+    assert http.delete(f"/episodes/{episode}").status_code == 404
+    assert http.post(f"/jobs/{job['id']}/resume").json()["type"] == "not_found"
+
+
+def test_the_schema_says_that_a_token_is_wanted_where_one_is(tmp_path):
+    settings = ServiceSettings(models={"tiny": "tiny"})
+    told = make_app(tmp_path, settings, ["the-right-token-of-the-test"]).openapi()
+    assert told["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    assert all("security" in told["paths"][path]["get"] for path in ("/jobs", "/episodes", "/metrics"))
+    assert "security" not in told["paths"]["/health"]["get"]
+    assert "securitySchemes" not in make_app(tmp_path, settings).openapi()["components"]
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    from typer.testing import CliRunner
+
+    from selfsurf.scripts.cli import app
+
+    (tmp_path / "photo.jpg").write_text("mine")
+    told = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", "0"], env={"COLUMNS": "300"})
+    assert (told.exit_code, "holds other things" in told.output) == (2, True)
+    assert [path.name for path in tmp_path.iterdir() if path.name == "uploads"] == []
 
 
 def test_old_episodes_that_no_job_uses_go(tmp_path):

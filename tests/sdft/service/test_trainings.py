@@ -9,7 +9,7 @@ import time
 import pytest
 
 from selfsurf.sdft.service import supervisor
-from selfsurf.sdft.service.archive import ADAPTER_NAME, EPISODE_NAME, pack
+from selfsurf.sdft.service.archive import ADAPTER_NAME, BROUGHT_NAME, EPISODE_NAME, pack
 from selfsurf.sdft.service.client import ServiceClient
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Hyperparameters, TrainRequest
@@ -44,11 +44,11 @@ def test_training_goes_on_from_an_adapter_that_was_brought(tmp_path, model):
             first = http.post("/train", json=request(episodes, adapter="first")).json()
             assert ended(http, first["id"])["status"] == "succeeded"
             own = client.download(client.adapter("first"), "peft", tmp_path / "first")
-            (own / "probe.json").unlink()
-            archive = pack(own, ADAPTER_NAME, tmp_path / "adapter.tar.gz").read_bytes()
+            (own / "origin.json").write_text("{}")  # as `deploy` leaves it
+            archive = pack(own, BROUGHT_NAME, tmp_path / "adapter.tar.gz").read_bytes()
             brought = http.post("/adapters/import", params={"name": "brought"}, content=archive)
             assert (brought.status_code, brought.json()["model"]) == (201, model.name)
-            assert brought.json()["job"] is None
+            assert (brought.json()["job"], brought.json()["probe"]) == (None, None)
             taken = http.post("/adapters/import", params={"name": "brought"}, content=archive)
             assert (taken.status_code, taken.json()["type"]) == (409, "name_taken")
             (own / "adapter_config.json").write_text("{}")

@@ -59,6 +59,14 @@ def test_an_upload_goes_on_where_it_broke_off_also_after_the_server_was_killed(s
     assert sent(http, b"", upload_offset=str(length), **told).json()["episode"] == done.json()["episode"]
 
 
+def test_an_upload_that_will_not_go_on_is_deleted(http):
+    name = hashlib.sha256(b"never sent whole").hexdigest()
+    assert sent(http, b"never", upload_id=name, upload_length="16").json()["offset"] == 5
+    assert http.delete(f"/uploads/{name}").status_code == 204
+    assert http.get(f"/uploads/{name}").json()["offset"] == 0
+    assert http.delete(f"/uploads/{name}").json()["type"] == "not_found"
+
+
 def test_what_arrived_damaged_is_asked_for_again(http, tmp_path):
     archive = pack(write_episode(tmp_path / "three", 3), EPISODE_NAME, tmp_path / "a.tar.gz").read_bytes()
     name = hashlib.sha256(archive).hexdigest()
