@@ -135,7 +135,7 @@ class EnvCore(Reports):
         session.downloads.forget()
         self._confirmer.risk = None
         with session.access.during_setup(session.context):
-            _, goal = await asyncio.gather(session.active.rest_mouse(), self._setup(session, rng))
+            goal = await session.active.rest_mouse(self._setup(session, rng))
         if not self.task.keeps_session:
             if self.task.restarts_in_page:
                 await session.active.call("forget")

@@ -34,7 +34,7 @@ from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
-from selfsurf.browser_env.settings import ObsMode, Settings, check_options
+from selfsurf.browser_env.settings import ClockKind, ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 from selfsurf.browser_env.task import SoFar, Task, Viewport, as_task, check_address
 
@@ -67,6 +67,7 @@ def make_core(
     reset_timeout: float = 60.0,
     hang_timeout: float = 10.0,
     deterministic: bool = False,
+    clock: ClockKind = "real",
     page_memory: float = 2048,
 ) -> EnvCore:
     """Make an environment's core.
@@ -98,6 +99,8 @@ def make_core(
         reset_timeout: the same for an attempt to reset.
         hang_timeout: seconds that a page may take to answer a trivial call before it counts as hung.
         deterministic: derive clock, timers, animations and random numbers of every page from the episode's seed.
+        clock: `"real"`, or `"virtual"`: pages' time stands still, and moves only while a page is waited for, as fast as
+            it can (Linux, Chromium's headless shell).
         page_memory: MB that a page's process may use; beyond that it is killed, which counts as a crash.
 
     Raises:
@@ -111,6 +114,12 @@ def make_core(
         check_address(start_url)
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
+    if clock not in ("real", "virtual"):
+        raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
+    if clock == "virtual" and session and (session.cdp_url or session.webview or session.detached):
+        raise ValueError(
+            'clock="virtual" needs a browser that the environment starts: leave cdp_url, webview, detached out.'
+        )
     if obs_mode == "delta" and budget is not None:
         budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline is preceded by this line
     if task is not None and (start_url is not None or goal is not None):
@@ -125,7 +134,7 @@ def make_core(
         viewport = (device["viewport"]["width"], device["viewport"]["height"])
     switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
-        browser=BrowserSpec(headless, executable, switches, page_memory),
+        browser=BrowserSpec(headless, executable, switches, page_memory, clock == "virtual"),
         view=ViewOptions(screenshot, stamp_ids, budget, reach, count, limits or Limits()),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
@@ -138,6 +147,7 @@ def make_core(
         reset_timeout=reset_timeout,
         hang_timeout=hang_timeout,
         deterministic=deterministic,
+        clock=clock,
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))

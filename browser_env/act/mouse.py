@@ -151,7 +151,7 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     await mouse.down()
     try:
         if hold:
-            await asyncio.sleep(hold / 1000)
+            await targets.tab.pass_by(hold)
         if way:
             for point in way:
                 await mouse.move(*point)

@@ -166,7 +166,7 @@ class _Capture:
         """Take the screenshot, then the pass; return whether the page has not changed since before the screenshot."""
         tab = self.tab
         edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
-        png = await tab.screenshot()
+        png = await tab.screenshot(settling=True)
         self.settled_at = time.monotonic()
         review = tab.main.observe("review", seen=edition, what=self.what)
         looking = asyncio.gather(tab.told(review), self.meanwhile())
@@ -179,7 +179,7 @@ class _Capture:
         """Wait for quiet frames, then run the pass; return whether nothing is pending."""
         tab = self.tab
         began = time.monotonic()
-        self._shot = self._shoot()
+        self._shot = self._shoot(settling=True)
         frames = settling.bounds.frames if tab.scripted else 0
         look = tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
         self.raw = await tab.told(look)
@@ -206,10 +206,10 @@ class _Capture:
     def _view(self) -> Awaitable[View]:
         return view_of(self.session, self.tab, self.options, self.raw)
 
-    def _shoot(self) -> asyncio.Task[bytes] | None:
+    def _shoot(self, *, settling: bool = False) -> asyncio.Task[bytes] | None:
         if not self.options.screenshot:
             return None
-        task = asyncio.ensure_future(self.tab.screenshot())
+        task = asyncio.ensure_future(self.tab.screenshot(settling=settling))
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may never be awaited
         return task
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session import page_script
-from selfsurf.browser_env.session.browsers import SWITCHES
+from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES
 from selfsurf.browser_env.session.contexts import RemoteSource
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.patience import TICK, Stopwatch
@@ -102,7 +102,7 @@ class DetachedSource(RemoteSource):
         profile = self._lock.folder
         profile.chmod(0o700)
         switches = [
-            *SWITCHES, *_LIKE_PLAYWRIGHT, f"--js-flags=--max-old-space-size={int(self.spec.page_memory)}",
+            *SWITCHES, *FREE_FRAMES, *_LIKE_PLAYWRIGHT, f"--js-flags=--max-old-space-size={int(self.spec.page_memory)}",
             *self.spec.switches, *_proxy_switches(proxy), *(["--headless"] if self.spec.headless else []),
             f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
         ]  # fmt: skip

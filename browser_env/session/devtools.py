@@ -23,6 +23,9 @@ from typing import Any, Protocol, TypeVar
 
 from playwright.async_api import CDPSession, Error
 
+from selfsurf.browser_env.session.page_time import GONE, PageTime
+from selfsurf.browser_env.session.page_times import PageTimes
+
 T = TypeVar("T")
 
 _FIRST_OWN_ID = 2**30
@@ -36,12 +39,20 @@ _TOLD = "Selfsurf.told"
 
 _TOLD_CALL = f'"method":"{_TOLD}"'.encode()
 
+_MAY_WAIT = frozenset(
+    {
+        "Runtime.evaluate",
+        "Runtime.callFunctionOn",
+        "Input.dispatchMouseEvent",
+        "Input.dispatchKeyEvent",
+        "Page.captureScreenshot",
+    }
+)
+"""Methods whose calls may wait for a page's time."""
+
 _SESSION = b'"sessionId":"'
 _TAIL = len(_SESSION) + 32 + 2
 """Bytes at the end of a message of a session: its id and `"}`."""
-
-_GONE = "Target page, context or browser has been closed"
-"""In Playwright's words."""
 
 _HAND_OVER = """\
 import os, socket, sys
@@ -57,9 +68,13 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class HandOver:
-    """Gets between the driver and a browser that it is about to start. Make it on the loop, and close it."""
+    """Gets between the driver and a browser that it is about to start. Make it on the loop, and close it.
 
-    def __init__(self) -> None:
+    Args:
+        holds_time: the browser leaves its pages' time to us (`page_time`).
+    """
+
+    def __init__(self, *, holds_time: bool = False) -> None:
         self.command: tuple[str, ...] = ()
         """What to put before the browser's command line; empty where that can't be done."""
         self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-pipe-"))
@@ -75,7 +90,7 @@ class HandOver:
             return
         listener.listen(1)
         listener.setblocking(False)
-        self._waiting = asyncio.ensure_future(_taken(listener))
+        self._waiting = asyncio.ensure_future(_taken(listener, holds_time))
         self.command = (sys.executable, "-IS", "-c", _HAND_OVER, path)
 
     def result(self) -> DevTools | None:
@@ -89,7 +104,7 @@ class HandOver:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-async def _taken(listener: socket.socket) -> DevTools:
+async def _taken(listener: socket.socket, holds_time: bool) -> DevTools:
     loop = asyncio.get_running_loop()
     with listener:
         there, _ = await loop.sock_accept(listener)
@@ -106,7 +121,7 @@ async def _taken(listener: socket.socket) -> DevTools:
         socket.send_fds(there, [b"0"], [told, says])
         os.close(told)
         os.close(says)
-    return await DevTools.between((driver[0], driver[1]), (read, write))
+    return await DevTools.between((driver[0], driver[1]), (read, write), holds_time=holds_time)
 
 
 class _Reader(asyncio.Protocol):
@@ -142,12 +157,21 @@ class DevTools:
         self._events = self._known = 0
         """How many events were passed on to the driver, and of how many it is known to have told."""
         self._readings: list[asyncio.ReadTransport] = []
+        self._times: PageTimes | None = None
         self.ended = False
 
     @classmethod
-    async def between(cls, driver: tuple[int, int], browser: tuple[int, int]) -> DevTools:
-        """Stand between the driver's ends and the browser's: each to be read, and to be written to."""
+    async def between(cls, driver: tuple[int, int], browser: tuple[int, int], *, holds_time: bool = False) -> DevTools:
+        """Stand between the driver's ends and the browser's: each to be read, and to be written to.
+
+        Args:
+            driver: its ends.
+            browser: its ends.
+            holds_time: the browser leaves its pages' time to us (`page_time`).
+        """
         self = cls()
+        if holds_time:
+            self._times = PageTimes(self._attach, self._pass_on)
         loop = asyncio.get_running_loop()
         self._driver, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(driver[1], "wb", 0))
         self._browser, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(browser[1], "wb", 0))
@@ -168,7 +192,13 @@ class DevTools:
             else:
                 self._driver.write(answer)
             return
-        self._browser.write(message + b"\0")
+        if self._times is not None and self._times.said(message[-34:-2], message):
+            return
+        self._pass_on(message)
+
+    def _pass_on(self, message: bytes) -> None:
+        if not self.ended:
+            self._browser.write(message + b"\0")
 
     async def told(self, driver: CDPSession, asking: Awaitable[T]) -> T:
         """Await a page's answer, and then that the driver, which hears all later, tells what came before it.
@@ -220,6 +250,8 @@ class DevTools:
             if said.get("method") == "Target.attachedToTarget" and said["params"]["targetInfo"]["type"] == "browser":
                 return
         self._events += message.startswith(b'{"method":')
+        if self._times is not None:
+            self._times.heard(message[-34:-2], message)
         self._driver.write(message + b"\0")
 
     def _end(self) -> None:
@@ -227,22 +259,32 @@ class DevTools:
         for transport in (self._browser, self._driver, *self._readings):
             transport.close()
         if self._root is not None and not self._root.done():
-            self._root.set_exception(Error(_GONE))
+            self._root.set_exception(Error(GONE))
         for session in list(self._sessions.values()):
             session._end()
         self._sessions.clear()
+        if self._times is not None:
+            self._times.close()
 
     def _tell(self, message: dict[str, Any]) -> None:
         if self.ended:
-            raise Error(_GONE)
+            raise Error(GONE)
         self._browser.write(json.dumps(message, separators=(",", ":")).encode() + b"\0")
 
     async def attach(self, target: str) -> OwnSession:
-        """Return a session of our own with a target.
+        """Return a session of our own with a target. Of a page whose time is left to us there is only one.
 
         Raises:
             Error: there is no such target, or the browser has ended.
         """
+        time = None if self._times is None else self._times.of(target)
+        if time is None:
+            return await self._attach(target)
+        await time.begun.wait()
+        time.session.time = time
+        return time.session
+
+    async def _attach(self, target: str) -> OwnSession:
         browser = await self._browser_session()
         answer = await browser.send("Target.attachToTarget", {"targetId": target, "flatten": True})
         return self._sessions[answer["sessionId"].encode()]
@@ -279,7 +321,9 @@ class OwnSession:
         self._asked: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._numbers = itertools.count(1)
         self._handlers: defaultdict[str, list[Callable[[Any], Any]]] = defaultdict(list)
-        self._over = False
+        self.over = False
+        self.time: PageTime | None = None
+        """The page's, if it is left to us."""
 
     def on(self, event: str, f: Callable[[Any], Any]) -> None:
         """Call `f` with the parameters of each such event."""
@@ -291,16 +335,22 @@ class OwnSession:
         Raises:
             Error: the browser refuses, or the session is over.
         """
-        if self._over:
-            raise Error(f"{method}: {_GONE}")
+        if self.over:
+            raise Error(f"{method}: {GONE}")
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = method, future
         self._devtools._tell({"id": number, "method": method, "params": params or {}, "sessionId": self._id})
+        time = self.time if method in _MAY_WAIT else None
+        if time is not None:
+            awaits = (params or {}).get("awaitPromise", False)
+            time.asked(number, certainly=awaits, begun=method == "Runtime.callFunctionOn")  # the in-page script's
         try:
             return await future
         finally:
             self._asked.pop(number, None)
+            if time is not None:
+                time.answered(number)
 
     async def detach(self) -> None:
         """End the session."""
@@ -332,8 +382,8 @@ class OwnSession:
                 asyncio.get_running_loop().call_exception_handler({"message": f"at {event}", "exception": error})
 
     def _end(self) -> None:
-        self._over = True
-        self._refuse(_GONE)
+        self.over = True
+        self._refuse(GONE)
 
     def _refuse(self, why: str) -> None:
         for method, future in self._asked.values():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import SWITCHES, find_browser
+from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, find_browser
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
 from selfsurf.browser_env.session.patience import stretched
@@ -61,6 +61,8 @@ class BrowserSpec:
     """Additional command-line switches."""
     page_memory: float = 2048
     """MB that a page's process may use; beyond that it is killed, which counts as a crash."""
+    holds_time: bool = False
+    """Are its pages' time and frames left to us (`page_time`)?"""
 
 
 @dataclass
@@ -201,22 +203,26 @@ class Runtime:
     async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> tuple[T, LastWords]:
         from playwright.async_api import BrowserContext, Error
 
+        from selfsurf.browser_env.session import page_time
         from selfsurf.browser_env.session.devtools import HandOver
 
         path = await self.executable(spec)
+        if spec.holds_time and not page_time.can_hold(path, spec.headless, spec.switches):
+            raise EnvError(f'clock="virtual" needs Chromium\'s headless shell on Linux, and {path} is none.')
+        switches = (*SWITCHES, *(page_time.SWITCHES if spec.holds_time else FREE_FRAMES))
         _log.info("Starting %s", path)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
         why = ""
         # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
         for sandbox in (False,) if root else (True, False):
-            hand_over = HandOver()
+            hand_over = HandOver(holds_time=spec.holds_time)
             words = LastWords(path, hand_over.command)
             try:
                 started = await start(
                     executable_path=words.program,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
-                    args=[*SWITCHES, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
+                    args=[*switches, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
                     # Playwright lifts Chromium's limit of 200 navigations in 10 s; pages may be hostile.
                     ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,

@@ -6,12 +6,13 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
+from selfsurf.browser_env.session.page_time import FRAME
 from selfsurf.browser_env.session.runtime import runtime
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from selfsurf.browser_env.record.input_listener import InputListener
     from selfsurf.browser_env.session.devtools import ProtocolSession
+    from selfsurf.browser_env.session.page_time import PageTime
 
 T = TypeVar("T")
 
@@ -66,6 +68,8 @@ class Tab:
         self.page = page
         self.protocol = protocol
         self._driver = driver
+        self.time: PageTime | None = getattr(protocol, "time", None)
+        """Of the page, if it is left to us."""
         self.crashed = False
         self.scripted = True
         """Do the page's scripts run? If not, our in-page callbacks don't run either."""
@@ -200,13 +204,24 @@ class Tab:
             return await asking
         return await devtools.told(self._driver, asking)
 
-    async def screenshot(self) -> bytes:
-        """Return a PNG of the viewport."""
+    async def pass_by(self, milliseconds: float) -> None:
+        """Let time pass: the page's, if it is left to us."""
+        if self.time is None:
+            await asyncio.sleep(milliseconds / 1000)
+        else:
+            await self.time.pass_by(milliseconds)
+
+    async def screenshot(self, *, settling: bool = False) -> bytes:
+        """Return a PNG of the viewport.
+
+        Args:
+            settling: the page may go on: where its time is left to us, that of a frame passes.
+        """
         asked: set[asyncio.Future[dict[str, Any]]] = set()
         try:
             for attempt in range(4):
                 document = self.document
-                asked.add(asyncio.ensure_future(self._capture()))
+                asked.add(asyncio.ensure_future(self._capture(settling)))
                 try:
                     return base64.b64decode((await self._first(asked, document))["data"])
                 except TimeoutError:
@@ -221,7 +236,9 @@ class Tab:
             for one in asked:
                 one.cancel()
 
-    async def _capture(self) -> dict[str, Any]:
+    async def _capture(self, settling: bool) -> dict[str, Any]:
+        if self.time is not None:
+            return {"data": await self.time.picture(FRAME if settling else 0.0)}
         return await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
 
     async def _first(self, asked: set[asyncio.Future[dict[str, Any]]], document: str) -> dict[str, Any]:
@@ -285,9 +302,20 @@ class Tab:
         for frame in [frame for frame in self._remote if frame.is_detached()]:
             del self._remote[frame]
 
-    async def rest_mouse(self) -> None:
-        """Move the mouse off the page, so that nothing is hovered because of an earlier episode."""
-        await self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
+    async def rest_mouse(self, meanwhile: Coroutine[Any, Any, T]) -> T:
+        """Move the mouse off the page, so that nothing is hovered because of an earlier episode; await other work, too.
+
+        Args:
+            meanwhile: the work. Where the page's time is held it comes second, not at the same time by chance.
+
+        Returns:
+            What the work returned.
+        """
+        moving = self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
+        if self.time is None:
+            return (await asyncio.gather(meanwhile, moving))[0]
+        await asyncio.gather(moving, *([self.time.begin_anew()] if self.time.now else []))
+        return await meanwhile
 
 
 async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolSession, CDPSession | None]:

@@ -1,0 +1,409 @@
+"""Time that stands still, held by the engine: a page's clock moves while somebody waits for the page, frame by frame.
+
+Chromium's headless shell can leave both to us: how far a renderer's clock goes on (virtual time), and when a frame is
+drawn. Between steps nothing moves. While a call waits for the page, Playwright's as well as our own, time goes on by a
+frame, the frame is drawn, and so on; while the page's requests are pending it stands, for they take real time. So what
+a page does after a second is seen at once.
+
+A renderer's pages share a clock. Frames of other sites and workers have renderers and threads of their own, and the
+real time. After a navigation into another renderer `Date` goes on, but `performance.now` counts the real milliseconds
+until the document was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from playwright.async_api import Error
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.session.devtools import OwnSession
+
+T = TypeVar("T")
+
+SWITCHES = ("--enable-begin-frame-control", "--run-all-compositor-stages-before-draw")
+"""Command-line switches that leave the frames to us."""
+
+FRAME = 1000 / 60
+"""Milliseconds of the page's time from frame to frame."""
+
+INSTANT = 0.001
+"""The same, while something is being loaded, which must not take the page's time."""
+
+COARSE = 50.0
+"""The same, while nothing but time is waited for."""
+
+GRID, ROUNDING = 100.0, 0.5
+"""Milliseconds between moments at which an episode may begin, and how much later it does: pages round down."""
+
+EPOCH = 1767268800.0
+"""Unix seconds at which a session begins, as pages see it: noon of 1 January 2026, UTC."""
+
+GRACE = 0.02
+"""Seconds after which a call that may be answered at once is taken to wait for a frame, as a lone move of the mouse
+does."""
+
+NETWORK = 3.0
+"""Seconds that requests hold up the page's time. A document whose requests take longer isn't waited for again."""
+
+LOADING = 30.0
+"""Seconds for which something may be loading and be given frames."""
+
+EXPIRY = 1.0
+"""Seconds for the end of a span of time to be told, which a navigation may swallow."""
+
+DRAWN, LATE = 0.5, 1.0
+"""Seconds for a frame: in which other pages wait for it, and after that."""
+
+PICTURE_TRIES = 4
+"""Frames that are asked for a picture: the first of a page may lack it."""
+
+HASTE = 120
+"""Frames in a row for the same calls, after which they follow each other at a screen's pace."""
+
+BETWEEN = 1e-3
+"""Milliseconds of the compositor's time between two frames at the same time of the page."""
+
+GONE = "Target page, context or browser has been closed"
+"""In Playwright's words."""
+
+
+def can_hold(browser: str, headless: bool, switches: Sequence[str]) -> bool:
+    """Does a browser leave time and frames to us? Only Chromium's headless shell does, on Linux.
+
+    Args:
+        browser: its path.
+        headless: will it run without a window?
+        switches: those that it gets beside.
+    """
+    shell = "headless" in Path(browser).resolve().name
+    return sys.platform == "linux" and headless and shell and "--site-per-process" not in switches
+
+
+@dataclass
+class RendererClock:
+    """The time of a renderer."""
+
+    base: float
+    """The compositor's time, in milliseconds, at which it began."""
+    elapsed: float = 0.0
+    """Milliseconds since then."""
+
+
+class PageTime:
+    """The time of one page.
+
+    Args:
+        turn: held while a frame is drawn: of a browser's pages one at a time can be.
+        clocks: of the browser's renderers, by their base.
+        start: milliseconds since the session began.
+    """
+
+    def __init__(self, turn: asyncio.Lock, clocks: dict[float, RendererClock], start: float) -> None:
+        self.now = start
+        """Milliseconds since the session began, as the page sees it."""
+        self.session: OwnSession
+        self.begun = asyncio.Event()
+        """Set when the page's time stands still, so that the page may begin."""
+        self._turn, self._clocks = turn, clocks
+        self._clock = RendererClock(0.0)
+        self._ahead = 0.0
+        """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
+        self._drawn_at = 0.0
+        self._patient = True
+        self._waiting: dict[object, bool] = {}
+        """Calls that wait for time, and whether they are certain to have begun before it goes on."""
+        self._grace: dict[object, asyncio.TimerHandle] = {}
+        """Calls that may be answered without."""
+        self._pictures: list[tuple[asyncio.Future[str], float]] = []
+        """Those that are wanted, and milliseconds that are to pass before."""
+        self._passing: list[tuple[asyncio.Future[None], float]] = []
+        """Those who wait for a time to come."""
+        self._coming: dict[str, float] = {}
+        """Requests and documents that are being loaded, and when (`time.monotonic`) they began."""
+        self._wake = asyncio.Event()
+        self._in_a_row = 0
+        self._moved = False
+        self._expired: asyncio.Future[None] | None = None
+        self._dialog: asyncio.Future[None] | None = None
+        """Done when the dialog that is open has been answered."""
+        self._running: asyncio.Task[None] | None = None
+        self._over = False
+
+    async def begin(self, session: OwnSession) -> None:
+        """Have the page's time stand still, and move it from now on when it is waited for.
+
+        Args:
+            session: with the page.
+
+        Raises:
+            Error: the page is gone, or the browser can't do this.
+        """
+        self.session = session
+        handlers: dict[str, Callable[[dict[str, Any]], object]] = {
+            "Emulation.virtualTimeBudgetExpired": lambda _: self._expire(),
+            "Page.frameNavigated": lambda event: self._load(event["frame"]),
+            "Page.frameStoppedLoading": lambda event: self._coming.pop(event["frameId"], None),
+            "Page.frameDetached": lambda event: self._coming.pop(event["frameId"], None),
+            "Network.requestWillBeSent": lambda event: self._come(event["requestId"]),
+            "Network.loadingFinished": lambda event: self._coming.pop(event["requestId"], None),
+            "Network.loadingFailed": lambda event: self._coming.pop(event["requestId"], None),
+            "Page.javascriptDialogOpening": lambda _: self._open_dialog(),
+            "Page.javascriptDialogClosed": lambda _: self._close_dialog(),
+        }
+        for event, handle in handlers.items():
+            session.on(event, handle)
+        try:
+            await session.send("Page.enable")
+            await self._set("pause")
+        finally:
+            self.begun.set()
+        self._running = asyncio.ensure_future(self._run())
+
+    def asked(self, call: object, *, certainly: bool, begun: bool = False) -> None:
+        """Take note that a call to the page is pending.
+
+        Args:
+            call: names it.
+            certainly: does it wait for the page's time? Else it may be answered without.
+            begun: has it begun before time goes on, since it was asked for in the session that moves it?
+        """
+        if certainly:
+            self._count(call, begun)
+        else:
+            self._grace[call] = asyncio.get_running_loop().call_later(GRACE, self._count, call, False)
+
+    def answered(self, call: object) -> None:
+        """Take note that such a call was answered."""
+        self._waiting.pop(call, None)
+        if (timer := self._grace.pop(call, None)) is not None:
+            timer.cancel()
+
+    def forget(self, session: bytes) -> None:
+        """Take note that calls in a session of the driver's, which has ended, won't be answered."""
+        for call in [one for one in (*self._waiting, *self._grace) if isinstance(one, tuple) and one[0] == session]:
+            self.answered(call)
+
+    async def picture(self, after: float = 0.0) -> str:
+        """Draw a frame and return its picture, a PNG in base64.
+
+        Args:
+            after: milliseconds of the page's time that pass before.
+
+        Raises:
+            Error: the page is gone, or gives no picture.
+        """
+        picture: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._pictures.append((picture, after))
+        return await self._wait_for(picture)
+
+    async def pass_by(self, milliseconds: float) -> None:
+        """Let so much of the page's time pass.
+
+        Raises:
+            Error: the page is gone.
+        """
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._passing.append((passed, self.now + milliseconds))
+        await self._wait_for(passed)
+
+    async def begin_anew(self) -> None:
+        """Go on to where an episode may begin: a full tenth of a second, so that each begins alike.
+
+        Raises:
+            Error: the page is gone.
+        """
+        await self.pass_by(GRID - self.now % GRID + ROUNDING)
+
+    async def _wait_for(self, future: asyncio.Future[T]) -> T:
+        if self._over:
+            raise Error(GONE)
+        self._wake.set()
+        return await future
+
+    def close(self) -> None:
+        """Move and draw no more: the page is gone."""
+        self._over = True
+        if self._running is not None:
+            self._running.cancel()
+        for timer in self._grace.values():
+            timer.cancel()
+        awaited: list[asyncio.Future[Any]] = [future for future, _ in self._pictures]
+        for future in (*awaited, *(future for future, _ in self._passing)):
+            _fail(future, GONE)
+        self.begun.set()
+
+    # What happens
+
+    def _count(self, call: object, begun: bool) -> None:
+        self._grace.pop(call, None)
+        self._waiting[call] = begun
+        self._in_a_row = 0
+        self._wake.set()
+
+    def _load(self, frame: dict[str, Any]) -> None:
+        if "parentId" not in frame:  # of the old document nothing more is told
+            self._coming.clear()
+            self._patient = True
+        self._come(frame["id"])
+
+    def _come(self, id: str) -> None:
+        self._coming[id] = time.monotonic()
+        self._wake.set()
+
+    def _open_dialog(self) -> None:
+        self._dialog = asyncio.get_running_loop().create_future()
+
+    def _close_dialog(self) -> None:
+        if self._dialog is not None and not self._dialog.done():
+            self._dialog.set_result(None)
+
+    def _expire(self) -> None:
+        if self._expired is not None and not self._expired.done():
+            self._expired.set_result(None)
+
+    # How time goes on
+
+    @property
+    def _is_awaited(self) -> bool:
+        return bool(self._waiting or self._passing)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if not (self._is_awaited or self._pictures):
+                    await self._rest()
+                    continue
+                if not (self._pictures or self._passing or any(self._waiting.values())):
+                    await self._probe()
+                    if not self._is_awaited:
+                        continue
+                if self._in_a_row >= HASTE and not (self._pictures or self._passing):
+                    await asyncio.sleep(FRAME / 1000)
+                self._in_a_row += 1
+                await self._go_on()
+        except Error:
+            pass  # the page is gone
+        finally:
+            self.close()
+
+    async def _rest(self) -> None:
+        """Wait for somebody to wait. What is being loaded is given instants meanwhile: it may wait for those."""
+        self._wake.clear()
+        if self._moved:  # another renderer would begin with what was last set
+            self._moved = False
+            await self._set("pause")
+        now = time.monotonic()
+        self._coming = {id: began for id, began in self._coming.items() if now - began < LOADING}
+        pause = _pace(now - max(self._coming.values())) if self._coming else None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), pause)
+        if self._coming and not (self._is_awaited or self._pictures):
+            await self._advance(INSTANT)
+            await self._draw(picture=False)
+
+    async def _probe(self) -> None:
+        """Wait until the page has begun all that it was asked for before."""
+        with contextlib.suppress(Error):
+            if self.session.over:
+                raise Error(GONE)
+            await self.session.send("Runtime.evaluate", {"expression": "0", "silent": True})
+
+    async def _go_on(self) -> None:
+        """Let the time of a frame pass, if anybody waits for that, and draw it."""
+        pictures = list(self._pictures)
+        span = FRAME if self._is_awaited else max((after for _, after in pictures), default=0.0)
+        if self._passing and not (self._waiting or pictures):
+            span = COARSE
+        if self._passing:
+            span = min(span, max(min(until for _, until in self._passing) - self.now, 0.0))
+        if span:
+            await self._advance(span)
+        data = await self._draw(picture=bool(pictures))
+        for one in pictures:
+            self._pictures.remove(one)
+            if data is None:
+                _fail(one[0], "Unable to capture screenshot")
+            elif not one[0].done():
+                one[0].set_result(data)
+        for passed in [one for one in self._passing if one[1] <= self.now + 1e-6]:
+            self._passing.remove(passed)
+            if not passed[0].done():
+                passed[0].set_result(None)
+
+    async def _set(self, policy: str, budget: float | None = None) -> None:
+        params: dict[str, Any] = {"policy": policy, "initialVirtualTime": EPOCH + self.now / 1000}
+        if budget is not None:
+            params["budget"] = budget
+        answer = await self.session.send("Emulation.setVirtualTimePolicy", params)
+        base = answer["virtualTimeTicksBase"]
+        if base != self._clock.base:  # it is in another renderer now
+            self._clock = self._clocks.setdefault(base, RendererClock(base))
+            self._ahead = max(0.0, self._drawn_at - (base + self._clock.elapsed))
+
+    async def _advance(self, span: float) -> None:
+        """Let the page's time go on, once its requests have ended."""
+        expired = self._expired = asyncio.get_running_loop().create_future()
+        await self._set("pauseIfNetworkFetchesPending" if self._patient else "advance", span)
+        if not await self._ended(expired, NETWORK if self._patient else EXPIRY) and self._patient:
+            self._patient = False
+            await self._set("advance", span)
+            await self._ended(expired, EXPIRY)
+        self.now += span
+        self._moved = True
+        self._clock.elapsed += span
+
+    async def _ended(self, expired: asyncio.Future[None], seconds: float) -> bool:
+        began = time.monotonic()
+        while not (await asyncio.wait({expired}, timeout=_pace(time.monotonic() - began)))[0]:
+            if self._dialog is not None and not self._dialog.done():
+                await asyncio.wait({expired, self._dialog}, return_when=asyncio.FIRST_COMPLETED)
+            elif time.monotonic() - began > seconds:
+                return False
+            else:
+                await self._draw(picture=False)
+        return True
+
+    async def _draw(self, *, picture: bool) -> str | None:
+        """Draw a frame; return its picture, if one is wanted and to be had."""
+        params: dict[str, Any] = {"interval": FRAME}
+        if picture:
+            params["screenshot"] = {"format": "png", "optimizeForSpeed": True}
+        for _ in range(PICTURE_TRIES if picture else 1):
+            at = self._clock.base + self._clock.elapsed + self._ahead
+            params["frameTimeTicks"] = self._drawn_at = max(at, self._drawn_at + BETWEEN)
+            async with self._turn:
+                drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
+                drawn.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+                await self._first(drawn, DRAWN)
+            if not drawn.done():
+                await self._first(drawn, LATE)
+            if not drawn.done():
+                drawn.cancel()
+                continue
+            if drawn.exception() is None and (data := drawn.result().get("screenshotData")) is not None:
+                return str(data)
+        return None
+
+    async def _first(self, drawn: asyncio.Future[Any], seconds: float) -> None:
+        """Wait for a frame, so many seconds or until a dialog opens: it isn't answered before that is."""
+        if self._dialog is not None and not self._dialog.done():
+            return
+        await asyncio.wait({drawn}, timeout=seconds)
+
+
+def _pace(waited: float) -> float:
+    """Return the seconds to the next frame after having waited so long."""
+    return max(FRAME / 1000, waited / 4)
+
+
+def _fail(future: asyncio.Future[Any], why: str) -> None:
+    if not future.done():
+        future.set_exception(Error(why))

@@ -1,0 +1,207 @@
+"""clock="virtual": a page's time stands still, and goes on only while the page is waited for."""
+
+import http.server
+import re
+import threading
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+from selfsurf.browser_env import EnvError, SessionOptions
+from selfsurf.browser_env.session.page_time import can_hold
+
+PAGE = """<!doctype html><title>page</title><body>
+<button onclick="out.textContent = 'pressed'; setTimeout(() => out.textContent = 'late', 1200)">late</button>
+<button onclick="fetchSlowly(performance.now())">fetch</button>
+<button onclick="alert('well?'); out.textContent = 'told'">alert</button>
+<button onclick="window.open('/other')">open</button>
+<button onclick="for (;;);">loop</button>
+<button onclick="out.style.transition = 'width 1s linear'; out.style.width = '300px'">widen</button>
+<a href="/other">other</a>
+<input onkeydown="if (event.key == 'Enter') setTimeout(() => out.textContent = 'found', 1200)" type="search">
+<p id="out" style="width: 100px; background: #ccc">-</p>
+<script>
+let frames = 0;
+(function draw() { frames++; requestAnimationFrame(draw); })();
+async function fetchSlowly(began) {
+  out.textContent = await (await fetch('/slow')).text() + ` after ${Math.round(performance.now() - began)} ms`;
+}
+let ticks = 0;
+setInterval(() => ticks++, 100);
+</script>"""
+CLOCK = "[performance.now(), Date.now(), frames, ticks]"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/slow":
+            time.sleep(0.4)
+        body = {"/slow": "arrived", "/other": "<title>other</title><p>another page"}.get(self.path, PAGE).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/plain" if self.path == "/slow" else "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def held(site):
+    """An environment whose page's time is held, after its reset."""
+    env = gymnasium.make("Browser-v0", start_url=site, goal="look", clock="virtual").unwrapped
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+def ids(env):
+    """The ids of what can be pressed, by name."""
+    return {one["name"]: one["id"] for one in env.core.observation["elements"]}
+
+
+def clock(env):
+    from selfsurf.browser_env.session.runtime import runtime
+
+    async def ask():
+        answer = await env.core.session.active.protocol.send(
+            "Runtime.evaluate", {"expression": CLOCK, "returnByValue": True}
+        )
+        return answer["result"]["value"]
+
+    return runtime().run(ask())
+
+
+def press(env, name):
+    return env.step({"action": "click", "id": ids(env)[name]})[0]
+
+
+def test_time_stands_still_while_nobody_waits(held):
+    before = clock(held)
+    time.sleep(0.4)
+    assert clock(held) == before
+
+
+def test_a_wait_is_of_the_page_s_time_and_takes_little_of_ours(held):
+    before, began = clock(held), time.monotonic()
+    held.step({"action": "wait", "ms": 3000})
+    after, took = clock(held), time.monotonic() - began
+    assert 3000 <= after[0] - before[0] < 3200
+    assert after[1] - before[1] == pytest.approx(after[0] - before[0], abs=2)
+    assert after[3] - before[3] in (30, 31, 32)
+    assert took < 2.5
+
+
+def test_what_comes_later_is_in_the_next_observation(held):
+    began = time.monotonic()
+    obs, *_ = held.step({"action": "fill", "id": ids(held)[""], "text": "tea"})
+    obs, *_ = held.step({"action": "press", "key": "Enter"})
+    assert "found" in obs["dom"]
+    assert "pressed" in press(held, "late")["dom"]
+    obs, *_ = held.step({"action": "wait", "ms": 1200})
+    assert "late" in obs["page_text"].split()
+    assert time.monotonic() - began < 3.5
+
+
+def test_transitions_and_frames_go_with_the_page_s_time(held):
+    press(held, "widen")
+    before = clock(held)
+    first = held.core.observation["screenshot"]
+    assert (held.step({"action": "wait", "ms": 500})[0]["screenshot"] != first).any()
+    held.step({"action": "wait", "ms": 600})
+    end = held.step({"action": "wait", "ms": 100})[0]["screenshot"]
+    assert (held.step({"action": "wait", "ms": 100})[0]["screenshot"] == end).all(), "it has ended"
+    after = clock(held)
+    assert (after[0] - before[0]) / 50 * 0.8 < after[2] - before[2] <= (after[0] - before[0]) / (1000 / 60) + 4
+
+
+def test_requests_take_real_time_in_which_the_page_s_stands(held):
+    told = re.search("arrived after ([0-9]+) ms", press(held, "fetch")["dom"])
+    assert int(told[1]) < 50, "of 400"
+
+
+def test_dialogs_tabs_and_navigations(held, site):
+    assert "told" in press(held, "alert")["dom"]
+    obs = press(held, "open")
+    assert [tab["title"] for tab in obs["tabs"]] == ["page", "other"]
+    held.step({"action": "close_tab"})
+    before = clock(held)
+    assert "another page" in press(held, "other")["page_text"]
+    held.step(
+        {"action": "navigate", "url": site.replace("127.0.0.1", "localhost")}
+    )  # another site, so another renderer
+    after = clock(held)
+    assert 0 < after[1] - before[1] < 2000, "Date goes on"
+    time.sleep(0.2)
+    assert clock(held) == after
+    held.step({"action": "wait", "ms": 1000})
+    assert clock(held)[0] - after[0] == pytest.approx(1000, abs=100)
+
+
+def test_a_page_that_loops_keeps_no_other_from_its_frames(site, held):
+    looping = gymnasium.make("Browser-v0", start_url=site, goal="loop", clock="virtual", hang_timeout=2).unwrapped
+    looping.reset(seed=0)
+    ended = threading.Thread(target=lambda: press(looping, "loop"))
+    ended.start()
+    began, steps = time.monotonic(), 0
+    while ended.is_alive():
+        press(held, "late")
+        steps += 1
+    assert steps > 5, f"{steps} in {time.monotonic() - began:.1f} s"
+    assert looping.core.session is None
+    looping.close()
+
+
+def test_playwright_s_own_calls_go_on(held):
+    from selfsurf.browser_env.session.runtime import runtime
+
+    page = held.core.session.active.page
+
+    async def work():
+        await page.mouse.move(50, 50)
+        await page.get_by_text("late", exact=True).click()
+        await page.wait_for_function("out.textContent == 'late'")
+        return await page.screenshot()
+
+    assert runtime().run(work(), timeout=20).startswith(b"\x89PNG")
+
+
+def test_the_same_actions_give_the_same_pixels(site):
+    def play():
+        env = gymnasium.make("Browser-v0", start_url=site, goal="look", clock="virtual").unwrapped
+        env.reset(seed=0)
+        seen = [press(env, "widen"), env.step({"action": "wait", "ms": 430})[0], press(env, "late")]
+        told = [clock(env)[1], *(obs["dom"] for obs in seen)]
+        env.close()
+        return told, [obs["screenshot"] for obs in seen]
+
+    first, pixels = play()
+    for _ in range(3):
+        again, others = play()
+        assert again == first
+        assert all(np.array_equal(one, other) for one, other in zip(pixels, others, strict=True))
+
+
+def test_where_time_can_t_be_held_it_is_said():
+    assert not can_hold("/usr/bin/chromium", headless=True, switches=())
+    assert not can_hold("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
+    with pytest.raises(ValueError, match='clock is "real" or "virtual"'):
+        gymnasium.make("Browser-v0", clock="fast")
+    with pytest.raises(ValueError, match="that the environment starts"):
+        gymnasium.make("Browser-v0", clock="virtual", session=SessionOptions(cdp_url="http://127.0.0.1:9222"))
+    env = gymnasium.make("Browser-v0", clock="virtual", switches=("--site-per-process",))
+    with pytest.raises(EnvError, match="headless shell"):
+        env.reset()
+    env.close()
