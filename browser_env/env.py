@@ -32,11 +32,11 @@ from selfsurf.browser_env.seeds import Seeds
 from selfsurf.browser_env.session.browsers import has_window
 from selfsurf.browser_env.session.dialogs import DialogPolicy, check_dialogs
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.session.runtime import BrowserSpec, HoldsTime, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
-from selfsurf.browser_env.settings import ClockKind, ObsMode, Settings, check_options
+from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
-from selfsurf.browser_env.task import SoFar, Task, Viewport, as_task, check_address
+from selfsurf.browser_env.task import ClockKind, SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def make_core(
     reset_timeout: float = 60.0,
     hang_timeout: float = 10.0,
     deterministic: bool = False,
-    clock: ClockKind = "real",
+    clock: ClockKind | None = None,
     page_memory: float = 2048,
 ) -> EnvCore:
     """Make an environment's core.
@@ -100,7 +100,7 @@ def make_core(
         hang_timeout: seconds that a page may take to answer a trivial call before it counts as hung.
         deterministic: derive clock, timers, animations and random numbers of every page from the episode's seed.
         clock: `"real"`, or `"virtual"`: pages' time stands still, and moves only while a page is waited for, as fast as
-            it can (Linux, Chromium's headless shell).
+            it can (Linux, Chromium's headless shell). The task's own by default.
         page_memory: MB that a page's process may use; beyond that it is killed, which counts as a crash.
 
     Raises:
@@ -114,12 +114,6 @@ def make_core(
         check_address(start_url)
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
-    if clock not in ("real", "virtual"):
-        raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
-    if clock == "virtual" and session and (session.cdp_url or session.webview or session.detached):
-        raise ValueError(
-            'clock="virtual" needs a browser that the environment starts: leave cdp_url, webview, detached out.'
-        )
     if obs_mode == "delta" and budget is not None:
         budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline is preceded by this line
     if task is not None and (start_url is not None or goal is not None):
@@ -127,6 +121,7 @@ def make_core(
     check_dialogs(dialogs)
     task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
     session = session or SessionOptions()
+    holds_time = _holds_time(clock, task, session, deterministic)
     for name, password in session.passwords.items():
         hide(name, password)
     device = None if session.device is None else runtime().run(_device(session.device))
@@ -134,7 +129,7 @@ def make_core(
         viewport = (device["viewport"]["width"], device["viewport"]["height"])
     switches = (*switches, *(STEALTH_SWITCHES if session.stealth else ()))
     settings = Settings(
-        browser=BrowserSpec(headless, executable, switches, page_memory, clock == "virtual"),
+        browser=BrowserSpec(headless, executable, switches, page_memory, holds_time),
         view=ViewOptions(screenshot, stamp_ids, budget, reach, count, limits or Limits()),
         obs_mode=obs_mode,
         bounds=bounds or Bounds(),
@@ -147,10 +142,21 @@ def make_core(
         reset_timeout=reset_timeout,
         hang_timeout=hang_timeout,
         deterministic=deterministic,
-        clock=clock,
     )
     width, height = viewport or task.viewport
     return EnvCore(task, settings, (int(width), int(height)))
+
+
+def _holds_time(clock: ClockKind | None, task: Task, session: SessionOptions, deterministic: bool) -> HoldsTime:
+    """Return whether the browser is to leave its pages' time to us, and must."""
+    if clock not in (None, "real", "virtual"):
+        raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
+    other = "a browser that the environment doesn't start: leave cdp_url, webview and detached out"
+    why = other if session.cdp_url or session.webview or session.detached else ""
+    why = why or ("deterministic=True, which has a clock of its own: leave one of them out" if deterministic else "")
+    if clock == "virtual" and why:
+        raise ValueError(f'clock="virtual" can\'t be had with {why}.')
+    return "no" if why or (clock or task.clock) == "real" else "yes" if clock else "if it can"
 
 
 async def _device(name: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.runtime import BrowserSpec
 
 ObsMode = Literal["full", "delta"]
-ClockKind = Literal["real", "virtual"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,6 @@ class Settings:
     """Where the agent may go, what it may type, read and write, and what needs confirmation."""
     deterministic: bool = False
     """Derive clock, timers and random numbers of every page from the seed (`browser_env.session.determinism`)."""
-    clock: ClockKind = "real"
-    """Whose time pages have: the real one, or `"virtual"`, which moves only while a page is waited for
-    (`browser_env.session.page_time`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0

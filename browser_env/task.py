@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ COMMIT_PATIENCE = 15.0
 LOAD_PATIENCE = 5.0
 """Seconds that a start page may take to load; after that, settling takes over and the episode starts regardless."""
 
+ClockKind = Literal["real", "virtual"]
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
 
@@ -106,6 +107,9 @@ class Task:
     """Does an episode go on where the last one ended? Then all tabs, and the elements' ids, are kept across resets."""
     sites: Mapping[str, Path] = {}
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
+    clock: ClockKind = "real"
+    """Whose time its pages have if the environment isn't told: the real one, or where that can be had one that the
+    engine holds (`browser_env.session.page_time`)."""
     uploads: tuple[Path, ...] = ()
     """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
     verdict: str | None = None

@@ -91,8 +91,13 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
 
 async def _write(targets: Targets, text: str, at_once: bool, pause: float) -> None:
     keyboard = targets.tab.page.keyboard
-    if not at_once:
+    if not at_once and not (pause and targets.tab.time):
         await keyboard.type(text, delay=pause)
+        return
+    if not at_once:
+        for character in text:
+            await keyboard.type(character)
+            await targets.tab.pass_by(pause)
         return
     for number, line in enumerate(text.split("\n")):
         if number:

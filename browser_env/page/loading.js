@@ -35,9 +35,12 @@ function spins(el, animations = el.getAnimations({subtree: true}).filter((one) =
   });
 }
 
+// Is its opacity animated, so that it may be seen at another moment?
+const blinks = (el) => el.getAnimations().some((one) => one.playState === 'running' && one.effect?.getKeyframes().some((frame) => 'opacity' in frame));
+
 function isLoading(el) {
   const rect = el.getBoundingClientRect();
-  if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: true, visibilityProperty: true})) return false;
+  if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: !blinks(el), visibilityProperty: true})) return false;
   if (ariaOf(el, 'busy') || el.localName === 'progress') return true;
   if (el.getAttribute('role') === 'progressbar') return animatedForEver(el);  // else it may count down until a note goes
   if (el.textContent.length < 60 && LOADING_TEXT.test(el.textContent)) return true;

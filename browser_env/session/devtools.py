@@ -50,6 +50,9 @@ _MAY_WAIT = frozenset(
 )
 """Methods whose calls may wait for a page's time."""
 
+_FIRST_PICTURE = 5.0
+"""Seconds for a browser's first picture on demand."""
+
 _SESSION = b'"sessionId":"'
 _TAIL = len(_SESSION) + 32 + 2
 """Bytes at the end of a message of a session: its id and `"}`."""
@@ -288,6 +291,21 @@ class DevTools:
         browser = await self._browser_session()
         answer = await browser.send("Target.attachToTarget", {"targetId": target, "flatten": True})
         return self._sessions[answer["sessionId"].encode()]
+
+    async def holds_time(self) -> bool:
+        """Find out, by a page and its first picture, whether the browser leaves time and frames to us as it should."""
+        if self._times is None:
+            return False
+        browser = await self._browser_session()
+        target = (await browser.send("Target.createTarget", {"url": "about:blank"}))["targetId"]
+        try:
+            async with asyncio.timeout(_FIRST_PICTURE):
+                await self._times.try_picture(target)
+        except (Error, TimeoutError):
+            return False
+        finally:
+            await browser.send("Target.closeTarget", {"targetId": target})
+        return True
 
     async def detach(self, session: str) -> None:
         """End a session of our own."""

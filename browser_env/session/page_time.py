@@ -53,6 +53,15 @@ does."""
 NETWORK = 3.0
 """Seconds that requests hold up the page's time. A document whose requests take longer isn't waited for again."""
 
+HOLD_SHORT = 0.3
+"""The same for pictures, fonts and the like."""
+
+HOLDS = {
+    **dict.fromkeys(("Document", "Script", "Stylesheet", "XHR", "Fetch"), NETWORK),
+    **dict.fromkeys(("EventSource", "WebSocket", "Media", "Ping", "Prefetch"), 0.0),
+}
+"""The same by the type of request."""
+
 LOADING = 30.0
 """Seconds for which something may be loading and be given frames."""
 
@@ -106,12 +115,14 @@ class PageTime:
         start: milliseconds since the session began.
     """
 
+    frame = FRAME
+
     def __init__(self, turn: asyncio.Lock, clocks: dict[float, RendererClock], start: float) -> None:
         self.now = start
         """Milliseconds since the session began, as the page sees it."""
         self.session: OwnSession
         self.begun = asyncio.Event()
-        """Set when the page's time stands still, so that the page may begin."""
+        """Set when the page has been told that its time stands still, so that it may begin."""
         self._turn, self._clocks = turn, clocks
         self._clock = RendererClock(0.0)
         self._ahead = 0.0
@@ -126,8 +137,9 @@ class PageTime:
         """Those that are wanted, and milliseconds that are to pass before."""
         self._passing: list[tuple[asyncio.Future[None], float]] = []
         """Those who wait for a time to come."""
-        self._coming: dict[str, float] = {}
-        """Requests and documents that are being loaded, and when (`time.monotonic`) they began."""
+        self._coming: dict[str, tuple[float, float]] = {}
+        """Requests and documents that are being loaded, when (`time.monotonic`) they began, and for how many seconds
+        they hold up the page's time."""
         self._wake = asyncio.Event()
         self._in_a_row = 0
         self._moved = False
@@ -150,21 +162,20 @@ class PageTime:
         handlers: dict[str, Callable[[dict[str, Any]], object]] = {
             "Emulation.virtualTimeBudgetExpired": lambda _: self._expire(),
             "Page.frameNavigated": lambda event: self._load(event["frame"]),
-            "Page.frameStoppedLoading": lambda event: self._coming.pop(event["frameId"], None),
-            "Page.frameDetached": lambda event: self._coming.pop(event["frameId"], None),
-            "Network.requestWillBeSent": lambda event: self._come(event["requestId"]),
-            "Network.loadingFinished": lambda event: self._coming.pop(event["requestId"], None),
-            "Network.loadingFailed": lambda event: self._coming.pop(event["requestId"], None),
+            "Page.frameStoppedLoading": lambda event: self._came(event["frameId"]),
+            "Page.frameDetached": lambda event: self._came(event["frameId"]),
+            "Network.requestWillBeSent": lambda event: self._come(event["requestId"], event.get("type", "")),
+            "Network.loadingFinished": lambda event: self._came(event["requestId"]),
+            "Network.loadingFailed": lambda event: self._came(event["requestId"]),
             "Page.javascriptDialogOpening": lambda _: self._open_dialog(),
             "Page.javascriptDialogClosed": lambda _: self._close_dialog(),
         }
         for event, handle in handlers.items():
             session.on(event, handle)
-        try:
-            await session.send("Page.enable")
-            await self._set("pause")
-        finally:
-            self.begun.set()
+        standing = asyncio.gather(session.send("Page.enable"), self._set("pause"))
+        await asyncio.sleep(0)  # now they are said; a tab that waits for its first document answers later
+        self.begun.set()
+        await standing
         self._running = asyncio.ensure_future(self._run())
 
     def asked(self, call: object, *, certainly: bool, begun: bool = False) -> None:
@@ -252,11 +263,15 @@ class PageTime:
         if "parentId" not in frame:  # of the old document nothing more is told
             self._coming.clear()
             self._patient = True
-        self._come(frame["id"])
+        self._come(frame["id"], "Document")
 
-    def _come(self, id: str) -> None:
-        self._coming[id] = time.monotonic()
+    def _come(self, id: str, kind: str) -> None:
+        self._coming[id] = time.monotonic(), HOLDS.get(kind, HOLD_SHORT)
         self._wake.set()
+
+    def _came(self, id: str) -> None:
+        if self._coming.pop(id, None) is not None:
+            self._wake.set()
 
     def _open_dialog(self) -> None:
         self._dialog = asyncio.get_running_loop().create_future()
@@ -301,12 +316,12 @@ class PageTime:
             self._moved = False
             await self._set("pause")
         now = time.monotonic()
-        self._coming = {id: began for id, began in self._coming.items() if now - began < LOADING}
-        pause = _pace(now - max(self._coming.values())) if self._coming else None
+        self._coming = {id: one for id, one in self._coming.items() if now - one[0] < LOADING}
+        pause = _pace(now - max(began for began, _ in self._coming.values())) if self._coming else None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), pause)
         if self._coming and not (self._is_awaited or self._pictures):
-            await self._advance(INSTANT)
+            await self._move(INSTANT)
             await self._draw(picture=False)
 
     async def _probe(self) -> None:
@@ -349,27 +364,29 @@ class PageTime:
             self._ahead = max(0.0, self._drawn_at - (base + self._clock.elapsed))
 
     async def _advance(self, span: float) -> None:
-        """Let the page's time go on, once its requests have ended."""
+        """Let the page's time go on, once what holds it up has come."""
+        began = time.monotonic()
+        while self._patient and any(time.monotonic() - since < hold for since, hold in self._coming.values()):
+            waited = time.monotonic() - began
+            self._patient = waited < NETWORK
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _pace(waited))
+            if self._coming:
+                await self._move(INSTANT)
+                await self._draw(picture=False)
+        await self._move(span)
+
+    async def _move(self, span: float) -> None:
         expired = self._expired = asyncio.get_running_loop().create_future()
-        await self._set("pauseIfNetworkFetchesPending" if self._patient else "advance", span)
-        if not await self._ended(expired, NETWORK if self._patient else EXPIRY) and self._patient:
-            self._patient = False
-            await self._set("advance", span)
-            await self._ended(expired, EXPIRY)
+        await self._set("advance", span)
+        while not (await asyncio.wait({expired}, timeout=EXPIRY))[0] and self._dialog is not None:
+            if self._dialog.done():
+                break
+            await asyncio.wait({expired, self._dialog}, return_when=asyncio.FIRST_COMPLETED)
         self.now += span
         self._moved = True
         self._clock.elapsed += span
-
-    async def _ended(self, expired: asyncio.Future[None], seconds: float) -> bool:
-        began = time.monotonic()
-        while not (await asyncio.wait({expired}, timeout=_pace(time.monotonic() - began)))[0]:
-            if self._dialog is not None and not self._dialog.done():
-                await asyncio.wait({expired, self._dialog}, return_when=asyncio.FIRST_COMPLETED)
-            elif time.monotonic() - began > seconds:
-                return False
-            else:
-                await self._draw(picture=False)
-        return True
 
     async def _draw(self, *, picture: bool) -> str | None:
         """Draw a frame; return its picture, if one is wanted and to be had."""

@@ -45,6 +45,19 @@ class PageTimes:
         """Return a page's time."""
         return self._pages.get(target)
 
+    async def try_picture(self, target: str) -> None:
+        """Take a picture of a page that is nobody else's.
+
+        Raises:
+            Error: there is none to be had.
+        """
+        page = PageTime(self._turn, self._clocks, 0.0)
+        await page.begin(await self._attach(target))
+        try:
+            await page.picture()
+        finally:
+            page.close()
+
     def said(self, session: bytes, message: bytes) -> bool:
         """Take note of what the driver says to a page; return whether that has to wait, and is passed on later."""
         page = self._sessions.get(session)

@@ -17,8 +17,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import EnvError
@@ -50,6 +51,9 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for a running browser to answer."""
 
 
+HoldsTime: TypeAlias = Literal["no", "if it can", "yes"]
+
+
 @dataclass(frozen=True)
 class BrowserSpec:
     """Which browser: environments with equal specs share one."""
@@ -61,7 +65,7 @@ class BrowserSpec:
     """Additional command-line switches."""
     page_memory: float = 2048
     """MB that a page's process may use; beyond that it is killed, which counts as a crash."""
-    holds_time: bool = False
+    holds_time: HoldsTime = "no"
     """Are its pages' time and frames left to us (`page_time`)?"""
 
 
@@ -207,15 +211,17 @@ class Runtime:
         from selfsurf.browser_env.session.devtools import HandOver
 
         path = await self.executable(spec)
-        if spec.holds_time and not page_time.can_hold(path, spec.headless, spec.switches):
+        held = spec.holds_time != "no" and page_time.can_hold(path, spec.headless, spec.switches)
+        if spec.holds_time == "yes" and not held:
             raise EnvError(f'clock="virtual" needs Chromium\'s headless shell on Linux, and {path} is none.')
-        switches = (*SWITCHES, *(page_time.SWITCHES if spec.holds_time else FREE_FRAMES))
+        kinds = {"no": (False,), "yes": (True,), "if it can": (True, False) if held else (False,)}[spec.holds_time]
         _log.info("Starting %s", path)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
         why = ""
         # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
-        for sandbox in (False,) if root else (True, False):
-            hand_over = HandOver(holds_time=spec.holds_time)
+        for sandbox, holds_time in product((False,) if root else (True, False), kinds):
+            switches = (*SWITCHES, *(page_time.SWITCHES if holds_time else FREE_FRAMES))
+            hand_over = HandOver(holds_time=holds_time)
             words = LastWords(path, hand_over.command)
             try:
                 started = await start(
@@ -235,7 +241,15 @@ class Runtime:
                 _log.debug("%s did not start: %s", path, error)
             else:
                 browser = started.browser if isinstance(started, BrowserContext) else started
-                if (devtools := hand_over.result()) is not None:
+                devtools = hand_over.result()
+                if holds_time and not (devtools is not None and await devtools.holds_time()):
+                    why = "it draws no frames on demand"
+                    _log.info("%s: %s.", path, why)
+                    opened: Any = started
+                    with contextlib.suppress(Error):
+                        await opened.close()
+                    continue
+                if devtools is not None:
                     self._devtools[browser] = devtools
                 self._guards.add(guard := asyncio.ensure_future(self._keep_small(browser, spec)))
                 guard.add_done_callback(self._guards.discard)

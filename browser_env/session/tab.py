@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
-from selfsurf.browser_env.session.page_time import FRAME
 from selfsurf.browser_env.session.runtime import runtime
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ class Tab:
 
     async def _capture(self, settling: bool) -> dict[str, Any]:
         if self.time is not None:
-            return {"data": await self.time.picture(FRAME if settling else 0.0)}
+            return {"data": await self.time.picture(self.time.frame if settling else 0.0)}
         return await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
 
     async def _first(self, asked: set[asyncio.Future[dict[str, Any]]], document: str) -> dict[str, Any]:

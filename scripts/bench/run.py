@@ -42,7 +42,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     data_mode: str = ""
     """MiniWoB++: train or test data, where a task has both."""
     time_limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """MiniWoB++: ms that a page gives an episode; lifted by default."""
+    """MiniWoB++: ms of its time that a page gives an episode; lifted by default."""
     workers: int = Field(default=4, ge=1)
     """Episodes at the same time, over all processes."""
     processes: int = Field(default=1, ge=1)

@@ -74,9 +74,9 @@ def clickable(elements: Any) -> list[Any]:
     return [element for element in elements if element["role"] == ROLE and element["in_viewport"]][:BOXES]
 
 
-def raw_on_task(base_url: str, task: str, ours: OursOnTask, stack: ExitStack) -> Contender:
-    """The raw work of a MiniWoB++ task: resets, and clicks where ours clicked."""
-    raw = runtime().run(RawMiniWob.open(base_url, task))
+def raw_on_task(base_url: str, task: str, ours: OursOnTask, stack: ExitStack, *, held: bool = False) -> Contender:
+    """The raw work of a MiniWoB++ task: resets, and clicks where ours clicked; `held` as for `RawPage.open`."""
+    raw = runtime().run(RawMiniWob.open(base_url, task, held=held))
     stack.callback(lambda: runtime().run(raw.raw.close(), timeout=30))
 
     def round(number: int) -> dict[str, list[float]]:

@@ -1,7 +1,8 @@
 """The raw limit: the least work that a step, a reset or an observation takes, on the same connection and browser.
 
-A mouse click, one in-page pass, one screenshot, awaited one after the other. It has a context of its own and takes
-nothing from the environment but the source of the pass: no session, no settling, no unpacking, no decoding.
+A mouse click, one in-page pass, one screenshot, awaited one after the other; in a browser that leaves a page's time to
+us a click, one frame with its picture, one pass. It has a context of its own and takes nothing from the environment but
+the source of the pass: no session, no settling, no unpacking, no decoding.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.session.page_script import install_listeners, script_source
+from selfsurf.browser_env.session.page_time import FRAME, PageTime
 from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 from selfsurf.browser_env.session.tab import protocol_of
 from selfsurf.tasks.miniwob import MiniWobTask
@@ -30,12 +32,18 @@ class RawPage:
         self.page = page
         self._context = context
         self._protocol = protocol
+        self._time: PageTime | None = getattr(protocol, "time", None)
         self._script = ""
 
     @classmethod
-    async def open(cls, viewport: tuple[int, int]) -> RawPage:
-        """Open a blank page of this size."""
-        browser = await runtime().browser(BrowserSpec())
+    async def open(cls, viewport: tuple[int, int], *, held: bool = False) -> RawPage:
+        """Open a blank page.
+
+        Args:
+            viewport: its size.
+            held: leave its time and frames to us, if that can be had.
+        """
+        browser = await runtime().browser(BrowserSpec(holds_time="if it can" if held else "no"))
         context = await browser.new_context(viewport={"width": viewport[0], "height": viewport[1]})
         page = await context.new_page()
         protocol, _ = await protocol_of(page)
@@ -76,6 +84,8 @@ class RawPage:
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the viewport."""
+        if self._time is not None:
+            return base64.b64decode(await self._time.picture(FRAME))
         answer = await self._protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
         return base64.b64decode(answer["data"])
 
@@ -90,10 +100,15 @@ class RawPage:
         await asyncio.gather(*(self._protocol.send("Input.dispatchMouseEvent", event) for event in events))
 
     async def look(self, *, screenshot: bool = True) -> None:
-        """Pass, then screenshot."""
-        await self.seen()
+        """Pass, then screenshot; where the frames are ours, a frame comes first."""
+        if self._time is None:
+            await self.seen()
         if screenshot:
             await self.screenshot()
+        elif self._time is not None:
+            await self._time.pass_by(FRAME)
+        if self._time is not None:
+            await self.seen()
 
     async def close(self) -> None:
         """Close the context."""
@@ -108,11 +123,11 @@ class RawMiniWob:
         self._task = task
 
     @classmethod
-    async def open(cls, base_url: str, name: str) -> RawMiniWob:
-        """Load a task's page from `base_url` (with a slash at the end) and start an episode."""
+    async def open(cls, base_url: str, name: str, *, held: bool = False) -> RawMiniWob:
+        """Load a task's page from `base_url` (with a slash at the end) and start an episode; `held` as for a page."""
         task = MiniWobTask(name)
         task.start_url = f"{base_url}{name}.html"
-        self = cls(await RawPage.open(task.viewport), task)
+        self = cls(await RawPage.open(task.viewport, held=held), task)
         await self.restart(0)
         await self.raw.install()
         return self

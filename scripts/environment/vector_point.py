@@ -143,7 +143,7 @@ class Loop:
     """The bare asyncio loop: contexts that click, pass and take screenshots without waiting for one another."""
 
     def __init__(self, base_url: str, task: str, boxes: Boxes, screenshot: bool) -> None:
-        self.pages = runtime().run(_together(RawMiniWob.open(base_url, task) for _ in boxes))
+        self.pages = runtime().run(_together(RawMiniWob.open(base_url, task, held=True) for _ in boxes))
         self._boxes = boxes
         self._screenshot = screenshot
 

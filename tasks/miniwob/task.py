@@ -87,6 +87,7 @@ class MiniWobTask(Task):
     viewport = (332, 214)
     max_steps: int | None = 10
     restarts_in_page = True
+    clock = "virtual"
     verdict = _VERDICT
 
     def __init__(

@@ -65,7 +65,7 @@ def test_bench_env_sets_everything_beside_the_raw_limit(docs):
         assert summary["ms"]["raw limit"] > 1
         assert 0.2 < summary["ratios"]["raw limit"]["ratio"] < 20  # the machine may be busy
         assert summary["ratios"]["raw limit"]["target"]
-    assert figures["works"]["step"]["samples"] == {"selfsurf": 10, "raw limit": 10}
+    assert figures["works"]["step"]["samples"] == {"selfsurf": 10, "raw limit": 10, "raw limit, frames on demand": 10}
     assert figures["phases"]["total"] > figures["phases"]["act"] > 0
     assert figures["characters"]["observation, genindex"]["selfsurf"] > 100
     assert figures["errors"] == {}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from selfsurf.browser_env import EnvError, SessionOptions
+from selfsurf.browser_env.session import page_time
 from selfsurf.browser_env.session.page_time import can_hold
 
 PAGE = """<!doctype html><title>page</title><body>
@@ -199,9 +200,22 @@ def test_where_time_can_t_be_held_it_is_said():
     assert not can_hold("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
     with pytest.raises(ValueError, match='clock is "real" or "virtual"'):
         gymnasium.make("Browser-v0", clock="fast")
-    with pytest.raises(ValueError, match="that the environment starts"):
+    with pytest.raises(ValueError, match="the environment doesn't start"):
         gymnasium.make("Browser-v0", clock="virtual", session=SessionOptions(cdp_url="http://127.0.0.1:9222"))
     env = gymnasium.make("Browser-v0", clock="virtual", switches=("--site-per-process",))
     with pytest.raises(EnvError, match="headless shell"):
         env.reset()
+    env.close()
+
+
+def test_a_browser_that_draws_no_frames_on_demand_has_the_real_time(monkeypatch):
+    monkeypatch.setattr(page_time, "SWITCHES", ("--no-first-run",))
+    own = {"switches": ("--lang=en",), "screenshot": False}  # a browser of its own
+    env = gymnasium.make("MiniWoB/click-test-v0", **own).unwrapped
+    env.reset(seed=0)
+    assert env.core.session.active.time is None
+    env.close()
+    env = gymnasium.make("MiniWoB/click-test-v0", clock="virtual", **own)
+    with pytest.raises(EnvError, match="draws no frames on demand"):
+        env.reset(seed=0)
     env.close()
