@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from playwright.async_api import CDPSession, Error
 
-from selfsurf.browser_env.session.page_time import GONE, PageTime
+from selfsurf.browser_env.session.page_time import GONE, INPUT, PageTime
 from selfsurf.browser_env.session.page_times import PageTimes
 
 T = TypeVar("T")
@@ -38,17 +38,6 @@ _TOLD = "Selfsurf.told"
 """A method that the driver is answered here: then it has told all that was passed on to it before."""
 
 _TOLD_CALL = f'"method":"{_TOLD}"'.encode()
-
-_MAY_WAIT = frozenset(
-    {
-        "Runtime.evaluate",
-        "Runtime.callFunctionOn",
-        "Input.dispatchMouseEvent",
-        "Input.dispatchKeyEvent",
-        "Page.captureScreenshot",
-    }
-)
-"""Methods whose calls may wait for a page's time."""
 
 _FIRST_PICTURE = 5.0
 """Seconds for a browser's first picture on demand."""
@@ -283,9 +272,9 @@ class DevTools:
         time = None if self._times is None else self._times.of(target)
         if time is None:
             return await self._attach(target)
-        await time.begun.wait()
-        time.session.time = time
-        return time.session
+        session = await time.begun_with()
+        session.time = time
+        return session
 
     async def _attach(self, target: str) -> OwnSession:
         browser = await self._browser_session()
@@ -359,10 +348,10 @@ class OwnSession:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = method, future
         self._devtools._tell({"id": number, "method": method, "params": params or {}, "sessionId": self._id})
-        time = self.time if method in _MAY_WAIT else None
-        if time is not None:
-            awaits = (params or {}).get("awaitPromise", False)
-            time.asked(number, certainly=awaits, begun=method == "Runtime.callFunctionOn")  # the in-page script's
+        awaits = params is not None and bool(params.get("awaitPromise"))
+        time = self.time if awaits or method.startswith("Input.") else None
+        if time is not None:  # what is called is of the in-page script, which certainly waits
+            time.asked(number, grace=0 if awaits else INPUT, begun=method == "Runtime.callFunctionOn")
         try:
             return await future
         finally:

@@ -46,9 +46,8 @@ GRID, ROUNDING = 100.0, 0.5
 EPOCH = 1767268800.0
 """Unix seconds at which a session begins, as pages see it: noon of 1 January 2026, UTC."""
 
-GRACE = 0.02
-"""Seconds after which a call that may be answered at once is taken to wait for a frame, as a lone move of the mouse
-does."""
+INPUT = 0.5
+"""Seconds after which input is taken to wait for a frame, which only a lone move of the mouse does."""
 
 NETWORK = 3.0
 """Seconds that requests hold up the page's time. A document whose requests take longer isn't waited for again."""
@@ -178,18 +177,29 @@ class PageTime:
         await standing
         self._running = asyncio.ensure_future(self._run())
 
-    def asked(self, call: object, *, certainly: bool, begun: bool = False) -> None:
-        """Take note that a call to the page is pending.
+    async def begun_with(self) -> OwnSession:
+        """Return the session that moves the page's time, once that stands still.
+
+        Raises:
+            Error: the page is gone.
+        """
+        await self.begun.wait()
+        if self._over:
+            raise Error(GONE)
+        return self.session
+
+    def asked(self, call: object, *, grace: float, begun: bool = False) -> None:
+        """Take note that a call to the page is pending that waits for the page's time.
 
         Args:
             call: names it.
-            certainly: does it wait for the page's time? Else it may be answered without.
+            grace: seconds within which it may be answered without.
             begun: has it begun before time goes on, since it was asked for in the session that moves it?
         """
-        if certainly:
-            self._count(call, begun)
+        if grace:
+            self._grace[call] = asyncio.get_running_loop().call_later(grace, self._count, call, False)
         else:
-            self._grace[call] = asyncio.get_running_loop().call_later(GRACE, self._count, call, False)
+            self._count(call, begun)
 
     def answered(self, call: object) -> None:
         """Take note that such a call was answered."""

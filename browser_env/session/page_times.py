@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import Error
 
-from selfsurf.browser_env.session.page_time import PageTime, RendererClock
+from selfsurf.browser_env.session.page_time import INPUT, PageTime, RendererClock
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.devtools import OwnSession
@@ -19,6 +20,9 @@ _ATTACHED = b'{"method":"Target.attachedToTarget"'
 _DETACHED = b'{"method":"Target.detachedFromTarget"'
 _RUN = b'"Runtime.runIfWaitingForDebugger"'
 _AWAITS = b'"awaitPromise":true'
+_INPUT = b'"method":"Input.'
+_DRAWS = re.compile(rb'"method":"(?:Page\.captureScreenshot|Page\.printToPDF|DOM\.scrollIntoViewIfNeeded)"')
+"""Calls that wait for a frame."""
 _MOVES = b'"type":"mouseMoved"'
 """Of a mouse that nothing else is done with: it is told with the next frame."""
 
@@ -68,8 +72,15 @@ class PageTimes:
             self._beginning.add(task)
             task.add_done_callback(self._beginning.discard)
             return True
-        moves = _MOVES in message
-        page.asked((session, _number(message)), certainly=moves or _AWAITS in message, begun=moves)
+        call = session, _number(message)
+        if _MOVES in message:
+            page.asked(call, grace=0, begun=True)
+        elif _AWAITS in message:
+            page.asked(call, grace=0)
+        elif _INPUT in message[:80]:
+            page.asked(call, grace=INPUT)
+        elif _DRAWS.search(message[:80]):
+            page.asked(call, grace=0)
         return False
 
     async def _say_later(self, page: PageTime, message: bytes) -> None:

@@ -195,6 +195,28 @@ def test_the_same_actions_give_the_same_pixels(site):
         assert all(np.array_equal(one, other) for one, other in zip(pixels, others, strict=True))
 
 
+CHANGES = {
+    "at once": "(change) => change()",
+    "in a microtask": "(change) => Promise.resolve().then(change)",
+    "in a frame": "(change) => requestAnimationFrame(change)",
+    "after 5 ms": "(change) => setTimeout(change, 5)",
+}
+
+
+@pytest.mark.parametrize("clicks", [30, pytest.param(2500, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.mark.parametrize("when", CHANGES)
+def test_no_observation_is_from_before_the_change(clicks, when):
+    page = f"""<button id=b>go</button><p id=out>0</p><script>
+    let n = 0; b.onclick = () => ({CHANGES[when]})(() => out.textContent = ++n);</script>"""
+    url = f"data:text/html,{page}"
+    env = gymnasium.make("Browser-v0", start_url=url, goal="count", clock="virtual", screenshot=clicks < 100)
+    env.reset(seed=0)
+    for number in range(1, clicks + 1):
+        obs, *_ = env.step({"action": "click", "id": 1})
+        assert obs["page_text"].split() == ["go", str(number)]
+    env.close()
+
+
 def test_where_time_can_t_be_held_it_is_said():
     assert not can_hold("/usr/bin/chromium", headless=True, switches=())
     assert not can_hold("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
