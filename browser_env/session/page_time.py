@@ -175,7 +175,8 @@ class PageTime:
         await asyncio.sleep(0)  # now they are said; a tab that waits for its first document answers later
         self.begun.set()
         await standing
-        self._running = asyncio.ensure_future(self._run())
+        if not self._over:
+            self._running = asyncio.ensure_future(self._run())
 
     async def begun_with(self) -> OwnSession:
         """Return the session that moves the page's time, once that stands still.
