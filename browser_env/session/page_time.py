@@ -160,6 +160,9 @@ class PageTime:
         self.session = session
         handlers: dict[str, Callable[[dict[str, Any]], object]] = {
             "Emulation.virtualTimeBudgetExpired": lambda _: self._expire(),
+            "Page.frameRequestedNavigation": lambda event: self._come(f"to {event['frameId']}", "Document"),
+            "Page.frameStartedNavigating": lambda event: self._came(f"to {event['frameId']}"),
+            "Page.frameClearedScheduledNavigation": lambda event: self._came(f"to {event['frameId']}"),
             "Page.frameNavigated": lambda event: self._load(event["frame"]),
             "Page.frameStoppedLoading": lambda event: self._came(event["frameId"]),
             "Page.frameDetached": lambda event: self._came(event["frameId"]),

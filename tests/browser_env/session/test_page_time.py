@@ -21,6 +21,7 @@ PAGE = """<!doctype html><title>page</title><body>
 <button onclick="for (;;);">loop</button>
 <button onclick="out.style.transition = 'width 1s linear'; out.style.width = '300px'">widen</button>
 <a href="/other">other</a>
+<form id="sent" action="/other"></form><button onclick="sent.submit()">submit</button>
 <input onkeydown="if (event.key == 'Enter') setTimeout(() => out.textContent = 'found', 1200)" type="search">
 <p id="out" style="width: 100px; background: #ccc">-</p>
 <script>
@@ -37,11 +38,12 @@ CLOCK = "[performance.now(), Date.now(), frames, ticks]"
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path == "/slow":
+        path = self.path.partition("?")[0]
+        if path == "/slow":
             time.sleep(0.4)
-        body = {"/slow": "arrived", "/other": "<title>other</title><p>another page"}.get(self.path, PAGE).encode()
+        body = {"/slow": "arrived", "/other": "<title>other</title><p>another page"}.get(path, PAGE).encode()
         self.send_response(200)
-        self.send_header("content-type", "text/plain" if self.path == "/slow" else "text/html")
+        self.send_header("content-type", "text/plain" if path == "/slow" else "text/html")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -149,6 +151,12 @@ def test_dialogs_tabs_and_navigations(held, site):
     assert clock(held) == after
     held.step({"action": "wait", "ms": 1000})
     assert clock(held)[0] - after[0] == pytest.approx(1000, abs=100)
+
+
+def test_a_form_that_a_script_sends_is_waited_for(held):
+    began = time.monotonic()
+    assert "another page" in press(held, "submit")["page_text"]
+    assert time.monotonic() - began < 5
 
 
 def test_a_page_that_loops_keeps_no_other_from_its_frames(site, held):
