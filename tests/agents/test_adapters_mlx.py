@@ -102,7 +102,7 @@ def test_a_text_model_gives_pefts_logits(text: tuple[Path, Path, Path]) -> None:
     assert found.difference < 1e-4
 
 
-@pytest.mark.parametrize("save", [save_idefics3, save_qwen2_5_vl])
+@pytest.mark.parametrize("save", [save_idefics3, pytest.param(save_qwen2_5_vl, marks=pytest.mark.slow)])
 def test_a_vision_model_gives_pefts_logits(save: Any, saved: Any, tmp_path: Path) -> None:
     base = saved(save)
     adapter = save_random_adapter(base, tmp_path / "peft", vision=True)

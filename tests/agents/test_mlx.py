@@ -80,6 +80,7 @@ def test_greedy_replies_and_logits_are_torchs(mlx: Any, reference: PlainTorch) -
     assert parity.largest_difference < 1e-4
 
 
+@pytest.mark.slow
 def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, saved: Any) -> None:
     from transformers import Gemma3ForCausalLM
 

@@ -103,6 +103,7 @@ def test_a_row_does_not_depend_on_its_neighbours(policy: TransformersPolicy) -> 
     assert together[0].token_ids == first[0].token_ids
 
 
+@pytest.mark.slow
 def test_a_seed_for_each_row_goes_with_its_row(policy: TransformersPolicy) -> None:
     forth = policy.complete(RAGGED, temperature=1.0, max_new_tokens=10, seed=[21 + row for row in range(len(RAGGED))])
     assert [c.token_ids for c in forth] == [

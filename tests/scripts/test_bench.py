@@ -137,7 +137,7 @@ def test_bench_vector_wants_numbers():
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_benchmark_that_is_stopped_leaves_nothing_behind(number):
     command = [sys.executable, "-m", "selfsurf.scripts.cli", "bench", "vector", "--envs", "2", "--seconds", "60"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -131,6 +131,7 @@ def test_an_installation_of_tensorrt_is_looked_through(tensorrt: Path) -> None:
     assert (api.state, api.fix) == ("ok", "")
 
 
+@pytest.mark.slow
 def test_what_a_release_of_tensorrt_lacks_is_named(tensorrt: Path) -> None:
     (tensorrt / "__init__.py").write_text(TENSORRT.replace("use_tqdm=True, ", "").replace("shutdown", "stop"))
     (tensorrt / "lora_manager.py").unlink()

@@ -67,9 +67,14 @@ def by_a_person(tmp_path):
 
 
 WAYS = [by_run, by_run_with_a_model, by_run_for_a_goal, by_a_benchmark, by_rollouts, by_a_person]
+LONG = [by_run_with_a_model, by_a_benchmark]
 
 
-@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "write",
+    [pytest.param(way, marks=pytest.mark.slow) if way in LONG else way for way in WAYS],
+    ids=lambda way: way.__name__,
+)
 def test_the_fields_are_the_same_whoever_writes(write, tmp_path):
     folder = write(tmp_path)
     meta = json.loads((folder / "episode.json").read_text())
@@ -94,6 +99,7 @@ def test_what_was_asked_of_the_user_is_kept(tmp_path):
     assert [one["question"] for one in first["questions"]] == ["Which one?"]
 
 
+@pytest.mark.slow
 def test_fields_that_nobody_knows_are_ignored(tmp_path):
     folder = by_run(tmp_path)
     meta = json.loads((folder / "episode.json").read_text())

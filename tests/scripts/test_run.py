@@ -423,7 +423,7 @@ def test_ctrl_c_while_the_page_is_opened(process: Any, tmp_path: Path, site: Any
     interrupted(started, tmp_path / "episode", times=3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_stopped_while_the_agent_thinks(process: Any, tmp_path: Path, policies: str, number: signal.Signals) -> None:
     marker = tmp_path / "marker"
     started = process("--goal", "Look.", "--url", PAGE, "--backend", f"{policies}:Slow", "--set", f"marker={marker}")

@@ -93,7 +93,7 @@ def test_a_test_that_passes_by_itself_does_not_hide_those_that_cannot_be_collect
     assert run.returncode == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_is_ended_from_outside_says_so(tmp_path: Path, number: signal.Signals) -> None:
     run = start(tmp_path, workers=2, slow=SLOW, chance="def test_fine(): pass\n")
     reports = tmp_path / "runs" / "reports.jsonl"

@@ -29,6 +29,7 @@ COMMAND = Path(sys.executable).with_name("selfsurf")
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
+@pytest.mark.slow
 def test_the_log_is_shown_with_verbose_before_or_after_the_command(tmp_path: Path) -> None:
     words = ["run", "--task", TASK, "--agent", "oracle", "--out"]
     for number, arguments in enumerate((["--verbose", *words], words, words)):

@@ -65,6 +65,7 @@ def test_a_second_process_takes_half():
     assert min(both) > alone * 0.4, (alone, both)  # of a half; less than a fifth while waiting threads keep their core
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "found"),
     [
@@ -114,7 +115,7 @@ print(told(False))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch has GNU's OpenMP on Linux only")
-@pytest.mark.parametrize("given", [{}, {"GOMP_SPINCOUNT": "1000"}])
+@pytest.mark.parametrize("given", [{}, pytest.param({"GOMP_SPINCOUNT": "1000"}, marks=pytest.mark.slow)])
 def test_room_is_made_for_as_long_as_others_want_the_cores(given):
     words = [sys.executable, "-c", BESIDE]
     done = subprocess.run(words, env=without() | given, capture_output=True, check=True, text=True)

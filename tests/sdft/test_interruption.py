@@ -90,7 +90,9 @@ def test_nothing_is_kept_of_a_run_that_has_finished_no_step(tiny_policy, alone, 
     assert train(chosen, tmp_path, policy=copied(tiny_policy))["steps"] == 1  # the same command begins again
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_the_command_says_how_to_go_on(alone, tiny_folder, tmp_path, monkeypatch, number, code):
     chosen = alone.model_copy(update={"model": str(tiny_folder), "steps": 3})
     interrupt(monkeypatch, IN_AN_EPISODE, tmp_path / "run", 1, number)

@@ -196,6 +196,7 @@ def test_every_recorded_state_is_learned_from_equally_often(recording, shown, ti
         )
 
 
+@pytest.mark.slow
 def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_folder):
     options = ["--set", "episodes_per_step=1", "--set", "max_rows=2", "--set", "recorded_rows=3", "--steps", 1]
     options += ["--set", "rehearsal=0", "--live"]

@@ -289,6 +289,7 @@ def test_settings_by_which_nothing_can_be_learned_end_a_run(tiny_policy, setting
     assert not (tmp_path / "run/adapter").exists()
 
 
+@pytest.mark.slow
 def test_the_gate_may_leave_out_batches_once_something_was_learned(tiny_policy, settings, tmp_path):
     """The student may do its tasks by then."""
     learned = iter([True, False, False, False])

@@ -35,6 +35,7 @@ def test_flights_stand_beside_the_suite():
     assert not set(FLIGHTS) & set(names())
 
 
+@pytest.mark.slow
 def test_there_are_other_instructions_to_test_on():
     goals = {}
     for mode in ("train", "test"):

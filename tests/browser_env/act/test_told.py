@@ -213,7 +213,13 @@ INNER = (
 
 @pytest.mark.parametrize(
     "style",
-    ["transform:scaleX(-1)", "transform:scaleY(-1)", "rotate:180deg", "scale:-1", "transform:rotate(180deg) scale(.8)"],
+    [
+        pytest.param("transform:scaleX(-1)", marks=pytest.mark.slow),
+        pytest.param("transform:scaleY(-1)", marks=pytest.mark.slow),
+        "rotate:180deg",
+        "scale:-1",
+        pytest.param("transform:rotate(180deg) scale(.8)", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize(("name", "told"), [("L", 1), ("R", 2)])
 def test_frames_that_are_turned_round_are_clicked_rightly(open_page, by_name, style, name, told):

@@ -246,6 +246,7 @@ def test_a_server_that_never_answers_leaves_the_page_that_is_there(serve):
     env.close()
 
 
+@pytest.mark.slow
 def test_pictures_taken_while_pages_replace_each_other_come(serve):
     env = gymnasium.make("Browser-v0", start_url=serve(lambda path: b"<form><button>Go</button></form>" + b"x " * 2000))
     env.reset(seed=0)

@@ -14,6 +14,7 @@ LOGIN = "MiniWoB/login-user-v0"
 JOBS = [Job(LOGIN, seed) for seed in range(6)]
 
 
+@pytest.mark.slow
 def test_the_oracle_takes_the_first_steps_and_the_student_the_others(tiny_policy, settings):
     agent = make_agent(tiny_policy, settings, sampling=True)
     with Rollouts(3, max_episode_steps=4) as rollouts:
