@@ -17,8 +17,8 @@ OFFLINE = ("sft-offline", "sdft-offline")
 STARTED = "sft-sdft"
 """A short SFT, from which SDFT goes on with the average of the adapter's weights as its teacher."""
 
-START = "start"
-"""The stages of that SFT, below those of its arm."""
+START = "start-of-"
+"""The stages of that SFT are named so, beside those of what goes on from it."""
 
 TRAINED = ("sft", "sdft", "sdft-ungated", "grpo", *OFFLINE, STARTED)
 """Adapters on all trained tasks."""
@@ -75,6 +75,12 @@ class Arm:
     def folder(self) -> str:
         """Its folder's name."""
         return self.name.replace(":", "+")
+
+
+def start_of(name: str) -> str:
+    """Return the name of the SFT that a training, such as `sft-sdft/seed-0`, goes on from."""
+    arm, _, seed = name.rpartition("/")
+    return f"{arm}/{START}{seed}"
 
 
 def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.arms import KINDS, SEQUENCES, START, STARTED, UNTRAINED
+from selfsurf.scripts.learning.arms import KINDS, SEQUENCES, START, STARTED, UNTRAINED, start_of
 from selfsurf.scripts.learning.settings import RATES, LearnSettings, demonstrations, short
 from selfsurf.scripts.learning.stages import Stages
 from selfsurf.sdft.measure.statistics import (
@@ -182,8 +182,8 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
 def _before(stages: Stages, name: str) -> float:
     """Seconds of what came before a training: collecting its demonstrations, or training what it goes on from."""
     kind = name.partition("/")[0].partition("+")[0]
-    if kind == STARTED and not name.endswith(f"/{START}"):
-        start = f"{name}/{START}"
+    if kind == STARTED and START not in name:
+        start = start_of(name)
         return float(stages.done(f"{start}/training")["seconds"]["total"]) + _before(stages, start)
     if kind not in ("sft", STARTED):
         return 0.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.arms import OFFLINE, SEQUENCES, START, STARTED, UNTRAINED, Arm
+from selfsurf.scripts.learning.arms import OFFLINE, SEQUENCES, STARTED, UNTRAINED, Arm, start_of
 from selfsurf.scripts.learning.measure import Measures
 from selfsurf.scripts.learning.settings import (
     ALL_GATES_OFF,
@@ -117,7 +117,7 @@ class Comparison:
         if arm.kind == STARTED:
             rate = self._sft_learning_rate()
             start = {"steps": settings.start_steps, "learning_rate": rate, "snapshot_every": 0}
-            return {"start_from": self._train(f"{name}/{START}", SFT, seed, start)}
+            return {"start_from": self._train(start_of(name), SFT, seed, start)}
         return {}
 
     def _changes(self, arm: Arm) -> dict[str, Any]:

@@ -70,8 +70,8 @@ def test_every_arm_from_end_to_end_and_again(tiny_folder, tmp_path):
     run("bench", "learn", "--out", str(out), "--arms", "sdft", "--seeds", "1,")
     run("bench", "learn", "--out", str(out), "--arms", "sdft:reverse", "--set", "divergence=1")
     run("bench", "learn", "--out", str(out), "--arms", "sdft-offline:one", "--set", "recordings=1")
-    assert len([*(out / "recordings/seed-0-3").glob("*/*/episode.json")]) == 6
-    assert len([*(out / "recordings/seed-0-1").glob("*/*/episode.json")]) == 2
+    assert len([*(out / "recordings/seed-0-3").glob("*/episode.json")]) == 6
+    assert len([*(out / "recordings/seed-0-1").glob("*/episode.json")]) == 2
     found = report(out)
     assert found["arms"]["sdft-offline+one"]["trained"]["episodes"] == 4
     assert found["arms"]["sdft"]["seeds"] == [0, 1]
@@ -319,7 +319,7 @@ def test_metrics_are_found_from_the_folder_of_the_comparison(tmp_path):
 def test_what_sdft_goes_on_from_is_part_of_its_time(tmp_path):
     settings = default_settings().model_copy(update={"unseen_tasks": ()})
     write_measured(tmp_path, "sft-sdft/seed-0", short_tasks(settings), [True, False])
-    start = write_training(tmp_path, "sft-sdft/seed-0/start", {"steps": 25})
+    start = write_training(tmp_path, "sft-sdft/start-of-seed-0", {"steps": 25})
     write_stage(tmp_path, demonstrations(start), {"rows": 6}, seconds=30.0)
     write_training(tmp_path, "sft-sdft/seed-0", {})
     (training,) = figures(settings, tmp_path)["arms"]["sft-sdft"]["training"]
