@@ -76,8 +76,9 @@ PICTURE_TRIES = 4
 HASTE = 120
 """Frames in a row for the same calls, after which they follow each other at a screen's pace."""
 
-BETWEEN = 1e-3
-"""Milliseconds of the compositor's time between two frames at the same time of the page."""
+TICK = 1e-3
+"""Milliseconds in a tick of the compositor's time. A frame at the tick of the one before is never answered, and the
+page draws no other."""
 
 GONE = "Target page, context or browser has been closed"
 """In Playwright's words."""
@@ -126,7 +127,8 @@ class PageTime:
         self._clock = RendererClock(0.0)
         self._ahead = 0.0
         """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
-        self._drawn_at = 0.0
+        self._drawn_at = 0
+        """The compositor's time of the last frame, in ticks."""
         self._patient = True
         self._waiting: dict[object, bool] = {}
         """Calls that wait for time, and whether they are certain to have begun before it goes on."""
@@ -375,7 +377,7 @@ class PageTime:
         base = answer["virtualTimeTicksBase"]
         if base != self._clock.base:  # it is in another renderer now
             self._clock = self._clocks.setdefault(base, RendererClock(base))
-            self._ahead = max(0.0, self._drawn_at - (base + self._clock.elapsed))
+            self._ahead = max(0.0, self._drawn_at * TICK - (base + self._clock.elapsed))
 
     async def _advance(self, span: float) -> None:
         """Let the page's time go on, once what holds it up has come."""
@@ -409,7 +411,8 @@ class PageTime:
             params["screenshot"] = {"format": "png", "optimizeForSpeed": True}
         for _ in range(PICTURE_TRIES if picture else 1):
             at = self._clock.base + self._clock.elapsed + self._ahead
-            params["frameTimeTicks"] = self._drawn_at = max(at, self._drawn_at + BETWEEN)
+            self._drawn_at = max(int(at / TICK), self._drawn_at + 1)
+            params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between two, so that it can't become another
             async with self._turn:
                 drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
                 drawn.add_done_callback(lambda done: None if done.cancelled() else done.exception())

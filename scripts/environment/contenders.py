@@ -30,6 +30,12 @@ BOXES = 5
 
 ROLE = "checkbox"
 
+EXPERTS = (
+    "click-option", "enter-text", "choose-list", "drag-box", "use-slider", "scroll-text-2", "click-menu", "terminal",
+    "email-inbox",
+)  # fmt: skip
+"""Tasks whose experts take all kinds of actions that MiniWoB++ needs."""
+
 VIEWPORT = (1280, 720)
 """Of the documentation's pages; what both peers have."""
 
@@ -40,32 +46,70 @@ class OursOnTask:
     """Our environment on a MiniWoB++ task: resets and steps."""
 
     def __init__(self, task: str, stack: ExitStack) -> None:
-        self._env = stack.enter_context(closing(gymnasium.make(f"MiniWoB/{task}-v0", max_episode_steps=10_000)))
+        self._env, self._blind = (
+            stack.enter_context(
+                closing(gymnasium.make(f"MiniWoB/{task}-v0", max_episode_steps=10_000, screenshot=screenshot))
+            )
+            for screenshot in (True, False)
+        )
         self.boxes: list[Any] = []
         """Boxes of the elements that the last round clicked."""
         self.phases: dict[str, list[float]] = {}
-        """Milliseconds of the parts of a step."""
+        """Milliseconds of the parts of a step with a screenshot."""
 
     def __call__(self, number: int) -> dict[str, list[float]]:
         """Reset and step."""
-        times: dict[str, list[float]] = {"reset": [], "step": []}
+        resets: list[float] = []
         if number == 0:
             self._env.reset(seed=0)  # the first one pays for the browser's start
         for index in range(RESETS):
             start = time.perf_counter()
             observation, _ = self._env.reset(seed=1000 + number * RESETS + index)
-            times["reset"].append(time.perf_counter() - start)
+            resets.append(time.perf_counter() - start)
+        self.boxes = [element["bbox"] for element in clickable(observation["elements"])]
+        seen, _ = self._blind.reset(seed=1000 + number * RESETS + RESETS - 1)
+        return {
+            "reset": resets,
+            "step": self._steps(self._env, observation, self.phases),
+            "step, no screenshot": self._steps(self._blind, seen, {}),
+        }
+
+    def _steps(self, env: Any, observation: Any, phases: dict[str, list[float]]) -> list[float]:
+        times = []
         elements = clickable(observation["elements"])
-        self.boxes = [element["bbox"] for element in elements]
         for index in range(STEPS):
             action = {"action": "click", "id": elements[index % len(elements)]["id"]}
             start = time.perf_counter()
-            _, _, terminated, truncated, info = self._env.step(action)
-            times["step"].append(time.perf_counter() - start)
+            _, _, terminated, truncated, info = env.step(action)
+            times.append(time.perf_counter() - start)
             if terminated or truncated or info["action_path"] != "mouse":
                 raise RuntimeError(f"The benchmark's clicks did not go as planned: {info}")
             for phase, value in info["timing"].items():
-                self.phases.setdefault(phase, []).append(value)
+                phases.setdefault(phase, []).append(value)
+        return times
+
+
+class Kinds:
+    """Our environment on tasks whose experts need each kind of action: steps by kind, without screenshots."""
+
+    def __init__(self, stack: ExitStack, **options: Any) -> None:
+        self._envs = [
+            stack.enter_context(closing(gymnasium.make(f"MiniWoB/{task}-v0", screenshot=False, **options)))
+            for task in EXPERTS
+        ]
+
+    def __call__(self, number: int) -> dict[str, list[float]]:
+        """Let the experts play an episode each."""
+        times: dict[str, list[float]] = {}
+        for env in self._envs:
+            env.reset(seed=1000 + number)
+            over = False
+            while not over:
+                action = env.unwrapped.privileged()["action"]  # type: ignore[attr-defined]
+                start = time.perf_counter()
+                _, _, terminated, truncated, _ = env.step(action)
+                times.setdefault(f"step, {action['action']}", []).append(time.perf_counter() - start)
+                over = terminated or truncated
         return times
 
 
@@ -81,9 +125,14 @@ def raw_on_task(base_url: str, task: str, ours: OursOnTask, stack: ExitStack, *,
 
     def round(number: int) -> dict[str, list[float]]:
         boxes = ours.boxes
+
+        def steps(screenshot: bool) -> list[float]:
+            return runtime().run(_timed(lambda i: raw.click(boxes[i % len(boxes)], screenshot=screenshot), STEPS))
+
         return {
             "reset": runtime().run(_timed(lambda i: raw.reset(1000 + number * RESETS + i), RESETS)),
-            "step": runtime().run(_timed(lambda i: raw.click(boxes[i % len(boxes)]), STEPS)),
+            "step": steps(True),
+            "step, no screenshot": steps(False),
         }
 
     return round

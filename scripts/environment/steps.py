@@ -11,18 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.scripts.environment.contenders import Contender, Looks, OursOnTask, Peers, browsergym_on_task, raw_on_task
+from selfsurf.scripts.environment.contenders import (
+    Contender,
+    Kinds,
+    Looks,
+    OursOnTask,
+    Peers,
+    browsergym_on_task,
+    raw_on_task,
+)
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
 from selfsurf.scripts.report.turns import LIMITS, OURS, RAW, RAW_HELD, Work
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
 
+REAL_CLOCK = "with the real clock"
+
 LOOKED_AT = {"observation, functions": "library/functions.html", "observation, genindex": "genindex-all.html"}
 """Work -> page of the Python documentation: one of 290 KB, one of 1.7 MB."""
 
 TARGETS: dict[str, dict[str, float]] = {
     "step": {RAW: 2, RAW_HELD: 1.5, "BrowserGym": 80, "BrowserGym, no delay": 30},
+    "step, no screenshot": {RAW: 2, RAW_HELD: 1.5},
     "reset": {RAW: 3, RAW_HELD: 1.5, "BrowserGym": 80},
     "observation, functions": {RAW: 2, "BrowserGym": 40, "browser-use": 15},
     "observation, genindex": {RAW: 2, "BrowserGym": 200, "browser-use": 60},
@@ -30,7 +41,7 @@ TARGETS: dict[str, dict[str, float]] = {
 
 
 def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = None) -> dict[str, Any]:
-    """Time steps and resets of a task, and observations of the Python documentation.
+    """Time steps and resets of a task, steps by kind of action, and observations of the Python documentation.
 
     Args:
         task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
@@ -51,6 +62,7 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
         ours = OursOnTask(task, stack)
         contenders: list[tuple[str, Contender]] = [(OURS, ours)]
         contenders += [(name, raw_on_task(base_url, task, ours, stack, held=name == RAW_HELD)) for name in LIMITS]
+        contenders += [(OURS, Kinds(stack)), (REAL_CLOCK, Kinds(stack, clock="real"))]
         if peers:
             for name, delay in (("BrowserGym", True), ("BrowserGym, no delay", False)):
                 contenders.append((name, browsergym_on_task(base_url, task, opened, delay=delay)))
@@ -112,4 +124,4 @@ def _round(
             errors[name] = str(error)
             continue
         for work, seconds in times.items():
-            works[work].add(name, seconds)
+            works.setdefault(work, Work(work, {REAL_CLOCK: 1})).add(name, seconds)

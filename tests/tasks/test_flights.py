@@ -11,7 +11,7 @@ from selfsurf.tasks.miniwob import FLIGHTS, names
 SEARCH = {"flight.AA": "Search", "flight.Alaska": "Find Flights", "flight.Alaska-auto": "Find Flights"}
 
 
-@pytest.mark.parametrize("name", FLIGHTS)
+@pytest.mark.parametrize("name", [FLIGHTS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in FLIGHTS[1:])])
 def test_an_episode_starts_with_its_instruction_and_ends_with_a_score(name):
     env = gymnasium.make(f"MiniWoB/{name}-v0", screenshot=False)
     seen = {}

@@ -72,10 +72,16 @@ ENTER = "q.onkeydown = (e) => {{ if (e.key === 'Enter') {{ {} }} }}"
     [
         "fetch('/x?1.2').then((r) => r.text()).then((t) => out.textContent = t)",  # a slow request
         "setTimeout(() => out.textContent = 'answer', 1200)",  # a timer with nothing to see of it
-        "fetch('/x').then(() => setTimeout(() => out.textContent = 'answer', 1000))",  # a timer after a request
+        pytest.param(
+            "fetch('/x').then(() => setTimeout(() => out.textContent = 'answer', 1000))",  # a timer after a request
+            marks=pytest.mark.slow,
+        ),
         "out.textContent = 'Loading…'; out.role = 'status'; setTimeout(() => out.textContent = 'answer', 1800)",
         "out.textContent = 'found '; out.ariaBusy = 'true'; setTimeout(() => { out.textContent = 'answer'; out.ariaBusy = 'false' }, 1500)",
-        "out.innerHTML = '<i class=my-spinner style=\"display:block;width:9px;height:9px\"></i>'; out.firstChild.animate([{opacity: 0}, {opacity: 1}], {duration: 500, iterations: 1e9}); setTimeout(() => out.textContent = 'answer', 1500)",
+        pytest.param(
+            "out.innerHTML = '<i class=my-spinner style=\"display:block;width:9px;height:9px\"></i>'; out.firstChild.animate([{opacity: 0}, {opacity: 1}], {duration: 500, iterations: 1e9}); setTimeout(() => out.textContent = 'answer', 1500)",
+            marks=pytest.mark.slow,
+        ),
         "fetch('/drip').then((r) => r.text()).then((t) => out.textContent = t.endsWith('part5 ') ? 'answer' : t)",  # a body that streams
     ],
     ids=["request", "timer", "timer after request", "loading text", "aria-busy", "spinner", "stream"],

@@ -145,7 +145,7 @@ def test_a_browser_that_dies_is_an_env_error_and_is_connected_to_again(make, the
 
 @pytest.mark.parametrize("default", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_hung_page_does_not_take_the_persons_browser_with_it(make, theirs, url, by_name, default):
-    env, obs = make(url, SessionOptions(cdp_url=theirs.url, use_default_context=default), step_timeout=2.0)
+    env, obs = make(url, SessionOptions(cdp_url=theirs.url, use_default_context=default), hang_timeout=1.0)
     *_, info = env.step({"action": "click", "id": by_name(obs, "Hang")["id"]})
     assert info["outcome"] == "env_error"
     assert theirs.process.poll() is None

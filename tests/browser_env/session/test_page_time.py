@@ -1,6 +1,7 @@
 """clock="virtual": a page's time stands still, and goes on only while the page is waited for."""
 
 import http.server
+import itertools
 import re
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from selfsurf.browser_env import EnvError, SessionOptions
 from selfsurf.browser_env.session import page_time
 from selfsurf.browser_env.session.page_time import can_hold
+from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = """<!doctype html><title>page</title><body>
 <button onclick="out.textContent = 'pressed'; setTimeout(() => out.textContent = 'late', 1200)">late</button>
@@ -76,8 +78,6 @@ def ids(env):
 
 
 def clock(env):
-    from selfsurf.browser_env.session.runtime import runtime
-
     async def ask():
         answer = await env.core.session.active.protocol.send(
             "Runtime.evaluate", {"expression": CLOCK, "returnByValue": True}
@@ -173,9 +173,32 @@ def test_a_page_that_loops_keeps_no_other_from_its_frames(site, held):
     looping.close()
 
 
-def test_playwright_s_own_calls_go_on(held):
-    from selfsurf.browser_env.session.runtime import runtime
+def test_every_frame_has_a_tick_of_its_own_however_little_time_is_between_them(held):
+    """Or it is not answered, nor any other after it."""
+    session, asked = held.core.session.active.time.session, []
 
+    async def draw():
+        send = session.send
+
+        async def noted(method, params=None):
+            if method == "HeadlessExperimental.beginFrame":
+                asked.append(params["frameTimeTicks"])
+            return await send(method, params)
+
+        session.send = noted
+        try:
+            for span in (1 / 3, 0.5, 16.67, 1e-3, 1e-4) * 60:
+                await held.core.session.active.time.pass_by(span)
+        finally:
+            session.send = send
+
+    runtime().run(draw(), timeout=60)
+    ticks = [int(at * 1000) for at in asked]
+    assert len(ticks) >= 300
+    assert all(sooner < later for sooner, later in itertools.pairwise(ticks))
+
+
+def test_playwright_s_own_calls_go_on(held):
     page = held.core.session.active.page
 
     async def work():
