@@ -136,8 +136,8 @@ class PageTime:
         """Calls that may be answered without."""
         self._pictures: list[tuple[asyncio.Future[str], float]] = []
         """Those that are wanted, and milliseconds that are to pass before."""
-        self._passing: list[tuple[asyncio.Future[None], float]] = []
-        """Those who wait for a time to come."""
+        self._passing: list[tuple[asyncio.Future[None], float, float]] = []
+        """Those who wait for a time to come, that time, and the most milliseconds from frame to frame."""
         self._coming: dict[str, tuple[float, float]] = {}
         """Requests and documents that are being loaded, when (`time.monotonic`) they began, and for how many seconds
         they hold up the page's time."""
@@ -231,14 +231,18 @@ class PageTime:
         self._pictures.append((picture, after))
         return await self._wait_for(picture)
 
-    async def pass_by(self, milliseconds: float) -> None:
+    async def pass_by(self, milliseconds: float, *, stride: float = COARSE) -> None:
         """Let so much of the page's time pass.
+
+        Args:
+            milliseconds: of the page's time.
+            stride: the most of them from frame to frame.
 
         Raises:
             Error: the page is gone.
         """
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._passing.append((passed, self.now + milliseconds))
+        self._passing.append((passed, self.now + milliseconds, stride))
         await self._wait_for(passed)
 
     async def begin_anew(self) -> None:
@@ -247,7 +251,7 @@ class PageTime:
         Raises:
             Error: the page is gone.
         """
-        await self.pass_by(GRID - self.now % GRID + ROUNDING)
+        await self.pass_by(GRID - self.now % GRID + ROUNDING, stride=2 * GRID)
 
     async def _wait_for(self, future: asyncio.Future[T]) -> T:
         if self._over:
@@ -263,7 +267,7 @@ class PageTime:
         for timer in self._grace.values():
             timer.cancel()
         awaited: list[asyncio.Future[Any]] = [future for future, _ in self._pictures]
-        for future in (*awaited, *(future for future, _ in self._passing)):
+        for future in (*awaited, *(future for future, _, _ in self._passing)):
             _fail(future, GONE)
         self.begun.set()
 
@@ -351,10 +355,11 @@ class PageTime:
         """Let the time of a frame pass, if anybody waits for that, and draw it."""
         pictures = list(self._pictures)
         span = FRAME if self._is_awaited else max((after for _, after in pictures), default=0.0)
-        if self._passing and not (self._waiting or pictures):
-            span = COARSE
         if self._passing:
-            span = min(span, max(min(until for _, until in self._passing) - self.now, 0.0))
+            stride = max(stride for _, _, stride in self._passing)
+            if stride > COARSE or not (self._waiting or pictures):
+                span = stride
+            span = min(span, max(min(until for _, until, _ in self._passing) - self.now, 0.0))
         if span:
             await self._advance(span)
         data = await self._draw(picture=bool(pictures))

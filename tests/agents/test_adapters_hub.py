@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.few import few
+
 TOKEN = "hf_of_a_test"
 
 
@@ -127,10 +129,13 @@ def test_train_pushes_what_it_has_trained(hub, adapter, tmp_path):
 
 @pytest.mark.parametrize(
     ("repo", "token", "says"),
-    [
-        ("not a name", TOKEN, "'not a name' is no repository on the hub"),
-        ("me/links", "hf_wrong", "log in with `hf auth login`, or set HF_TOKEN"),
-    ],
+    few(
+        1,
+        [
+            ("not a name", TOKEN, "'not a name' is no repository on the hub"),
+            ("me/links", "hf_wrong", "log in with `hf auth login`, or set HF_TOKEN"),
+        ],
+    ),
 )
 def test_what_can_t_be_pushed_is_refused_before_anything_is_trained(hub, tmp_path, repo, token, says):
     out = tmp_path / "run"

@@ -24,6 +24,7 @@ from selfsurf.browser_env.observation import Element, Observation
 from tests.agents.policy_server import schema_grammar
 from tests.agents.said import Noting, Saying, saying
 from tests.agents.test_schema import allows
+from tests.few import few
 
 ORIGIN = "http://site.test"
 PAGE = """<!doctype html><title>first</title>
@@ -101,7 +102,7 @@ def test_every_kind_of_the_environment_can_be_offered() -> None:
     assert set(KINDS) == set(ACTION_TYPES) == set(ACTIONS) == set(INSTRUCTIONS) == set(SAID)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(8, KINDS))
 def test_a_kind_is_told_can_be_written_and_does_what_it_says(policy: Any, tokenizer: Any, env: Any, kind: str) -> None:
     reply, before, seen = SAID[kind]
     obs, _ = env.reset(seed=0)
@@ -206,6 +207,7 @@ def test_what_more_kinds_cost(policy: Any, form: Observation, capsys: pytest.Cap
     assert set(DEFAULT_KINDS) < set(OPEN_KINDS)
 
 
+@pytest.mark.slow
 def test_a_small_model_says_only_what_a_page_allows(policy: Any, env: Any) -> None:
     """Whatever it says under the grammar of all kinds is read, and carried out or refused by the page."""
     obs, _ = env.reset(seed=0)

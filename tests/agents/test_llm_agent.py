@@ -46,6 +46,7 @@ def pages(observation: Callable[..., Observation], element: Callable[..., Elemen
     return made
 
 
+@pytest.mark.slow
 def test_a_batch_equals_one_by_one(
     policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:

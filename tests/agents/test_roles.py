@@ -161,6 +161,7 @@ def test_several_actions_have_a_result_each(served: Any, form: Observation, obse
     assert "was not carried out: the action before it failed" in second.results[1].said
 
 
+@pytest.mark.slow
 def test_the_real_small_model_is_kept_to_tools_by_a_grammar(policy: Any, form: Observation) -> None:
     agent = TaskExecutor(LLMAgent(policy, prefill=None, actions=TaskExecutor.actions))
     action = agent.act(form)

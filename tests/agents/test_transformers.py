@@ -117,6 +117,7 @@ def test_a_seed_for_each_row_goes_with_its_row(policy: TransformersPolicy) -> No
         policy.complete(RAGGED, seed=[1])
 
 
+@pytest.mark.slow
 def test_calls_without_seed_differ_and_repeat_with_the_policy(policy: TransformersPolicy) -> None:
     def twice() -> list[list[int]]:
         own = TransformersPolicy(policy.model, policy.tokenizer, seed=3)
@@ -164,6 +165,7 @@ def test_wrong_arguments(policy: TransformersPolicy) -> None:
     assert policy.complete([]) == []
 
 
+@pytest.mark.slow
 def test_the_output_layer_gets_contiguous_input(policy: TransformersPolicy) -> None:
     head = policy.model.get_output_embeddings()
     hooks = len(head._forward_pre_hooks)
@@ -201,6 +203,7 @@ def small(tokenizer: Any) -> Any:
     return small_llama(tokenizer, vocab_size=len(tokenizer) + 64, num_attention_heads=4, attention_dropout=0.5)
 
 
+@pytest.mark.slow
 def test_a_small_model_is_widened_where_the_processor_has_no_arithmetic_for_it(
     small: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

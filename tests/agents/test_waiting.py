@@ -11,6 +11,7 @@ from selfsurf.browser_env import Click, Finish, Safety, Task, parse_action
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.journal import Journal, read_journal
 from selfsurf.browser_env.task import SoFar
+from tests.few import few
 
 PAGE = "data:text/html,<title>index</title><button onclick=\"document.title='gone'\">Delete account</button><p>Text"
 ASK, PLAIN = Job("ask", 0), Job("plain", 0)
@@ -161,7 +162,7 @@ def test_one_waits_and_the_others_go_on(tmp_path):
     assert events == [(0, "at"), (0, "intent"), (1, "at"), (1, "intent"), (2, "at"), (2, "intent"), (3, "at")]
 
 
-@pytest.mark.parametrize(("share", "outcome"), [(1.0, "env_error"), (0.125, "stopped")])
+@pytest.mark.parametrize(("share", "outcome"), few(1, [(1.0, "env_error"), (0.125, "stopped")]))
 def test_an_agent_has_more_time_where_others_crowd_the_machine(monkeypatch, share, outcome):
     class Slow(Agent):
         def act_batch(self, observations, slots=None):

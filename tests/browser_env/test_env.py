@@ -298,6 +298,7 @@ print(os.getpid())
     assert not [line for line in left.splitlines() if line.split()[0] == pid]
 
 
+@pytest.mark.slow
 def test_a_fork_starts_its_own_browser():
     code = f"""
 import gymnasium, multiprocessing

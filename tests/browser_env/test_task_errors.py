@@ -11,6 +11,7 @@ import pytest
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
 from selfsurf.agents.scripted import ScriptedAgent
 from selfsurf.browser_env import BrowserEnv, EnvError, Safety, Score, Secret, Task
+from tests.few import few
 
 
 class Broken(Task):
@@ -159,18 +160,24 @@ class Unscored(Task):
 
 @pytest.mark.parametrize(
     ("task", "said"),
-    [
-        (Read(0.5), "score_of returns a Score, not 0.5: Read in "),
-        (Throws(None), "the task's verdict threw ReferenceError: missing is not defined"),
-        (Unscored(), "the task's score_of raised NotImplementedError: a task with a verdict needs"),
-        (Returns(None), "score returns a Score, not None: Returns in "),
-        (Returns((0.5, True)), "score returns a Score, not (0.5, True): Returns in "),
-        (Returns(lambda: Score(details="fine")), "the task's score raised ValueError: A score's details are a dict"),  # type: ignore[arg-type]
-        (Returns(lacking), "The shop's server is down."),
-        (Plain(None), "score has to be async, `async def score`: Plain in "),
-        (Seen(0), "score_seen returns a Score, not 0: Seen in "),
-        (SeenLater(None), "score_seen is a plain function, `def score_seen`, not async: SeenLater in "),
-    ],
+    few(
+        4,
+        [
+            (Read(0.5), "score_of returns a Score, not 0.5: Read in "),
+            (Throws(None), "the task's verdict threw ReferenceError: missing is not defined"),
+            (Unscored(), "the task's score_of raised NotImplementedError: a task with a verdict needs"),
+            (Returns(None), "score returns a Score, not None: Returns in "),
+            (Returns((0.5, True)), "score returns a Score, not (0.5, True): Returns in "),
+            (
+                Returns(lambda: Score(details="fine")),
+                "the task's score raised ValueError: A score's details are a dict",
+            ),  # type: ignore[arg-type]
+            (Returns(lacking), "The shop's server is down."),
+            (Plain(None), "score has to be async, `async def score`: Plain in "),
+            (Seen(0), "score_seen returns a Score, not 0: Seen in "),
+            (SeenLater(None), "score_seen is a plain function, `def score_seen`, not async: SeenLater in "),
+        ],
+    ),
 )
 def test_what_a_task_returns_instead_of_a_score_is_its_own_error(task: Task, said: str) -> None:
     env = BrowserEnv(task=task, screenshot=False)

@@ -43,6 +43,7 @@ def test_it_sees_what_single_environments_see():
     envs.close()
 
 
+@pytest.mark.slow
 def test_the_step_limit_counts_for_each():
     envs = gymnasium.make_vec("MiniWoB/click-option-v0", num_envs=2, max_episode_steps=2, screenshot=False)
     envs.reset(seed=0)
@@ -122,6 +123,7 @@ def test_without_autoreset_a_mask_says_what_is_reset():
     envs.close()
 
 
+@pytest.mark.slow
 def test_all_environments_share_the_seeds_in_every_mode():
     for mode in ("NextStep", "SameStep"):
         envs = gymnasium.make_vec(

@@ -307,6 +307,7 @@ def test_a_no_counts_after_a_yes_that_came_to_nothing(
     assert steps_of(kept)[2]["error"].endswith('The user said: "No, keep it."')
 
 
+@pytest.mark.slow
 def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command: Any, waiting: Any) -> None:
     process = waiting("Plain")
     kept.bring(kept.question or {}, "Blue.")

@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.bench import app
 
 
+@pytest.mark.slow
 def test_the_table_counts_the_misled_apart_from_the_solved(tmp_path):
     run = tmp_path / "run"
     ran = CliRunner().invoke(

@@ -142,6 +142,7 @@ def test_an_oracle_on_a_suite_of_ones_own(suite, tmp_path):
     assert "another run; not the same: agent." in failed.stderr
 
 
+@pytest.mark.slow
 def test_an_agent_that_raises_fails_its_own_episodes_only(suite, tmp_path):
     agent = f"{tmp_path}/agents.py:First"
     bench(suite, "--agent", agent, "--set", "raises=dialog", "--out", tmp_path / "run")

@@ -219,6 +219,7 @@ def test_a_person_at_the_terminal_confirms_answers_and_ends_it(shop: Any, tmp_pa
     assert len(shop.bought()) == 1
 
 
+@pytest.mark.slow
 def test_no_browser_is_started_beside_a_profiles_or_one_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -415,6 +415,7 @@ def test_ctrl_c_from_loading_on(process: Any, tmp_path: Path, seconds: float) ->
     assert interrupted(started, tmp_path / "episode")["totals"]["steps"] < 40
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_page_is_opened(process: Any, tmp_path: Path, site: Any) -> None:
     address, asked = site
     started = process("--goal", "Look.", "--url", f"{address}/silent", "--backend", "random")

@@ -114,6 +114,7 @@ def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_p
     assert line["rows"] > 0
 
 
+@pytest.mark.slow
 def test_a_batch_that_the_environment_failed_is_skipped(tiny_policy, grpo_settings, tmp_path, monkeypatch):
     original, other = AsyncBrowserEnv.reset, copied(tiny_policy)
 

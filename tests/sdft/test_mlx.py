@@ -21,6 +21,7 @@ from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.run.checkpoint_files import last_step
 from selfsurf.sdft.trainers.batches import Batches, Drawn
+from tests.few import few
 from tests.models.small import save_small, small_llama
 
 pytestmark = pytest.mark.skipif(find_spec("mlx") is None or find_spec("mlx_lm") is None, reason="needs MLX")
@@ -128,10 +129,10 @@ def cosine(one, other):
 
 @pytest.mark.parametrize(
     "changes",
-    [
+    few(1, [
         {}, {"divergence": 0.5, "teacher": "base", "temperature": 0.8, "importance_clip": 1.1},
         {"recorded": True, "teacher": "live", "divergence": 1.0, "min_confidence": 0.05},
-    ],
+    ]),
 )  # fmt: skip
 def test_loss_and_gradient_are_torchs(both, changes):
     theirs, ours, drawn = both(steps=1, **changes)

@@ -244,6 +244,7 @@ def test_trls_trainer_calls_the_page_as_tools(printed, tiny_folder, tmp_path):
         page._env.close()
 
 
+@pytest.mark.slow
 def test_trls_trainer_learns_from_steps(printed, tiny_folder, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     model = AutoModelForCausalLM.from_pretrained(tiny_folder)

@@ -15,6 +15,7 @@ from selfsurf.sdft.loss.practice import NothingToPractise, Practice, learned_tas
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.trainers.sft import collect, train_sft
+from tests.few import few
 from tests.sdft.rows import copied
 
 EASY = "MiniWoB/click-test-v0"
@@ -75,11 +76,11 @@ def test_what_was_learned_before_is_known(settings, earlier):
 
 @pytest.mark.parametrize(
     ("about", "why"),
-    [
+    few(2, [
         ({}, "names no tasks that it has learned"),
         ({"learned": ["Shop/buy-v0", "Browser-v0?goal=Go."]}, "None of the tasks .* can be judged here: Shop/buy-v0"),
         ({"learned": ["MiniWoB/enter-text-v0"]}, "solved no episode"),
-    ],
+    ]),
 )  # fmt: skip
 def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
     tiny_policy, settings, earlier, tmp_path, caplog, about, why
@@ -149,6 +150,7 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tiny_policy, settings, e
     assert learned_tasks(tmp_path / "run/snapshots/step-2") == [EASY, *settings.tasks]
 
 
+@pytest.mark.slow
 def test_the_adapter_that_a_run_began_with_must_be_there_when_it_goes_on(tiny_policy, settings, earlier, tmp_path):
     chosen = settings.model_copy(update={"start_from": earlier, "practice": 0.0, "steps": 2})
     train(chosen, tmp_path / "run", policy=copied(tiny_policy))

@@ -202,6 +202,7 @@ def test_a_run_goes_on_from_another_ones_adapter(tiny_policy, settings, few, tmp
         trainable(tiny_policy, tmp_path / "second" / "adapter")
 
 
+@pytest.mark.slow
 def test_what_the_environment_fails_is_counted_and_ends_it_when_nothing_else_comes(
     tiny_policy, settings, tmp_path, monkeypatch
 ):

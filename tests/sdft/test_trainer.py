@@ -19,6 +19,7 @@ from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.trainers.batches import NothingToTeach
+from tests.few import few
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +103,9 @@ def reference_divergence(model, rows, teacher, temperature, alpha):
 
 @pytest.mark.parametrize(
     "changes",
-    [
+    few(1, [
         {}, {"divergence": 1.0}, {"importance_clip": 2.0},  # fresh samples, of which none is weighed
-    ],
+    ]),
 )  # fmt: skip
 def test_the_objective_is_the_divergence_on_completion_tokens(
     tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
@@ -277,10 +278,13 @@ def test_an_oracle_is_silent_about_what_the_student_cannot_do(tiny_policy, setti
 
 @pytest.mark.parametrize(
     ("changes", "why"),
-    [
-        ({"min_confidence": 1.0}, r"the confidence gate left out all of it \(\d+ tokens\)"),
-        ({"lead": 0.999}, "the oracle took every step"),
-    ],
+    few(
+        1,
+        [
+            ({"min_confidence": 1.0}, r"the confidence gate left out all of it \(\d+ tokens\)"),
+            ({"lead": 0.999}, "the oracle took every step"),
+        ],
+    ),
 )
 def test_settings_by_which_nothing_can_be_learned_end_a_run(tiny_policy, settings, tmp_path, changes, why):
     chosen = settings.model_copy(update={"steps": 2, "max_new_tokens": 16, **changes})

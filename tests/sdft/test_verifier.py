@@ -137,6 +137,7 @@ def test_a_trained_verifier_is_asked_by_roles_and_is_no_agent(shown, tiny_folder
     assert used == [out / "adapter"]
 
 
+@pytest.mark.slow
 def test_an_adapter_that_was_not_trained_to_verify_does_not(shown, tiny_folder, tiny_policy, tmp_path):
     agent = tmp_path / "agent"
     train(short(shown, model=str(tiny_folder), steps=1, least_first_divergence=0.0), agent)

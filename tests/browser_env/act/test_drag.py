@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 
 BOX = "position:absolute;width:80px;height:40px;background:silver"
@@ -144,11 +145,14 @@ def test_what_is_dropped_on_need_not_take_the_mouse_meanwhile(open_page):
 
 @pytest.mark.parametrize(
     ("down", "up"),
-    [
-        ("src.className = 'p'", "src.className = ''"),
-        ("src.append(r)", "r.remove()"),
-        ("document.body.style.cursor = 'grabbing'", "document.body.style.cursor = ''"),
-    ],
+    few(
+        1,
+        [
+            ("src.className = 'p'", "src.className = ''"),
+            ("src.append(r)", "r.remove()"),
+            ("document.body.style.cursor = 'grabbing'", "document.body.style.cursor = ''"),
+        ],
+    ),
 )
 def test_a_look_that_came_and_went_with_the_press_is_no_effect(open_page, down, up):
     env, _ = open_page(

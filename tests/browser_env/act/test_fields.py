@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 
 HEARD = """<script>const heard = {}; for (const type of ['input', 'change', 'keydown', 'beforeinput']) addEventListener(type,
@@ -14,22 +15,25 @@ def act(env, obs, name, by_name, **action):
 
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
-    [
-        ("text", "Zoë", "Zoë"),
-        ("search", "a b", "a b"),
-        ("tel", "+1 234", "+1 234"),
-        ("url", "https://x.test", "https://x.test"),
-        ("email", "a@b.test", "a@b.test"),
-        ("password", "secret", "\u2022" * 6),
-        ("number", "-2.5e3", "-2.5e3"),
-        ("range", "40", "40"),
-        ("color", "#FF8800", "#ff8800"),
-        ("date", "2026-01-31", "2026-01-31"),
-        ("time", "13:45", "13:45"),
-        ("datetime-local", "2026-01-31T13:45", "2026-01-31T13:45"),
-        ("month", "2026-01", "2026-01"),
-        ("week", "2026-W05", "2026-W05"),
-    ],
+    few(
+        5,
+        [
+            ("text", "Zoë", "Zoë"),
+            ("search", "a b", "a b"),
+            ("tel", "+1 234", "+1 234"),
+            ("url", "https://x.test", "https://x.test"),
+            ("email", "a@b.test", "a@b.test"),
+            ("password", "secret", "\u2022" * 6),
+            ("number", "-2.5e3", "-2.5e3"),
+            ("range", "40", "40"),
+            ("color", "#FF8800", "#ff8800"),
+            ("date", "2026-01-31", "2026-01-31"),
+            ("time", "13:45", "13:45"),
+            ("datetime-local", "2026-01-31T13:45", "2026-01-31T13:45"),
+            ("month", "2026-01", "2026-01"),
+            ("week", "2026-W05", "2026-W05"),
+        ],
+    ),
 )
 def test_every_input_type_is_filled_and_the_page_hears_it(open_page, by_name, kind, text, value):
     env, obs = open_page(f"{HEARD}<input id=x type={kind} aria-label=field>")
@@ -43,27 +47,30 @@ def test_every_input_type_is_filled_and_the_page_hears_it(open_page, by_name, ki
 
 @pytest.mark.parametrize(
     ("field", "action", "says"),
-    [
-        ("type=date", {"text": "31.01.2026"}, "type date takes 2026-01-31"),
-        ("type=time", {"text": "1 pm"}, "takes 13:45"),
-        ("type=datetime-local", {"text": "2026-01-31"}, "takes 2026-01-31T13:45"),
-        ("type=month", {"text": "January"}, "takes 2026-01."),
-        ("type=week", {"text": "5"}, "takes 2026-W05"),
-        ("type=color", {"text": "red"}, "takes #ff8800"),
-        ("type=range min=0 max=10 step=5", {"text": "7"}, "a number from 0 to 10 in steps of 5"),
-        ("type=range", {"text": "loud"}, "a number from 0 to 100"),
-        ("type=number min=1 max=9", {"text": "three"}, "a number from 1 to 9"),
-        ("maxlength=3", {"text": "abcd"}, "at most 3 characters, not 4"),
-        ("readonly", {"text": "x"}, "read-only"),
-        ("disabled", {"text": "x"}, "disabled"),
-        ("type=checkbox", {"text": "maybe"}, "fill it with true or false"),
-        ("type=radio checked", {"text": "false"}, "can't be unchecked"),
-        ("type=file", {"text": "a.txt"}, "use upload"),
-        ("type=submit", {"text": "x"}, "is a button"),
-        ("type=button value=b", {"text": "x"}, "is a button"),
-        ("type=reset", {"text": "x"}, "is a button"),
-        ("inert", {"text": "x"}, "inert"),
-    ],
+    few(
+        6,
+        [
+            ("type=date", {"text": "31.01.2026"}, "type date takes 2026-01-31"),
+            ("type=time", {"text": "1 pm"}, "takes 13:45"),
+            ("type=datetime-local", {"text": "2026-01-31"}, "takes 2026-01-31T13:45"),
+            ("type=month", {"text": "January"}, "takes 2026-01."),
+            ("type=week", {"text": "5"}, "takes 2026-W05"),
+            ("type=color", {"text": "red"}, "takes #ff8800"),
+            ("type=range min=0 max=10 step=5", {"text": "7"}, "a number from 0 to 10 in steps of 5"),
+            ("type=range", {"text": "loud"}, "a number from 0 to 100"),
+            ("type=number min=1 max=9", {"text": "three"}, "a number from 1 to 9"),
+            ("maxlength=3", {"text": "abcd"}, "at most 3 characters, not 4"),
+            ("readonly", {"text": "x"}, "read-only"),
+            ("disabled", {"text": "x"}, "disabled"),
+            ("type=checkbox", {"text": "maybe"}, "fill it with true or false"),
+            ("type=radio checked", {"text": "false"}, "can't be unchecked"),
+            ("type=file", {"text": "a.txt"}, "use upload"),
+            ("type=submit", {"text": "x"}, "is a button"),
+            ("type=button value=b", {"text": "x"}, "is a button"),
+            ("type=reset", {"text": "x"}, "is a button"),
+            ("inert", {"text": "x"}, "inert"),
+        ],
+    ),
 )
 def test_what_a_field_does_not_take_is_said_and_left_alone(open_page, field, action, says):
     env, _ = open_page(f"<input id=x {field}>")
@@ -117,7 +124,9 @@ FORM = """<input aria-label=name value=old><textarea aria-label=area></textarea>
 <input type=file aria-label=file><button onclick="this.textContent='done'">go</button>"""
 
 
-@pytest.mark.parametrize("where", ["top", "same origin", "nested", "other origin", "shadow root", "scrolled to"])
+@pytest.mark.parametrize(
+    "where", few(3, ["top", "same origin", "nested", "other origin", "shadow root", "scrolled to"])
+)
 def test_every_action_works_in_every_frame(open_page, by_name, tmp_path, where):
     frame = "<iframe src={} style='width:600px;height:300px;border:3px solid'></iframe>"
     pages = {"form": FORM, "middle": frame.format("form.html")}
@@ -334,7 +343,9 @@ LOADED = """function draw() { if (l.scrollTop + 110 < rows.scrollHeight || rows.
   setTimeout(() => rows.append(...Array.from({length: 20}, (_, i) => row(rows.children.length + i))), rows.children.length && 60) }</script>"""
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [(DRAWN, "Option 120"), (LOADED, "Option 55")], ids=["drawn", "loaded"])
+@pytest.mark.parametrize(
+    ("kind", "wanted"), few(1, [(DRAWN, "Option 120"), (LOADED, "Option 55")]), ids=["drawn", "loaded"]
+)
 def test_a_list_that_has_its_options_as_it_is_scrolled(open_page, by_name, kind, wanted):
     env, obs = open_page(COMBOBOX + kind)
     obs = act(env, obs, "Country", by_name, action="select", options=[wanted])
@@ -396,11 +407,11 @@ c.onclick = () => open(true); l.onclick = ({target}) => { c.textContent = target
 
 @pytest.mark.parametrize(
     ("shut", "opened"),
-    [
+    few(1, [
         ("opacity:0;pointer-events:none;transition:opacity .3s,pointer-events .3s step-end", "opacity:1;pointer-events:auto"),
         ("transform:scaleY(0);transition:transform .3s", "transform:none"),
         ("left:-300px;transition:left .3s", "left:8px"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_list_that_is_opening_or_closing_is_waited_for(open_page, shut, opened):
     env, _ = open_page(UNFOLDS % (shut, opened))

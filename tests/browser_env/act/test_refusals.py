@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 
 PRESSED = [
@@ -40,13 +41,16 @@ INSIDE = """<button id=b onclick="window.c=1">In</button><input id=i aria-label=
 @pytest.mark.parametrize("how", CLOSED)
 @pytest.mark.parametrize(
     "action",
-    [
-        {"action": "click", "selector": "#b"},
-        {"action": "hover", "selector": "#b"},
-        {"action": "press", "selector": "#i", "key": "Enter"},
-        {"action": "fill", "selector": "#i", "text": "x"},
-        {"action": "select", "selector": "#s", "options": ["b"]},
-    ],
+    few(
+        5,
+        [
+            {"action": "click", "selector": "#b"},
+            {"action": "hover", "selector": "#b"},
+            {"action": "press", "selector": "#i", "key": "Enter"},
+            {"action": "fill", "selector": "#i", "text": "x"},
+            {"action": "select", "selector": "#s", "options": ["b"]},
+        ],
+    ),
     ids=lambda action: action["action"],
 )
 def test_what_nobody_sees_is_not_acted_on(open_page, how, action):

@@ -3,6 +3,7 @@
 import pytest
 
 from selfsurf.browser_env.session.runtime import runtime
+from tests.few import few
 
 SAME = [
     "<button>a <q>b</q> c</button>",
@@ -39,7 +40,7 @@ async def by_chromium(session):
     ]
 
 
-@pytest.mark.parametrize("page", SAME)
+@pytest.mark.parametrize("page", few(6, SAME))
 def test_a_name_is_chromiums(open_page, page):
     env, obs = open_page(page)
     theirs = runtime().run(by_chromium(env.unwrapped.core.session))

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 
 
@@ -95,7 +96,7 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", NAMES)
+@pytest.mark.parametrize("page", few(5, NAMES))
 def test_a_name_is_the_one_that_chromium_computes(open_page, page):
     env, obs = open_page(page)
     role = (

@@ -126,6 +126,7 @@ def test_the_default_context_has_the_persons_cookies(make, theirs, loopback):
     assert own[0].step({"action": "click", "id": 1})[0]["last_error"] == ""
 
 
+@pytest.mark.slow
 def test_a_browser_that_dies_is_an_env_error_and_is_connected_to_again(make, theirs, url):
     env, _ = make(url, SessionOptions(cdp_url=theirs.url), step_timeout=5.0)
     theirs.kill()

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tests.few import few
 from tests.processes import counts, crowd, until
 
 NEXT = "<button>Next</button>"
@@ -190,7 +191,15 @@ def test_a_storm_is_weathered(run, kind):
 
 @pytest.mark.parametrize(
     "what",
-    ["window.close()", "print()", "document.documentElement.requestFullscreen()", "document.body.requestPointerLock()"],
+    few(
+        2,
+        [
+            "window.close()",
+            "print()",
+            "document.documentElement.requestFullscreen()",
+            "document.body.requestPointerLock()",
+        ],
+    ),
 )
 def test_what_a_page_may_ask_of_the_window_harms_nothing(run, what):
     (*_, info), _ = run(

@@ -142,6 +142,7 @@ def test_a_profile_is_recorded_too(make, loopback, tmp_path):
     assert json.loads(path.read_text())["log"]["entries"][0]["request"]["url"] == f"{server.url}/"
 
 
+@pytest.mark.slow
 def test_a_lost_browser_leaves_no_empty_recording(make, loopback, tmp_path):
     hang = loopback(lambda request: b"<button onclick='for(;;);'>Hang</button>")
     env, _ = make(hang.url, SessionOptions(record_har=tmp_path / "h.har"), step_timeout=2.0)

@@ -81,6 +81,7 @@ def test_a_profile_that_a_browser_has_open_is_a_clear_error(make, url, tmp_path)
     make(url, SessionOptions(profile=tmp_path))
 
 
+@pytest.mark.slow
 def test_two_profiles_are_two_browsers_closed_in_any_order(make, url, tmp_path):
     envs = [make(url, SessionOptions(profile=tmp_path / name))[0] for name in "abc"]
     plain, _ = make(url)
@@ -166,6 +167,7 @@ def test_kill_9_of_the_process_leaves_no_browser_and_frees_the_profile(make, url
     assert info["outcome"] == "running"
 
 
+@pytest.mark.slow
 def test_a_browser_left_on_the_profile_is_ended_first(make, url, tmp_path):
     with run_python(url, {"profile": str(tmp_path)}, "time.sleep(60)") as process:
         assert process.stdout.readline() == "ready\n"
@@ -179,6 +181,7 @@ def test_a_browser_left_on_the_profile_is_ended_first(make, url, tmp_path):
     assert browser not in browsers(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_exit_without_close_writes_the_profile_and_leaves_nothing(make, url, tmp_path):
     with run_python(f"{url}/#write", {"profile": str(tmp_path)}, "") as process:
         process.wait(30)

@@ -42,6 +42,7 @@ def worker_of(agent, limit):
     return BrowserWorker(Setup(lambda policy: agent, layout, Manner(), {}), [], 0, None)
 
 
+@pytest.mark.slow
 def test_an_episode_that_does_not_end_is_told_later_on_a_crowded_machine(agent, monkeypatch):
     monkeypatch.setattr(ray_browser, "RemotePolicy", lambda *_: SimpleNamespace(use=lambda *_: None))  # it is not asked
     monkeypatch.setattr(ray_browser, "SLACK", 0.0)
