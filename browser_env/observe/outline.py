@@ -12,7 +12,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from selfsurf.browser_env.observation import Element
@@ -114,13 +114,25 @@ def indent_of(row: str) -> int:
 
 def without_focus(dom: str, *, ids: bool = True) -> str:
     """Return an outline that doesn't say where the focus is, with elements' ids or without."""
-    rows = []
+    return "\n".join(str(line if ids else line._replace(id=None)) for line in _focused_lines(dom, None))
+
+
+def with_focus(dom: str, id: int | None) -> str:
+    """Return an outline that says that an element has the focus, or that none has."""
+    return "\n".join(map(str, _focused_lines(dom, id)))
+
+
+def _focused_lines(dom: str, id: int | None) -> Iterator[OutlineLine]:
     for line in parse_outline(dom):
         if element := line.element:
-            states = " ".join(state for state in element.states.split(" ") if state != "focused")
-            line = line._replace(text=str(element._replace(states=states)))
-        rows.append(str(line if ids else line._replace(id=None)))
-    return "\n".join(rows)
+            states = focused_states(element.states.split(" "), line.id == id)
+            line = line._replace(text=str(element._replace(states=" ".join(states))))
+        yield line
+
+
+def focused_states(states: Iterable[str], focused: bool) -> list[str]:
+    """Return an element's states if it has the focus, or if it hasn't."""
+    return [*(state for state in states if state not in ("focused", "")), *["focused"] * focused]
 
 
 def _unquote(text: str) -> str:

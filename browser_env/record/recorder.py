@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.actions import Action, CloseTab, Finish, FocusTab, NewTab
+from selfsurf.browser_env.actions import Action, CloseTab, Fill, Finish, FocusTab, NewTab, Select, Type
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
-from selfsurf.browser_env.observation import Observation
-from selfsurf.browser_env.observe.outline import without_focus
+from selfsurf.browser_env.observation import Element, Observation
+from selfsurf.browser_env.observe.outline import focused_states, with_focus, without_focus
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.gestures import Draft, Gestures
 from selfsurf.browser_env.record.input_listener import InputListener
 from selfsurf.browser_env.record.tab_watcher import TabWatcher
+from selfsurf.browser_env.safety.confirm import focused
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, redact_known
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.session.tab import Tab
@@ -43,6 +44,8 @@ EARLY = "input came before the page could be looked at: what is seen before it m
 
 LAST_EVENTS = 2.0
 """Seconds to wait at the end for pages' last events."""
+
+_FILLS = Fill | Select | Type
 
 Fact = tuple[Tab | None, dict[str, Any], int]
 
@@ -89,6 +92,8 @@ class Recorder:
         self._dirty = False
         self._stray: list[str] = []
         self._last: tuple[str, tuple[str, ...]] = ("", ())
+        self._focus: int | None = None
+        """The element that the last action left the focus at."""
         self._reported_at = self._tab_at = 0.0
         self._info: dict[str, Any] = {}
         self.core.on_tab = self._new_tab
@@ -126,6 +131,7 @@ class Recorder:
     async def _start(self, seed: int | None) -> Observation:
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         self._latest, self._info = await self.core.reset(seed)
+        self._focus = focused(self._latest)
         while not self._facts.empty():
             self._facts.get_nowait()  # the task's setup is not recorded
         for tab in self._session.tabs:
@@ -328,9 +334,13 @@ class Recorder:
             return
         action, events = draft.action.to_json(), (*self._stray, *draft.events)
         self._stray = []
-        before: Observation = {**draft.before, "last_action": self._last[0], "last_error": "", "events": self._last[1]}
+        said: Any = {"last_action": self._last[0], "last_error": "", "events": self._last[1]}
+        before: Observation = {**self._before(draft), **said}
         after: Observation = {**(then or seen), "last_action": action, "last_error": "", "events": events}
         self._last = (action, events)
+        self._focus = focused(seen)
+        if isinstance(draft.action, _FILLS) and any(one["id"] == draft.action.id for one in seen["elements"]):
+            self._focus = draft.action.id
         self._writer.step(before, draft.action, reward=reward, info=info, after=after, time=draft.begun)
         self.reward += reward
         summary = {"step": self.steps, "action": action, "element": _named(draft)}
@@ -339,6 +349,21 @@ class Recorder:
         if terminated or truncated:
             self.outcome = Outcome(info["outcome"])
             self._over.set()
+
+    def _before(self, draft: Draft) -> Observation:
+        """Return what was seen before an action, the focus where the last one left it.
+
+        A person moves it to the next field with Tab, which is no action: from that an agent would learn to fill the
+        field that has it.
+        """
+        seen, focus = draft.before, focused(draft.before)
+        if not isinstance(draft.action, _FILLS) or focus is None or focus != draft.action.id or focus == self._focus:
+            return seen
+        elements: list[Element] = [
+            {**one, "states": tuple(focused_states(one["states"], one["id"] == self._focus))}
+            for one in seen["elements"]
+        ]
+        return {**seen, "dom": with_focus(seen["dom"], self._focus), "elements": tuple(elements)}
 
     async def _finish(self, said: Outcome | None, answer: str) -> dict[str, Any]:
         if not self._over.is_set():

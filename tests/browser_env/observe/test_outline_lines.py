@@ -13,6 +13,7 @@ from selfsurf.browser_env.observe.outline import (
     element_line,
     parse_line,
     parse_outline,
+    with_focus,
     without_focus,
 )
 from tests.few import few
@@ -87,7 +88,12 @@ def test_every_page_is_read_as_its_elements(open_page, page):
         assert seen[element["id"]].element == (element["role"], element["name"], element["value"], states)
 
 
-def test_the_focus_can_be_left_out():
+def test_the_focus_can_be_left_out_and_moved():
     dom = 'text focused\n  [1] textbox "focused" focused required\n  [2] button "Go" value="focused"'
     assert without_focus(dom) == 'text focused\n  [1] textbox "focused" required\n  [2] button "Go" value="focused"'
+    assert (
+        with_focus(dom, 2)
+        == 'text focused\n  [1] textbox "focused" required\n  [2] button "Go" value="focused" focused'
+    )
+    assert with_focus(with_focus(dom, 2), None) == without_focus(dom)
     assert without_focus(dom, ids=False) == 'text focused\n  textbox "focused" required\n  button "Go" value="focused"'

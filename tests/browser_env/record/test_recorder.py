@@ -155,6 +155,34 @@ def test_typing_is_one_fill_until_the_field_is_left(recorded):
     assert person.episode.meta["final"]["url"] == f"{ORIGIN}/other.html?q=cats"
 
 
+def test_before_an_action_the_focus_is_where_the_last_one_left_it(recorded):
+    person = recorded(
+        "<label>Name <input autofocus></label><label>Code <input></label><label>Size <select><option>S<option>M</select></label>"
+        "<form action=/other.html><input name=q aria-label=Query></form>",
+        other="<label>More <input autofocus></label>",
+    )
+    for text in ("Ada", "7"):
+        person.type(text)
+        person.press("Tab", 0.5 if text == "7" else 0)
+    person.press("ArrowDown", 0)
+    person.press("Tab")
+    person.type("cats")
+    person.press("Enter", 1)
+    person.type("x")
+    told = person.done()
+    assert [(one["action"], one["id"]) for one in told] == [
+        ("fill", "Name"), ("fill", "Code"), ("select", "Size"), ("fill", "Query"), ("press", "Query"), ("fill", "More"),
+    ]  # fmt: skip
+    seen = [step["observation"] for step in person.steps]
+    focus = [[one["name"] for one in obs["elements"] if "focused" in one["states"]] for obs in seen]
+    assert focus == [["Name"], ["Name"], ["Code"], ["Size"], ["Query"], ["More"]]
+    assert [obs["dom"].count(" focused") for obs in seen] == [1] * 6
+    assert all(
+        f'"{names[0]}"' in next(row for row in obs["dom"].split("\n") if row.endswith(" focused"))
+        for names, obs in zip(focus, seen, strict=True)
+    )
+
+
 def test_choices(recorded):
     person = recorded(
         "<label><input type=checkbox> Milk</label><input type=radio name=r id=a><label for=a>Tea</label><input type=radio name=r aria-label=Rum>"
