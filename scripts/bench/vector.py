@@ -34,11 +34,14 @@ class Settings(Arguments):
     """How long each works in a round."""
     task: str = "click-checkboxes-large"
     """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    neighbours: bool = False
+    """Also measure seven environments beside an eighth that loops, opens dialogs, lays out or crashes."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Measure the speed and memory of many environments in one process. Exit code 0: all were measured."""
+    from selfsurf.scripts.environment import neighbours
     from selfsurf.scripts.environment.vector import measure
     from selfsurf.scripts.machine.processes import ending_on_signal
 
@@ -46,6 +49,8 @@ def main(settings: Settings) -> int:
     modes = [True, False] if settings.screenshot else [False]
     with ending_on_signal():
         figures = measure(settings.task, counts, modes=modes, rounds=settings.rounds, seconds=settings.seconds)
+        if settings.neighbours:
+            figures["neighbours"] = neighbours.measure(settings.task, rounds=settings.rounds, seconds=settings.seconds)
     return finish(figures, show, as_json=settings.as_json, out=settings.out, name="vector", draw=draw)
 
 
@@ -68,6 +73,16 @@ def show(figures: dict[str, Any]) -> None:
             print(f"{name}: {text or 'not measured'}")
         for point in points:
             _show_parts(point)
+    if beside := figures.get("neighbours"):
+        kept, target = beside["kept"], beside["target"]
+        print_table(
+            ("the eighth", "steps/s", "of those beside one that works"),
+            [
+                [case, f"{steps:g}", f"{kept[case]:g} ({met(kept[case], target)})" if case in kept else ""]
+                for case, steps in beside["steps"].items()
+            ],
+            "Seven environments beside an eighth: steps per second, all seven together",
+        )
     print_errors(figures)
 
 

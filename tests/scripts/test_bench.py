@@ -122,6 +122,18 @@ def test_bench_vector_writes_figures_and_a_curve(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_environments_are_set_beside_one_in_trouble():
+    options = ["--envs", "1", "--no-screenshot", "--rounds", "1", "--seconds", "1", "--neighbours", "--json"]
+    result = CliRunner().invoke(app, ["bench", "vector", *options])
+    assert result.exit_code == 0, result.output
+    beside = json.loads(result.stdout)["neighbours"]
+    assert set(beside["steps"]) == {"rests", "works", "loops", "dialogs without end", "layout for seconds", "crashes"}
+    assert all(speed > 1 for speed in beside["steps"].values())
+    assert set(beside["kept"]) == set(beside["steps"]) - {"rests", "works"}
+
+
+@pytest.mark.slow
 def test_bench_throughput_times_whole_episodes():
     result = CliRunner().invoke(
         app, ["bench", "throughput", "--rounds", "1", "--seeds", "1", "--workers", "2", "--json"]

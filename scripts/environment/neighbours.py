@@ -1,0 +1,153 @@
+"""Measures what environments lose to another in the same process that is in trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import gymnasium
+
+import selfsurf  # noqa: F401  (registers the ids)
+from selfsurf.browser_env import BrowserEnv
+from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.scripts.environment.contenders import clickable
+from selfsurf.scripts.terminal.console import progress
+
+SEVEN = 7
+
+TARGET = 0.8
+"""Share of their steps beside one that works which they keep."""
+
+LAYOUT = """<button onclick="lay()">Go</button><div id=d></div><script>function lay() {
+d.innerHTML = '<table>' + '<tr><td>some words that wrap</td><td>more</td></tr>'.repeat(60000) + '</table>'
+for (let i = 0; i < 30; i++) { d.style.width = 300 + i + 'px'; d.offsetHeight } }</script>"""
+
+TROUBLES = {
+    "loops": "<button onclick='for (;;);'>Go</button>",
+    "dialogs without end": "<button onclick='for (;;) alert(1)'>Go</button>",
+    "layout for seconds": LAYOUT,
+    "crashes": "<button>Go</button>",
+}
+"""Pages by what comes of a click on their button; the last one's tab is crashed instead."""
+
+HUNG = 3.0
+"""Seconds after which the page in trouble counts as hung."""
+
+BEGUN = 1.5
+"""Seconds for the trouble to have begun before anything is counted."""
+
+
+def measure(task: str, *, rounds: int, seconds: float) -> dict[str, Any]:
+    """Measure seven environments, each stepped by a thread, beside an eighth: at rest, at work, in trouble.
+
+    Args:
+        task: a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        rounds: how often all cases take turns.
+        seconds: how long each is measured in a round.
+
+    Returns:
+        `steps`: a second, of the seven together, by what the eighth does; `kept`: the share of those beside one that
+        works, with its `target`.
+    """
+    cases = ["rests", "works", *TROUBLES]
+    speeds: dict[str, list[float]] = {case: [] for case in cases}
+    with ExitStack() as stack, progress("Neighbours", rounds * len(cases)) as update:
+        seven = [_Worker(task, stack) for _ in range(SEVEN)]
+        for turn in range(rounds):
+            for at, case in enumerate(cases):
+                with _eighth(task, case):
+                    speeds[case].append(_speed(seven, seconds))
+                update(turn * len(cases) + at + 1)
+    steps = {case: round(statistics.median(values), 1) for case, values in speeds.items()}
+    kept = {
+        case: round(statistics.median(mine / works for mine, works in zip(values, speeds["works"], strict=True)), 2)
+        for case, values in speeds.items()
+        if case not in ("rests", "works")
+    }
+    return {"steps": steps, "kept": kept, "target": TARGET}
+
+
+class _Worker:
+    """An environment in which checkboxes are clicked."""
+
+    def __init__(self, task: str, stack: ExitStack) -> None:
+        self._env = stack.enter_context(
+            closing(gymnasium.make(f"MiniWoB/{task}-v0", screenshot=False, max_episode_steps=1_000_000))
+        )
+        observation, _ = self._env.reset(seed=0)
+        self._ids = [element["id"] for element in clickable(observation["elements"])]
+        self.done = 0
+
+    def step(self) -> None:
+        *_, info = self._env.step({"action": "click", "id": self._ids[self.done % len(self._ids)]})
+        if info["outcome"] != "running":
+            raise RuntimeError(f"The benchmark's clicks did not go as planned: {info}")
+        self.done += 1
+
+
+def _speed(workers: list[_Worker], seconds: float) -> float:
+    """Return their steps a second, all together."""
+
+    def work(worker: _Worker) -> None:
+        while time.perf_counter() < end:
+            worker.step()
+
+    before, began = sum(worker.done for worker in workers), time.perf_counter()
+    end = began + seconds
+    with ThreadPoolExecutor(len(workers)) as threads:
+        list(threads.map(work, workers))
+    return (sum(worker.done for worker in workers) - before) / (time.perf_counter() - began)
+
+
+@contextmanager
+def _eighth(task: str, case: str) -> Iterator[None]:
+    """Keep an eighth environment at it."""
+    over = threading.Event()
+
+    def work() -> None:
+        with ExitStack() as stack:
+            if case == "works":
+                worker = _Worker(task, stack)
+                while not over.is_set():
+                    worker.step()
+                return
+            page = "data:text/html," + TROUBLES[case].replace("#", "%23")
+            env = stack.enter_context(
+                closing(
+                    gymnasium.make("Browser-v0", start_url=page, screenshot=False, clock="virtual", hang_timeout=HUNG)
+                )
+            )
+            while not over.is_set():
+                env.reset(seed=0)
+                if case == "crashes":
+                    _crash(env.unwrapped)  # type: ignore[arg-type]
+                env.step({"action": "click", "id": 1})
+
+    if case == "rests":
+        yield
+        return
+    with ThreadPoolExecutor(1) as thread:
+        working = thread.submit(work)
+        time.sleep(BEGUN)
+        try:
+            yield
+        finally:
+            over.set()
+        working.result()
+
+
+def _crash(env: BrowserEnv) -> None:
+    session = env.core.session
+    assert session is not None
+
+    async def crash() -> None:
+        said = asyncio.ensure_future(session.active.protocol.send("Page.crash"))  # never answered
+        await asyncio.wait({said}, timeout=1)
+
+    runtime().run(crash())
