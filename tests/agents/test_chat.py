@@ -102,6 +102,7 @@ def test_structured_output_has_a_thought_before_the_action(asking: Any, form: Ob
     assert list(wanted["properties"]) == wanted["required"] == ["thought", "action"]
 
 
+@pytest.mark.slow
 def test_a_grammar_has_a_thought_before_the_action(policy: Any, form: Observation) -> None:
     from selfsurf.agents.llm_agent import LLMAgent
 

@@ -75,6 +75,7 @@ def test_constrained_actions_are_always_valid(
         assert decision.how == "json"
 
 
+@pytest.mark.slow
 def test_the_demonstration_is_followed(
     policy: Any, observation: Callable[..., Observation], element: Callable[..., Element]
 ) -> None:

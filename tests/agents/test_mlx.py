@@ -95,6 +95,7 @@ def test_layers_with_a_window_see_what_they_see_in_torch(tokenizer: Any, saved: 
     assert [completion.usage.cached_tokens for completion in again if completion.usage] == [0] * 4
 
 
+@pytest.mark.slow
 def test_under_a_grammar_it_writes_what_the_torch_policy_writes(mlx: Any, folder: Path, form: Observation) -> None:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
@@ -146,6 +147,7 @@ def test_logprobs_are_those_of_the_distribution_drawn_from(mlx: Any, form: Obser
     assert found.logprobs == pytest.approx(chosen.tolist(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_tokens_are_drawn_as_often_as_they_are_likely(mlx: Any, form: Observation) -> None:
     rule = grammar(form["elements"], ("click",))
     draws = mlx.complete(

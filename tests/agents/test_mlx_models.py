@@ -147,6 +147,7 @@ def test_loading_leaves_the_process_as_it_was(saved: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_quantised_model_is_loaded_as_it_is(saved: Any, tokenizer: Any, tmp_path: Path) -> None:
     import mlx.core as mx
     from mlx_lm import convert

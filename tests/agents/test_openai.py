@@ -17,6 +17,7 @@ from selfsurf.agents.reply.schema import action_schema, any_action, strict, wrap
 from selfsurf.browser_env.actions import ACTION_TYPES
 from selfsurf.browser_env.observation import Observation
 from tests.agents.policy_server import KEY, policy_app, schema_grammar, serve
+from tests.few import few
 
 ASK = [Message("user", 'Reply with one action in JSON. Enter "Ada" into the field [3] Name. The button [7] is Submit.')]
 
@@ -84,6 +85,7 @@ def test_raw_logprobs_of_a_masked_reply_are_not_recorded(remote: Any, form: Obse
     assert reply.logprobs == []
 
 
+@pytest.mark.slow
 def test_a_free_reply_continues_the_prefill(policy: Any, remote: Any) -> None:
     [local] = policy.complete([ASK], prefill='{"', max_new_tokens=8)
     asked = remote()
@@ -106,6 +108,7 @@ def test_older_vllm_tells_the_sampled_ids_only(policy: Any, remote: Any, form: O
     assert reply.logprobs == pytest.approx(local.logprobs, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_guided_by_schema_equals_the_local_policy(policy: Any, remote: Any, form: Observation) -> None:
     schema = action_schema(form["elements"], ("fill", "click"), max_text=8)
     [local] = policy.complete([ASK], grammars=[schema_grammar(schema)], max_new_tokens=24)
@@ -115,7 +118,7 @@ def test_guided_by_schema_equals_the_local_policy(policy: Any, remote: Any, form
     assert (reply.grammar, reply.token_ids, reply.prompt_token_ids, reply.logprobs) == (None, [], [], [])
 
 
-@pytest.mark.parametrize("name", ["openai", "nim", "vllm", "vllm-guided", "trtllm", "ollama", "plain"])
+@pytest.mark.parametrize("name", few(4, ["openai", "vllm", "trtllm", "plain", "nim", "vllm-guided", "ollama"]))
 def test_a_schema_as_each_server_reads_it(
     remote: Any, form: Observation, received: list[dict[str, Any]], name: str
 ) -> None:

@@ -58,6 +58,7 @@ def test_replies_are_the_same_and_less_is_read(
     assert len(policy.tokenizer.encode(HEAD)) - 2 < other.cached_tokens < other.prompt_tokens
 
 
+@pytest.mark.slow
 def test_changed_weights_are_noticed(model_folder: Any) -> None:
     policy = TransformersPolicy(model_folder, dtype="float32", device="cpu")
     question = [[Message("user", "What is the capital of France?")]]

@@ -97,6 +97,7 @@ def test_sampled_actions_are_valid_and_scored_exactly(policy: TransformersPolicy
     assert policy.complete(asked[:1], **first, seed=6)[0].token_ids != completions[0].token_ids
 
 
+@pytest.mark.slow
 def test_a_row_does_not_depend_on_its_neighbours(policy: TransformersPolicy) -> None:
     together = policy.complete(RAGGED, temperature=1.0, max_new_tokens=10, seed=11)
     first = policy.complete(RAGGED[:1], temperature=1.0, max_new_tokens=10, seed=11)

@@ -102,6 +102,7 @@ def scores(policy: TransformersPolicy, conversation: list[Message], completion: 
     return torch.log_softmax(logits, -1).gather(1, new.T)[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_a_ragged_batch_equals_generate_one_by_one(seeing: TransformersPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seeing.sees_images
     seen: dict[int, list[torch.Tensor]] = {}  # in the order of the rows

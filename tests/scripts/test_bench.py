@@ -56,6 +56,7 @@ def test_the_raw_pass_is_the_environments(tmp_path):
     assert png.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_bench_env_sets_everything_beside_the_raw_limit(docs):
     result = CliRunner().invoke(app, ["bench", "env", "--rounds", "1", "--docs", str(docs), "--json"])
     assert result.exit_code == 0, result.output

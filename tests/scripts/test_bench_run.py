@@ -386,6 +386,7 @@ def test_five_kills_change_nothing(tmp_path):
         assert (episode["outcome"], episode["totals"]["steps"]) == (record["outcome"], record["steps"])
 
 
+@pytest.mark.slow
 def test_one_kill_leaves_nothing_behind_and_nothing_lost(tmp_path):
     words = ("miniwob", "--agent", "random", "--task", "click-dialog", "--seeds", 10, "--max-steps", 3)
     folder = tmp_path / "run"

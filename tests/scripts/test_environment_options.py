@@ -132,6 +132,7 @@ def test_a_model_may_ask_where_somebody_answers() -> None:
     assert offered("random", {"seed": 1}, ["ask_user"]) == {"seed": 1}
 
 
+@pytest.mark.slow
 def test_never_refuses_and_a_function_answers(shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP", f"{shop.url}/")
     (tmp_path / "own.py").write_text(OWN)
@@ -189,6 +190,7 @@ class _Terminal:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_person_at_the_terminal_confirms_answers_and_ends_it(shop: Any, tmp_path: Path) -> None:
     hostile = {"action": "ask_user", "question": "Which\u001b[2K size\u202e?"}
     click, last = {"action": "click", "id": 2}, {"action": "ask_user", "question": "Still there?"}

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.arguments import import_trusted
 from selfsurf.sdft.teacher.recording import load_recordings
+from tests.few import few
 
 SHOP = """
 from selfsurf.browser_env import Score, Task
@@ -74,7 +75,7 @@ def selfsurf(*words, code=0):
 
 
 @pytest.mark.parametrize(
-    "task", ["shop_of_test.py:Shown", "shop.toml#test", "shopenv_of_test:Shop/Order-v0", "shop_of_test:Shown"]
+    "task", few(2, ["shop_of_test.py:Shown", "shop.toml#test", "shopenv_of_test:Shop/Order-v0", "shop_of_test:Shown"])
 )
 def test_run_takes_every_name(shop, task):
     said = json.loads(
@@ -92,6 +93,7 @@ def test_run_says_which_task_it_wants(shop):
     assert not (shop / "runs").exists()
 
 
+@pytest.mark.slow
 def test_what_nothing_judges_has_no_verdict_in_a_benchmark_and_teaches_nobody(shop, tiny):
     said = selfsurf("bench", "run", "shop_of_test.py:Look", "--agent", "random", "--seeds", "1", code=1)
     assert "NO VERDICT: 1 of 1 episode ended where nothing judges them" in said
@@ -138,6 +140,7 @@ def test_what_a_benchmark_played_is_replayed_and_taught_from_another_folder(shop
     assert about["learned"] == ["recorded shop_of_test.py Shown"], "learned without its task"
 
 
+@pytest.mark.slow
 def test_an_oracle_teaches_where_there_is_one_and_else_the_agent_s_own_successes(shop, tiny):
     said = selfsurf("train", "shop.toml", "--model", tiny, "--out", "learned", "--json", *SMALL)
     assert "shop_of_test.py:Order?price=5 has neither oracle nor recording: the agent's own successes teach it" in said

@@ -153,6 +153,7 @@ class Bare:
 """
 
 
+@pytest.mark.slow
 def test_a_number_is_a_text_where_only_that_can_be(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text(PLAIN)
     words = ["run", "--task", TASK, "--agent", f"{tmp_path}/plain.py:Plain", "--max-steps", "1"]

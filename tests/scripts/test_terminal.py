@@ -97,6 +97,7 @@ def test_an_interrupt_lets_an_import_end(tmp_path: Path, monkeypatch: pytest.Mon
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_two_runs_into_one_folder_at_once(tmp_path: Path) -> None:
     words = [COMMAND, "run", "--task", TASK, "--agent", "oracle", "--json", "--out", str(tmp_path / "same")]
     both = [subprocess.Popen(words, **PIPES) for _ in range(2)]

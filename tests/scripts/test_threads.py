@@ -115,7 +115,8 @@ print(told(False))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch has GNU's OpenMP on Linux only")
-@pytest.mark.parametrize("given", [{}, pytest.param({"GOMP_SPINCOUNT": "1000"}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, {"GOMP_SPINCOUNT": "1000"}])
 def test_room_is_made_for_as_long_as_others_want_the_cores(given):
     words = [sys.executable, "-c", BESIDE]
     done = subprocess.run(words, env=without() | given, capture_output=True, check=True, text=True)

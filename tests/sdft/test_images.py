@@ -155,9 +155,10 @@ def test_a_prompt_that_was_made_otherwise_is_refused(trainer: Any) -> None:
         samples_of([result], trainer.policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "steps", "rate"),
-    [(idefics3, 5, 1e-2), pytest.param(qwen2_5_vl, 16, 2e-3, marks=pytest.mark.slow)],
+    [(idefics3, 5, 1e-2), (qwen2_5_vl, 16, 2e-3)],
     ids=["idefics3", "qwen2_5_vl"],
 )
 def test_training_on_screenshots_lowers_the_divergence(

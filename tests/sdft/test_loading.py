@@ -125,6 +125,7 @@ def prepared(folder: Path, settings: TrainSettings, out: Path, *, again: bool) -
     return made
 
 
+@pytest.mark.slow
 def test_activations_computed_again_change_no_token_and_no_gradient(
     folder: Path, settings: TrainSettings, tmp_path: Path
 ) -> None:

@@ -80,9 +80,8 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
     assert figures[0] == figures[3]
 
 
-@pytest.mark.parametrize(
-    "way", [train, *(pytest.param(one, marks=pytest.mark.slow) for one in (train_sft, train_grpo))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [train, train_sft, train_grpo])
 def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch, way):
     """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
     monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))

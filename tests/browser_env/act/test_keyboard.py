@@ -3,6 +3,7 @@
 import pytest
 
 from selfsurf.browser_env.act.keyboard import key_chord
+from tests.few import few
 
 LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;
 out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftKey && 'S', e.key, e.code].filter(Boolean).join(' '); if (e.ctrlKey || e.altKey || e.key === 'F5') e.preventDefault() })</script>"""
@@ -10,21 +11,24 @@ out.textContent = [e.ctrlKey && 'C', e.altKey && 'A', e.metaKey && 'M', e.shiftK
 
 @pytest.mark.parametrize(
     ("key", "heard"),
-    [
-        ("Enter", "Enter Enter"),
-        ("control+shift+k", "C S K KeyK"),
-        ("Ctrl+Alt+Delete", "C A Delete Delete"),
-        ("cmd+a", "M a KeyA"),
-        ("+", "+ Equal"),
-        ("Control++", "C + Equal"),
-        ("ctrl+plus", "C + Equal"),
-        ("F5", "F5 F5"),
-        ("shift+f10", "S F10 F10"),
-        ("pgdn", "PageDown PageDown"),
-        ("space", "Space"),
-        ("A", "A KeyA"),
-        ("alt+left", "A ArrowLeft ArrowLeft"),
-    ],
+    few(
+        4,
+        [
+            ("control+shift+k", "C S K KeyK"),
+            ("Control++", "C + Equal"),
+            ("cmd+a", "M a KeyA"),
+            ("alt+left", "A ArrowLeft ArrowLeft"),
+            ("Enter", "Enter Enter"),
+            ("Ctrl+Alt+Delete", "C A Delete Delete"),
+            ("+", "+ Equal"),
+            ("ctrl+plus", "C + Equal"),
+            ("F5", "F5 F5"),
+            ("shift+f10", "S F10 F10"),
+            ("pgdn", "PageDown PageDown"),
+            ("space", "Space"),
+            ("A", "A KeyA"),
+        ],
+    ),
 )
 def test_chords(open_page, key, heard):
     env, _ = open_page(LISTEN)

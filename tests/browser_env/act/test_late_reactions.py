@@ -254,7 +254,7 @@ TURNING = {
 }
 
 
-@pytest.mark.parametrize("where", ["b", "b.attachShadow({mode: 'open'})"])
+@pytest.mark.parametrize("where", few(1, ["b", "b.attachShadow({mode: 'open'})"]))
 @pytest.mark.parametrize(
     ("kind", "turn", "is_one"), few(3, [*((kind, "1s", True) for kind in TURNING), ("element", "20s", False)])
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 
 HIDES = "<label>Comment <input id=a></label><label>PIN <input id=b type=password></label>"
@@ -63,8 +64,8 @@ def test_a_frame_with_padding_is_aimed_at_rightly(open_page, by_name, origin, na
 @pytest.mark.parametrize("origin", ["", "http://other.test/"])
 @pytest.mark.parametrize(
     "style",
-    ["transform:scale(.5);transform-origin:0 0", "transform:translate(40px,30px) scale(1.5);transform-origin:0 0",
-     "margin:500px 0 900px 20px;padding:9px", "zoom:.8;padding:20px"],
+    few(2, ["transform:translate(40px,30px) scale(1.5);transform-origin:0 0", "zoom:.8;padding:20px",
+            "margin:500px 0 900px 20px;padding:9px", "transform:scale(.5);transform-origin:0 0"]),
 )  # fmt: skip
 def test_a_frame_that_is_scaled_moved_or_scrolled_to_is_aimed_at_rightly(open_page, by_name, origin, style):
     env, obs = open_page(f"{FRAME % origin}<style>iframe{{{style}}}</style>", inner=INNER)
@@ -74,7 +75,7 @@ def test_a_frame_that_is_scaled_moved_or_scrolled_to_is_aimed_at_rightly(open_pa
 
 
 @pytest.mark.parametrize("origin", ["", "http://other.test/"])
-@pytest.mark.parametrize("style", ["rotate(30deg)", "rotate(-100deg) scale(.8)", "skew(20deg)"])
+@pytest.mark.parametrize("style", few(1, ["rotate(-100deg) scale(.8)", "rotate(30deg)", "skew(20deg)"]))
 def test_a_frame_that_is_turned_is_aimed_at_rightly(open_page, by_name, origin, style):
     page = f"<div style='rotate:10deg'><iframe src={origin}inner.html style='transform:{style};margin:100px' width=300 height=200></iframe></div>"
     inner = """<button style='position:absolute;left:200px;top:150px' onclick='q.textContent = event.isTrusted'>Far</button><p id=q>"""

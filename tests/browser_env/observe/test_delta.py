@@ -224,6 +224,7 @@ def test_the_budget_holds_for_whole_pages_and_changes(open_page, budget):
         assert "left out" in outline
 
 
+@pytest.mark.slow
 def test_a_failed_environment_changes_nothing(open_page):
     env, obs = open_page(TODO + "<button onclick='for(;;);'>Hang</button>", options={**DELTA, "step_timeout": 2.0})
     hang = next(element["id"] for element in obs["elements"] if element["name"] == "Hang")

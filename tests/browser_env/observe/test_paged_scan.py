@@ -204,6 +204,7 @@ def test_what_can_not_be_scanned_says_so(open_page):
         browser_env.BrowserEnv(start_url="about:blank").paged_scan()
 
 
+@pytest.mark.slow
 def test_a_page_that_hangs_ends_the_scan_in_time(open_page):
     hang = "<script>onscroll = () => { if (scrollY > 600) for (;;); }</script>"
     env, _ = open_page(LONG + hang, options={"step_timeout": 1.0})

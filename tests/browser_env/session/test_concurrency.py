@@ -76,7 +76,8 @@ def worker(results):
     env.close()
 
 
-@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.slow), "spawn"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:This process")
 def test_workers_have_browsers_of_their_own(method):
     env = make()
@@ -96,6 +97,7 @@ def test_workers_have_browsers_of_their_own(method):
     env.close()
 
 
+@pytest.mark.slow
 def test_an_environment_that_was_used_before_a_fork_can_be_used_in_the_child():
     env = make()
     use(env)

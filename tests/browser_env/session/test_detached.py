@@ -173,6 +173,7 @@ def test_options_that_can_not_be_kept_to_are_refused(tmp_path):
         runtime().run(env.reset(seed=0))
 
 
+@pytest.mark.slow
 def test_its_devtools_answer_only_who_knows_the_address(left):
     """No port of browser or relay tells it, as `/json/version` of a debugging port would."""
     _, folder, _ = left

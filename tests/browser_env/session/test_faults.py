@@ -93,6 +93,7 @@ def test_another_environment_of_the_process_survives_a_hung_one(env):
     other.close()
 
 
+@pytest.mark.slow
 def test_a_step_after_an_env_error_repeats_it(env):
     env.reset(seed=0, options={"start_url": "data:text/html,<button onclick='for(;;);'>Hang</button>"})
     first = env.step({"action": "click", "id": 1})

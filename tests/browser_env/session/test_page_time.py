@@ -14,6 +14,7 @@ from selfsurf.browser_env import EnvError, SessionOptions
 from selfsurf.browser_env.session import page_time
 from selfsurf.browser_env.session.page_time import can_hold
 from selfsurf.browser_env.session.runtime import runtime
+from tests.few import few
 
 PAGE = """<!doctype html><title>page</title><body>
 <button onclick="out.textContent = 'pressed'; setTimeout(() => out.textContent = 'late', 1200)">late</button>
@@ -159,6 +160,7 @@ def test_a_form_that_a_script_sends_is_waited_for(held):
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_a_page_that_loops_keeps_no_other_from_its_frames(site, held):
     looping = gymnasium.make("Browser-v0", start_url=site, goal="loop", clock="virtual", hang_timeout=2).unwrapped
     looping.reset(seed=0)
@@ -235,7 +237,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("clicks", [10, pytest.param(2500, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
-@pytest.mark.parametrize("when", CHANGES)
+@pytest.mark.parametrize("when", few(2, CHANGES))
 def test_no_observation_is_from_before_the_change(clicks, when):
     page = f"""<button id=b>go</button><p id=out>0</p><script>
     let n = 0; b.onclick = () => ({CHANGES[when]})(() => out.textContent = ++n);</script>"""

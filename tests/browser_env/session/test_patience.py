@@ -88,6 +88,7 @@ async def sleeps(seconds, limit):
         await asyncio.sleep(seconds)
 
 
+@pytest.mark.slow
 def test_a_deadline_is_put_off_on_a_crowded_machine_and_not_for_ever(monkeypatch):
     with pytest.raises(EnvError, match=r"no answer within 0\.8 s"):
         asyncio.run(sleeps(3, 0.8))

@@ -103,6 +103,7 @@ def test_a_killed_browser_is_an_env_error_and_the_next_reset_works(make, url, tm
     assert info["outcome"] == "running"
 
 
+@pytest.mark.slow
 def test_a_hung_page_of_a_profile_leaves_nothing(make, tmp_path):
     hang = "data:text/html,<button onclick='for(;;);'>Hang</button>"
     env, _ = make(hang, SessionOptions(profile=tmp_path), hang_timeout=1.0)

@@ -59,7 +59,8 @@ def test_a_slow_page_delays_its_own_episode_only(tiny_policy, settings, delay):
     assert [result.job for result in results] == jobs
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_samples_do_not_depend_on_scheduling(tiny_policy, settings, delay, seed):
     agent = make_agent(tiny_policy, settings, sampling=True)
     jobs = jobs_of(seed, 10 + seed)

@@ -86,6 +86,7 @@ def tokens(completions):
     return [one.token_ids for one in completions]
 
 
+@pytest.mark.slow
 def test_each_version_is_loaded_once_under_its_name_and_samples(server, engine_of, model, asked, weights_of, tmp_path):
     from safetensors.torch import save
 

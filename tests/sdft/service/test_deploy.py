@@ -202,6 +202,7 @@ def test_an_adapter_of_the_real_model_comes_back_and_does_better_on_other_seeds(
     assert after >= before + 8
 
 
+@pytest.mark.slow
 def test_what_can_not_end_well_is_refused_before_anything_is_sent(server, http, tmp_path):
     from selfsurf.sdft.service.client import ServiceClient, ServiceError
     from selfsurf.sdft.service.deploy import deploy as send

@@ -198,6 +198,7 @@ def test_a_damaged_database_is_said(tmp_path):
     assert (told.exit_code, "service.db can't be read (file is not a database)" in told.output) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_probe_in_16_bits_allows_for_rounding(monkeypatch, model_folder):
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.service import probe
