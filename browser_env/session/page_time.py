@@ -129,6 +129,8 @@ class PageTime:
         """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
         self._drawn_at = 0
         """The compositor's time of the last frame, in ticks."""
+        self.last_frame = 0.0
+        """When (`time.monotonic`) it was asked for."""
         self._patient = True
         self._waiting: dict[object, bool] = {}
         """Calls that wait for time, and whether they are certain to have begun before it goes on."""
@@ -419,6 +421,7 @@ class PageTime:
             self._drawn_at = max(int(at / TICK), self._drawn_at + 1)
             params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between two, so that it can't become another
             async with self._turn:
+                self.last_frame = time.monotonic()
                 drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
                 drawn.add_done_callback(lambda done: None if done.cancelled() else done.exception())
                 await self._first(drawn, DRAWN)

@@ -147,7 +147,8 @@ def _crash(env: BrowserEnv) -> None:
     assert session is not None
 
     async def crash() -> None:
-        said = asyncio.ensure_future(session.active.protocol.send("Page.crash"))  # never answered
+        said = asyncio.ensure_future(session.active.protocol.send("Page.crash"))
         await asyncio.wait({said}, timeout=1)
+        said.cancel() if not said.done() else said.exception()  # that the target crashed, unless it never answers
 
     runtime().run(crash())

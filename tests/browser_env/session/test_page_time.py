@@ -274,3 +274,13 @@ def test_a_browser_that_draws_no_frames_on_demand_has_the_real_time(monkeypatch)
     with pytest.raises(EnvError, match="draws no frames on demand"):
         env.reset(seed=0)
     env.close()
+
+
+@pytest.mark.parametrize("screenshot", [False, True])
+def test_a_step_is_timed_by_the_real_clock(open_page, screenshot):
+    options = {"clock": "virtual", "screenshot": screenshot}
+    env, obs = open_page("<button onclick='textContent = 2'>1</button>", options=options)
+    began = time.monotonic()
+    *_, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
+    took = (time.monotonic() - began) * 1000
+    assert all(0 <= info["timing"][phase] <= took for phase in info["timing"]), (info["timing"], took)
