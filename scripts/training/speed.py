@@ -132,16 +132,16 @@ def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
     """The settings as the arguments of TRL's trainer."""
     from trl.experimental.sdft import SDFTConfig
 
-    from selfsurf.sdft.trainers.base import shared_arguments
+    from selfsurf.sdft.trainers.base import on_one_gpu, shared_arguments
 
-    arguments = SDFTConfig(
+    arguments = on_one_gpu(SDFTConfig(
         **shared_arguments(settings, folder),
         per_device_train_batch_size=settings.episodes_per_step, shuffle_dataset=False, num_generations=1,
         temperature=settings.temperature, max_prompt_length=None, max_completion_length=settings.max_new_tokens,
         teacher_model_kind=settings.teacher_weights, teacher_update_rate=settings.teacher_rate, teacher_sync_steps=1,
         distillation_mode="full_logits", distillation_alpha=settings.divergence, num_loss_tokens_to_skip=0,
         disable_dropout=True, save_strategy="no",
-    )  # fmt: skip
+    ))  # fmt: skip
     arguments.teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
     return arguments
 
@@ -177,9 +177,9 @@ class _Watch:
         call = getattr(owner, method)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            name, start = phase(), time.perf_counter()
+            name, start = phase(), _now()
             result = call(*args, **kwargs)
-            self._end = time.perf_counter()
+            self._end = _now()
             self._now[name] = self._now.get(name, 0.0) + self._end - start
             return result
 
@@ -188,11 +188,11 @@ class _Watch:
     def begin(self) -> None:
         """A step begins."""
         self._now = {}
-        self._start = time.perf_counter()
+        self._start = _now()
 
     def end(self) -> None:
         """A step has ended: what came after the backward pass was the optimizer, what is left of it the loss."""
-        now = time.perf_counter()
+        now = _now()
         self._now["optimizer"] = now - self._end
         self._now["loss"] = now - self._start - sum(self._now.values())
         self.steps.append(self._now)
@@ -200,6 +200,15 @@ class _Watch:
     def phases(self) -> dict[str, float]:
         """Median milliseconds of each phase."""
         return {name: round(statistics.median(step[name] for step in self.steps) * 1000, 1) for name in self.steps[0]}
+
+
+def _now() -> float:
+    """Seconds on a clock that is read once the GPU, if any, has done what it was given."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:

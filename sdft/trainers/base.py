@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
@@ -31,6 +32,10 @@ from selfsurf.sdft.run.whole import WholeCheckpoints
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import student_weights
 from selfsurf.sdft.trainers.batches import Failures
+
+_log = logging.getLogger(__name__)
+
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
 class RunTrainer(WholeCheckpoints):
@@ -67,7 +72,9 @@ class RunTrainer(WholeCheckpoints):
         **arguments: Any,
     ) -> None:
         threads.share_cores()
-        args = TrainingArguments(**shared_arguments(settings, checkpoints), remove_unused_columns=False, **arguments)
+        args = on_one_gpu(
+            TrainingArguments(**shared_arguments(settings, checkpoints), remove_unused_columns=False, **arguments)
+        )
         self.settings = settings
         self.seconds = {"learn": 0.0}
         """Wall-clock so far, by what it went into."""
@@ -247,6 +254,22 @@ class LeaveAlone(TrainerCallback):
         if not self._trainer.learned:
             for parameter in kwargs["model"].parameters():
                 parameter.grad = None
+
+
+def on_one_gpu(arguments: Arguments) -> Arguments:
+    """Keep a process to one GPU, where it sees several.
+
+    Transformers would enlarge its batches and hand them to torch's `DataParallel`, which cuts every tensor along its
+    first dimension, packed rows too. `accelerate launch` starts a process for each GPU.
+
+    Args:
+        arguments: of transformers' trainer.
+    """
+    assert arguments.device  # asking finds the devices
+    if (count := arguments.n_gpu) > 1:
+        _log.info("This process trains on one of %d GPUs: docs/training.md#several-gpus uses all.", count)
+        arguments._n_gpu = 1
+    return arguments
 
 
 def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:

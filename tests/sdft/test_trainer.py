@@ -18,6 +18,7 @@ from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, 
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.batches import NothingToTeach
 from tests.few import few
 
@@ -41,6 +42,22 @@ def test_a_row_is_exactly_what_the_student_saw_and_sampled(episodes, tiny_policy
         assert "Correct action:" not in shown
         assert row.teacher_prompt_ids[: len(row.prompt_ids) // 2] == row.prompt_ids[: len(row.prompt_ids) // 2]
         assert row.teacher_prompt_ids[-len(row.prefill_ids) :] == row.prefill_ids
+
+
+def test_a_process_that_sees_several_gpus_trains_on_one(tiny_policy, settings, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(
+        "selfsurf.sdft.trainers.base.shared_arguments",
+        lambda *about: {**shared_arguments(*about), "use_cpu": False},
+    )
+    run, played = Rollouts.run, []
+    monkeypatch.setattr(
+        Rollouts, "run", lambda self, agent, jobs, **about: played.append(len(jobs)) or run(self, agent, jobs, **about)
+    )
+    with caplog.at_level("INFO"):
+        train(settings.model_copy(update={"steps": 1}), tmp_path, policy=tiny_policy)
+    assert "one of 2 GPUs" in caplog.text
+    assert played == [settings.episodes_per_step]
 
 
 @pytest.mark.parametrize("sight", ["page", "goal"])
