@@ -159,9 +159,9 @@ def test_a_soak_with_crashes_hangs_dialogs_and_windows():
     """`SELFSURF_SOAK=200000` makes it as long as the one in docs/faults.md."""
     browser_env.shutdown()
     count = int(os.environ.get("SELFSURF_SOAK", 4_000))
-    report = count // 40
+    report, each = count // 40, 20 if count < 50_000 else 60
     with ThreadPoolExecutor(4) as pool:
-        figures, *_ = pool.map(lambda seed: wander(count // 4, seed, report=report, troubles=0.005), range(4))
+        figures, *_ = pool.map(lambda seed: wander(count // 4, seed, each, report, troubles=0.005), range(4))
     print(f"{slope(figures, report):.2f} MB per 1,000 actions of each of the four")
     assert count < 50_000 or slope(figures, report) < 5
     assert counts()["contexts"] == counts()["pages"] == 0
