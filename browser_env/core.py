@@ -72,7 +72,6 @@ class EnvCore(Reports):
         """The episode's step limit; reaching it gives the outcome `timeout`."""
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         """Awaited with every tab that is opened, before it is used."""
-        self.session: Session | None = None
         self.episode = EpisodeState()
         self.observation: Observation | None = None
         self.vault = Vault(settings.safety.secrets)

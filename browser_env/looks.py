@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import fields, replace
 from typing import Any
 
@@ -29,7 +30,6 @@ class Looks:
 
     settings: Settings
     viewport: Viewport
-    session: Session | None
     observation: Observation | None
     vault: Vault
     task: Task
@@ -37,6 +37,17 @@ class Looks:
     _ended: Any
     _observer: Observer
     _confirmer: Confirmer
+    _session: tuple[int, Session] | None = None
+    """With the process that opened it."""
+
+    @property
+    def session(self) -> Session | None:
+        """What the environment has open; nothing in a fork of the process that opened it, whose it is."""
+        return self._session[1] if self._session is not None and self._session[0] == os.getpid() else None
+
+    @session.setter
+    def session(self, session: Session | None) -> None:
+        self._session = None if session is None else (os.getpid(), session)
 
     async def screenshot(self) -> Any:
         """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset."""

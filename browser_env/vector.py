@@ -7,7 +7,7 @@ import copy
 from collections.abc import Coroutine, Sequence
 from itertools import cycle, islice
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -254,9 +254,15 @@ def _chosen(mask: Any, number: int) -> list[int]:
 
 
 def _together(work: Sequence[Coroutine[Any, Any, T]], timeout: float | None = None) -> list[T]:
-    """Run coroutines concurrently on the runtime's loop, and return their results in order."""
+    """Run coroutines concurrently on the runtime's loop, and return their results in order.
+
+    All have ended when one's exception is raised, so that none goes on beside what is done next.
+    """
 
     async def gathered() -> list[T]:
-        return await asyncio.gather(*work)
+        results = await asyncio.gather(*work, return_exceptions=True)
+        for failure in (one for one in results if isinstance(one, BaseException)):
+            raise failure
+        return cast(list[T], results)
 
     return runtime().run(gathered(), timeout)

@@ -23,20 +23,16 @@ class Targets:
     """The page as the target of actions.
 
     Args:
-        session: where to act; its active tab.
+        session: where to act: in the tab that is active now, whatever opens meanwhile.
         foreign: frames of another origin, by the ids of their elements.
         elements: the elements of the last observation, in which selectors are looked up first.
     """
 
     def __init__(self, session: Session, foreign: dict[int, ForeignFrame], elements: Sequence[Element]) -> None:
         self.session = session
+        self.tab: Tab = session.active
         self.foreign = foreign
         self.elements = elements
-
-    @property
-    def tab(self) -> Tab:
-        """The active tab."""
-        return self.session.active
 
     async def resolve(self, id: int | None, selector: str | None) -> int | None:
         """Return the id of the element that an action names, or None if it names none.

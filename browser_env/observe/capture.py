@@ -250,25 +250,14 @@ async def _unpacked(
     foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
-        place = None
-        try:
-            place = await tab.enter(world, index, at)
-            if place is None:
-                continue
-            async with asyncio.timeout(FRAME_BOUND):
-                inner = await place.world.observe(
-                    firstId=session.next_id,
-                    stamp=options.stamp_ids,
-                    origin=origin,
-                    screen=screen,
-                    reach=options.reach,
-                    limits=asdict(options.limits),
-                )
-            await _mark_covered(inner, place, origin)
-        except Exception:  # a frame that hangs, or was removed meanwhile, is left out
-            if place is not None:
-                tab.drop(place)
+        asked = {
+            "firstId": session.next_id, "stamp": options.stamp_ids, "origin": origin, "screen": screen,
+            "reach": options.reach, "limits": asdict(options.limits),
+        }  # fmt: skip
+        found = await _inside(tab, world, index, at, asked)
+        if found is None:
             continue
+        place, inner = found
         seen = await _unpacked(session, tab, options, inner, place.world, place, screen)
         at_line = position + shift
         lines[at_line - 1] = (
@@ -284,6 +273,31 @@ async def _unpacked(
         foreign.update(seen[3])
         faults += seen[4]
     return lines, elements, texts, foreign, faults
+
+
+async def _inside(
+    tab: Tab, world: PageScript, index: int, at: ForeignFrame | None, asked: dict[str, Any]
+) -> tuple[ForeignFrame, dict[str, Any]] | None:
+    """Observe a frame that `world` can't access; None for one that hangs, or was removed meanwhile.
+
+    What fails is tried once more: the frame may have moved to another process.
+    """
+    for _ in range(2):
+        place = None
+        try:
+            place = await tab.enter(world, index, at)
+            if place is None:
+                return None
+            async with asyncio.timeout(FRAME_BOUND):
+                inner = await place.world.observe(**asked)
+            await _mark_covered(inner, place, asked["origin"])
+            return place, inner
+        except Exception as error:
+            if place is not None:
+                tab.drop(place)
+            if isinstance(error, TimeoutError):
+                return None
+    return None
 
 
 async def _mark_covered(inner: dict[str, Any], place: ForeignFrame, origin: Sequence[float]) -> None:

@@ -24,8 +24,12 @@ function expectPress(press, el, target, x, y) {
 function letGo() {
   if (!aim) return;
   for (const win of aim.windows) {
-    win.pressed = null;
-    if (win.hearsPresses !== true) for (const type of PRESSES) win.removeEventListener(type, onPress, true);
+    try {
+      win.pressed = null;
+      if (win.hearsPresses !== true) for (const type of PRESSES) win.removeEventListener(type, onPress, true);
+    } catch {
+      // It shows a page of another origin now, and heeds nothing of this one.
+    }
   }
   aim = null;
 }

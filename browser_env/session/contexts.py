@@ -16,7 +16,7 @@ from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.browser_env.session.har import new_recording, replay
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
@@ -55,11 +55,18 @@ class ContextSource:
         self.recording: Path | None = None
         """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
+        self.closing: asyncio.Future[None] | None = None
+        """The end of the last context, once that has begun."""
         self.attached = False
         """Are there tabs of an episode that another process has begun?"""
 
     embedded = False
     """Is the browser a part of an application, whose first page is taken over?"""
+
+    @property
+    def probe(self) -> str:
+        """Name of the event with which the pages are asked for listeners (`install_listeners`)."""
+        return PROBE
 
     @property
     def gate_port(self) -> int:
@@ -70,6 +77,12 @@ class ContextSource:
     def shared_with_people(self) -> bool:
         """Does the context have tabs that aren't the environment's?"""
         return self.options.use_default_context
+
+    async def closed(self) -> None:
+        """Wait until the last context is closed: it may use what the next one needs, such as a profile."""
+        closing = self.closing
+        if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # else it ended with its loop
+            await asyncio.wait({closing})
 
     async def give_up(self) -> None:
         """End a browser that another process has left and that can't be attached to; `open` starts another."""
@@ -104,12 +117,17 @@ class ContextSource:
         await context.close()
         self._drop_empty_recording()
 
-    async def kill(self, context: BrowserContext) -> None:
-        """Dispose of a context that could not be closed, by force."""
+    async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
+        """Dispose of a context that could not be closed, by force.
+
+        Args:
+            context: which.
+            closing: its `close`, which may go on.
+        """
         browser = context.browser
         if browser is not None and browser.is_connected():
             if await _answers(browser):  # others use it as well: only this context is slow to close
-                _closing.add(task := asyncio.ensure_future(self._close_late(context)))
+                _closing.add(task := asyncio.ensure_future(self._close_late(closing)))
                 task.add_done_callback(_closing.discard)
             else:
                 await runtime().discard(self.spec)
@@ -125,11 +143,12 @@ class ContextSource:
             return runtime().outgrown(self.spec) or (PAGE_CRASHED if "Target crashed" in error else "")
         return await self.death() if "closed" in error else ""
 
-    async def _close_late(self, context: BrowserContext) -> None:
-        try:
-            await asyncio.wait_for(context.close(), LATE_BOUND)
-        except Exception:
+    async def _close_late(self, closing: asyncio.Future[None]) -> None:
+        await asyncio.wait({closing}, timeout=LATE_BOUND)
+        if not closing.done():
             await runtime().discard(self.spec)
+        elif not closing.cancelled():
+            closing.exception()  # asked for, so that it counts as seen
 
     async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         complete = dict(arguments)
@@ -197,12 +216,12 @@ class ProfileSource(ContextSource):
         await super().close(context, pages)
         self._lock.release()
 
-    async def kill(self, context: BrowserContext) -> None:
+    async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """End the browser process."""
         if self._pid is not None:
             kill(self._pid)
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(context.close(), 5)
+            await asyncio.wait_for(closing, 5)
         self._drop_empty_recording()
         self._lock.release()
 
@@ -241,7 +260,7 @@ class RemoteSource(ContextSource):
             await super().close(context, pages)
         await self._disconnect()
 
-    async def kill(self, context: BrowserContext) -> None:
+    async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """Disconnect, which makes the browser drop our context."""
         await self._disconnect()
         self._drop_empty_recording()

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session import page_script
 from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES
 from selfsurf.browser_env.session.contexts import RemoteSource
 from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.session.page_script import PROBE
 from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.browser_env.session.profile_lock import ProfileLock, is_browser_on, kill
 from selfsurf.browser_env.session.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
@@ -67,6 +67,11 @@ class DetachedSource(RemoteSource):
         self.attached = bool(self._noted.get("address")) and is_alive(self._noted)
 
     @property
+    def probe(self) -> str:
+        """As `ContextSource.probe`: the name that the process which started the browser has given."""
+        return str(self._noted["probe"])
+
+    @property
     def gate_port(self) -> int:
         """As `ContextSource.gate_port`: the port that a running browser sends everything to."""
         return int(self._noted.get("gate", 0)) if self.attached else 0
@@ -85,7 +90,6 @@ class DetachedSource(RemoteSource):
             if not self.attached:
                 path = await runtime().executable(self.spec)
                 self._noted = await asyncio.to_thread(self._start, path, arguments.get("proxy"))
-            page_script.share_probe(self._noted["probe"])
             self._lock.note_browser(self._noted["pid"])
             self._browser = await runtime().connect(self._noted["address"], keep_defaults=False)
             return self._browser.contexts[0]
@@ -111,7 +115,7 @@ class DetachedSource(RemoteSource):
         for sandbox in (False,) if root else (True, False):
             pid, read, write = self._launch([path, *([] if sandbox else ["--no-sandbox"]), *switches])
             gate = urlsplit(proxy["server"]).port or 0 if proxy is not None else 0
-            noted = {"pid": pid, "profile": str(profile), "gate": gate, "probe": page_script.PROBE}
+            noted = {"pid": pid, "profile": str(profile), "gate": gate, "probe": PROBE}
             _write(self.folder, noted)  # so that it can be ended if this process dies now
             if address := _relayed(read, write):
                 noted["address"] = address
@@ -155,10 +159,13 @@ class DetachedSource(RemoteSource):
                 assert self._browser is not None
                 protocol = await self._browser.new_browser_cdp_session()
                 await protocol.send("Browser.close")
-        await self.kill(context)
+        await self._end_it()
 
-    async def kill(self, context: BrowserContext) -> None:
+    async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """As `close`, without asking it."""
+        await self._end_it()
+
+    async def _end_it(self) -> None:
         await self._disconnect()
         await asyncio.to_thread(self._end)
         self._lock.release()

@@ -61,9 +61,9 @@ class DeterministicTab(Tab):
     _settled = -1
 
     @classmethod
-    async def attach(cls, page: Page, clock: Clock) -> DeterministicTab:
-        """Attach to a page."""
-        tab = await cls.open(page)
+    async def attach(cls, page: Page, clock: Clock, probe: str) -> DeterministicTab:
+        """Attach to a page. `probe` is as in `install_listeners`."""
+        tab = await cls.open(page, probe)
         assert isinstance(tab, DeterministicTab)
         tab.clock_of_episode = clock
         await tab._tell_new_documents()

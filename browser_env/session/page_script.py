@@ -59,7 +59,7 @@ _ATTEMPTS = 4
 WORLD = "selfsurf"
 """Name of the script's world."""
 
-PROBE = f"p{secrets.token_hex(8)}"
+PROBE = f"p{secrets.token_hex(8)}"  # of this process's pages
 """Name of the event with which the script asks the page's main world whether an element has click listeners."""
 
 
@@ -70,7 +70,7 @@ def read_script(name: str) -> str:
 
 
 @cache
-def script_source(extra: str = "") -> str:
+def script_source(extra: str = "", probe: str = PROBE) -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.
 
     It evaluates to an object whose methods `PageScript.call` calls. There is one per document; same-origin frames and
@@ -79,9 +79,10 @@ def script_source(extra: str = "") -> str:
 
     Args:
         extra: additional source, run where all of the script's functions can be called.
+        probe: as in `install_listeners`.
     """
     parts = "\n".join(map(read_script, _PARTS))
-    return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{PROBE}')"
+    return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{probe}')"
 
 
 def document_was_replaced(error: Exception) -> bool:
@@ -89,21 +90,18 @@ def document_was_replaced(error: Exception) -> bool:
     return any(text in str(error) for text in _REPLACED)
 
 
-def share_probe(name: str) -> None:
-    """Use the name that another process has given: pages which it opened know that one."""
-    global PROBE
-    if name != PROBE:
-        PROBE = name
-        script_source.cache_clear()
+async def install_listeners(protocol: ProtocolSession, probe: str = PROBE) -> None:
+    """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run.
 
-
-async def install_listeners(protocol: ProtocolSession) -> None:
-    """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run."""
-    probe = read_script("listener_probe").replace("PROBE", PROBE)
+    Args:
+        protocol: the target's session.
+        probe: name of the event with which the script asks; pages that another process has opened know its own.
+    """
+    source = read_script("listener_probe").replace("PROBE", probe)
     await asyncio.gather(
         protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
-            {"source": probe, "includeCommandLineAPI": True, "runImmediately": True},
+            {"source": source, "includeCommandLineAPI": True, "runImmediately": True},
         ),
         protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
@@ -125,6 +123,8 @@ class PageScript:
     """Has the page crashed?"""
     extra: str
     """Source to add to the script (`script_source`)."""
+    probe: str
+    """As in `install_listeners`."""
     frames: dict[int, str] = field(default_factory=dict)
     """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
     _context: int | None = None
@@ -174,7 +174,7 @@ class PageScript:
         answer = await self.protocol.send(
             "Runtime.evaluate",
             {
-                "expression": script_source(self.extra),
+                "expression": script_source(self.extra, self.probe),
                 "contextId": world["executionContextId"],
                 "objectGroup": "selfsurf",
             },

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
@@ -135,6 +135,7 @@ class Session:
         Raises:
             ValueError: `safety` restricts hosts, which can't be enforced in a browser's default context.
         """
+        await source.closed()
         access = AccessGuard(safety, task.start_url, task.sites, guarded=not source.shared_with_people)
         source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
@@ -149,6 +150,8 @@ class Session:
         session = cls(context, source, viewport, access)
         session.dialogs, session.limits, session.clock, session.on_tab = dialogs, limits, clock, on_tab
         session.scripted = options.get("java_script_enabled", True)
+        if not source.shared_with_people:
+            context.on("dialog", session._dialog)  # a popup may open one before its page is told of
         try:
             await source.prepare(context, session.note)
             if clock is not None:
@@ -174,7 +177,8 @@ class Session:
         return session
 
     async def _attach(self, page: Page) -> Tab:
-        page.on("dialog", self._dialog)
+        if self.source.shared_with_people:
+            page.on("dialog", self._dialog)
         page.on("download", self._download)
         if self.source.spec.headless and not self.source.shared_with_people:  # else a person is to see it
             page.on("filechooser", lambda _: self._chooser())
@@ -184,7 +188,8 @@ class Session:
         page.on("requestfailed", self._unreached)
         page.on("framenavigated", self._navigated)
         page.on("close", lambda _: self._tab_closed(page))
-        tab = await (Tab.open(page) if self.clock is None else DeterministicTab.attach(page, self.clock))
+        probe = self.source.probe
+        tab = await (Tab.open(page, probe) if self.clock is None else DeterministicTab.attach(page, self.clock, probe))
         tab.scripted = self.scripted
         await self.source.attach(tab, self.viewport)
         tab.protocol.on("Page.windowOpen", lambda _: self._expect())
@@ -408,7 +413,10 @@ class Session:
         page = await self.context.new_page()  # the "page" event announces it, whose handler attaches to it
         await asyncio.sleep(0)
         await self.attached()
-        self.active = next(tab for tab in self.tabs if tab.page is page)
+        opened = [tab for tab in self.tabs if tab.page is page]
+        if not opened:
+            raise EnvError("A tab was opened, but could not be attached to.")
+        (self.active,) = opened
         if url:
             await page.goto(url, wait_until="commit")
 
@@ -462,13 +470,16 @@ class Session:
         if self.closed:
             return
         self.closed = True
+        self.source.closing = asyncio.ensure_future(self._close(2 if broken else 10))
+        await asyncio.shield(self.source.closing)  # it goes on if nobody waits for it any more
+
+    async def _close(self, seconds: float) -> None:
         self.downloads.forget()
         await self.access.close()
-        try:
-            pages = [tab.page for tab in self.tabs]
-            await asyncio.wait_for(self.source.close(self.context, pages), 2 if broken else 10)
-        except Exception:
-            await self.source.kill(self.context)
+        closing = asyncio.ensure_future(self.source.close(self.context, [tab.page for tab in self.tabs]))
+        await asyncio.wait({closing}, timeout=seconds)
+        if not closing.done() or closing.exception() is not None:
+            await self.source.kill(self.context, closing)
 
 
 def _serve(folder: Path) -> Any:

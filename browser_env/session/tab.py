@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.page_script import WORLD, PageScript, document_was_replaced, install_listeners
+from selfsurf.browser_env.session.page_script import (
+    PROBE,
+    WORLD,
+    PageScript,
+    document_was_replaced,
+    install_listeners,
+)
 from selfsurf.browser_env.session.runtime import runtime
 
 if TYPE_CHECKING:
@@ -63,8 +69,11 @@ class ForeignFrame:
 class Tab:
     """A page with everything needed to observe it and act in it. Made by `Tab.open`."""
 
-    def __init__(self, page: Page, protocol: ProtocolSession, driver: CDPSession | None, frame: dict[str, Any]) -> None:
+    def __init__(
+        self, page: Page, protocol: ProtocolSession, driver: CDPSession | None, frame: dict[str, Any], probe: str
+    ) -> None:
         self.page = page
+        self.probe = probe
         self.protocol = protocol
         self._driver = driver
         self.time: PageTime | None = getattr(protocol, "time", None)
@@ -83,16 +92,17 @@ class Tab:
         self.document: str = frame["loaderId"]
         """Identifies the main frame's document: another load has another id."""
         self._loads: dict[str, int] = {}
-        self._requests: dict[str, tuple[int, str]] = {}
+        self._requests: dict[str, tuple[int, str, str]] = {}
+        """Those that are pending: when they began, for which document, in which frame."""
         self._unanswered: set[str] = set()
         self._worlds: dict[str, PageScript] = {}
         self._remote: dict[Frame, tuple[str, ProtocolSession]] = {}
 
     @classmethod
-    async def open(cls, page: Page) -> Tab:
-        """Attach to a page."""
+    async def open(cls, page: Page, probe: str = PROBE) -> Tab:
+        """Attach to a page. `probe` is as in `install_listeners`."""
         protocol, driver = await protocol_of(page)
-        tab = cls(page, protocol, driver, await _enable(protocol))
+        tab = cls(page, protocol, driver, await _enable(protocol, probe), probe)
         tab._watch(protocol)
         page.on("crash", lambda _: tab._crash())
         return tab
@@ -103,8 +113,9 @@ class Tab:
         protocol.on("Page.frameStartedLoading", self._begin)
         if protocol is self.protocol:
             protocol.on("Page.domContentEventFired", lambda _: self._parsed())
-        for event in ("frameStoppedLoading", "frameDetached", "navigatedWithinDocument", "downloadWillBegin"):
+        for event in ("frameStoppedLoading", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
+        protocol.on("Page.frameDetached", self._lose)
         # From the page's own session, where events and answers arrive in order: Playwright reports a routed request
         # only after it was intercepted, and settling may be over by then.
         protocol.on("Network.requestWillBeSent", self._sent)
@@ -115,7 +126,7 @@ class Tab:
 
     def _world(self, protocol: ProtocolSession, frame_id: str) -> PageScript:
         extra = self._listener.script if self._listener is not None else ""
-        return PageScript(protocol, frame_id, self._next_change, lambda: self.crashed, extra)
+        return PageScript(protocol, frame_id, self._next_change, lambda: self.crashed, extra, self.probe)
 
     async def tell(self, listener: InputListener) -> None:
         """Report a person's input to `listener`. Call it before the tab is first observed."""
@@ -139,6 +150,11 @@ class Tab:
         self._loads.pop(event["frameId"], None)
         self.changed.set()
 
+    def _lose(self, event: dict[str, Any]) -> None:
+        """A frame is gone, or goes on in another process: nothing more is told of it here."""
+        self._requests = {id: one for id, one in self._requests.items() if one[2] != event["frameId"]}
+        self._end(event)
+
     def stay(self) -> None:
         """Forget pending navigations: the page asked whether to leave it, and the answer was no."""
         self._loads.clear()
@@ -148,7 +164,7 @@ class Tab:
         own = event["loaderId"] != ""  # of a document: the end of a worker's script is told to the worker alone
         if own and event.get("type", "").lower() in _WATCHED:
             self.clock += 1
-            self._requests[event["requestId"]] = (self.clock, event["loaderId"])
+            self._requests[event["requestId"]] = (self.clock, event["loaderId"], event.get("frameId", ""))
             if event["type"] == "Document":
                 self._unanswered.add(event["requestId"])
 
@@ -175,7 +191,7 @@ class Tab:
 
     def fetching(self, since: int) -> bool:
         """Is a watched request pending that began after the clock showed `since`?"""
-        return any(began > since for began, _ in self._requests.values())
+        return any(began > since for began, *_ in self._requests.values())
 
     def unanswered(self) -> bool:
         """Is a navigation pending whose server hasn't begun to answer? Chromium delays our calls meanwhile."""
@@ -285,7 +301,7 @@ class Tab:
             if frame not in self._remote:
                 with contextlib.suppress(Exception):  # it shares its parent's process, or is gone
                     protocol, _ = await protocol_of(self.page, frame)
-                    self._remote[frame] = ((await _enable(protocol))["id"], protocol)
+                    self._remote[frame] = ((await _enable(protocol, self.probe))["id"], protocol)
                     self._watch(protocol)
                     if self._listener is not None:
                         await self._listener.listen(self, protocol)
@@ -298,8 +314,10 @@ class Tab:
         """Forget a frame that could not be observed; it may have moved to another process."""
         self._worlds.pop(place.world.frame_id, None)
         place.parent.frames.pop(place.index, None)
-        for frame in [frame for frame in self._remote if frame.is_detached()]:
-            del self._remote[frame]
+        gone = place.world.frame_id
+        self._remote = {
+            frame: known for frame, known in self._remote.items() if not frame.is_detached() and known[0] != gone
+        }
 
     async def rest_mouse(self, meanwhile: Coroutine[Any, Any, T]) -> T:
         """Move the mouse off the page, so that nothing is hovered because of an earlier episode; await other work, too.
@@ -327,13 +345,13 @@ async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolS
     return await devtools.attach(target), driver
 
 
-async def _enable(protocol: ProtocolSession) -> dict[str, Any]:
+async def _enable(protocol: ProtocolSession, probe: str) -> dict[str, Any]:
     """Enable a target's events, and return the protocol's description of its frame."""
     await protocol.send("Page.enable")
     await protocol.send("Inspector.enable")
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        install_listeners(protocol),
+        install_listeners(protocol, probe),
     )
     return dict(tree["frameTree"]["frame"])

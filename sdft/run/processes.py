@@ -37,7 +37,9 @@ def check_alone(name: str) -> None:
         ValueError: there are several.
     """
     if not alone():
-        raise ValueError(f"{name} is for a training in one process: each of several would decide by itself. Switch it off.")
+        raise ValueError(
+            f"{name} is for a training in one process: each of several would decide by itself. Switch it off."
+        )
 
 
 def check_sharding(deepspeed: Any, fsdp: Any) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import pickle
 
 import gymnasium
@@ -6,8 +7,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env import Task, VectorBrowserEnv
+from selfsurf.browser_env import EnvError, Task, VectorBrowserEnv
 from selfsurf.tasks.miniwob import MiniWobTask
+from tests.processes import counts
 
 WAIT = {"action": "wait", "ms": 0}
 
@@ -163,6 +165,36 @@ def test_tasks_that_do_not_go_together():
         VectorBrowserEnv(2, tasks=mixed)
     VectorBrowserEnv(2, tasks=mixed, viewport=(332, 214))
     VectorBrowserEnv(2, tasks=mixed, screenshot=False)
+
+
+class Slow(Task):
+    """Takes its time to begin."""
+
+    begun = 0
+
+    async def setup(self, page, rng):
+        await asyncio.sleep(1)
+        Slow.begun += 1
+        return ""
+
+
+class Broken(Task):
+    """Can't begin."""
+
+    async def setup(self, page, rng):
+        raise ValueError("no")
+
+
+def test_a_reset_in_which_one_fails_has_ended_when_it_says_so():
+    envs = VectorBrowserEnv(2, tasks=[Slow(), Broken()], screenshot=False)
+    before = counts()["contexts"]
+    for number in (1, 2):
+        with pytest.raises(EnvError, match="no"):
+            envs.reset(seed=0)
+        assert Slow.begun == number
+        assert counts()["contexts"] == before + 1
+    envs.close()
+    assert counts()["contexts"] == before
 
 
 def test_a_vector_environment_pickles():

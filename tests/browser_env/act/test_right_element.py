@@ -2,6 +2,7 @@
 
 import pytest
 
+from selfsurf.browser_env.act.targets import Targets
 from tests.few import few
 from tests.in_page import value
 
@@ -223,3 +224,24 @@ def test_handles_have_ids(open_page, cursor):
     assert len(grips) == 3, obs["dom"]
     obs, *_ = env.step({"action": "drag", "from": grips[2], "to": grips[0]})
     assert obs["page_text"].split()[1::2] == ["Three", "One", "Two"]
+
+
+def test_a_tab_that_opens_while_an_element_is_looked_for_gets_nothing(open_page, by_name, monkeypatch):
+    env, obs = open_page(
+        "<button onclick=\"this.textContent = 'pressed'\">First</button>",
+        other="<button style='position:fixed;inset:0' onclick=\"document.title = 'wrong'\">Second</button>",
+    )
+    env.step({"action": "new_tab", "url": "http://site.test/other.html"})
+    obs, *_ = env.step({"action": "focus_tab", "index": 0})
+    locate = Targets.locate
+
+    async def while_a_tab_opens(targets, *args, **options):
+        where = await locate(targets, *args, **options)
+        targets.session.active = targets.session.tabs[1]
+        return where
+
+    monkeypatch.setattr(Targets, "locate", while_a_tab_opens)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "First")["id"]})
+    assert obs["title"] == "other"
+    obs, *_ = env.step({"action": "focus_tab", "index": 0})
+    assert by_name(obs, "pressed")

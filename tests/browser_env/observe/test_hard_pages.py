@@ -48,6 +48,20 @@ def test_nested_frames_of_other_origins_are_seen_and_acted_in(open_page, by_name
     ]  # fmt: skip
 
 
+def test_a_frame_that_changes_process_and_back_is_seen_again(open_page, by_name):
+    env, obs = open_page(
+        f"<iframe src='{OTHER}/one.html'></iframe>",
+        one="<a href=http://site.test/two.html>To two</a>",
+        two=f"<a href={OTHER}/three.html>To three</a>",
+        three="<button onclick=\"this.textContent='there'\">Press</button>",
+        options={"switches": ("--site-per-process",)},
+    )
+    for name in ("To two", "To three", "Press"):
+        obs, *_, info = env.step({"action": "click", "id": by_name(obs, name)["id"]})
+        assert (obs["last_error"], info["outcome"]) == ("", "running")
+    assert by_name(obs, "there")
+
+
 def test_an_other_origin_frame_that_was_scrolled_is_still_hit(open_page, by_name):
     env, obs = open_page(
         f'<p style="height:550px">top</p><iframe src="{OTHER}/inner.html" style="height:120px"></iframe><p style="height:900px">',

@@ -51,7 +51,7 @@ def test_a_fault_costs_its_element_and_is_said(open_page, by_name, monkeypatch):
     source = page_script.script_source(
         "if (window.top) { const was = valueOf; valueOf = (el, role) => { if (el.id === 'odd') throw new Error('odd'); return was(el, role); }; }"
     )
-    monkeypatch.setattr(page_script, "script_source", lambda extra="": source)
+    monkeypatch.setattr(page_script, "script_source", lambda *_: source)
     env, obs = open_page(
         "<div role=button tabindex=0 id=odd><a href=#x>Inner</a></div><button onclick='document.title=1'>Go</button>",
     )

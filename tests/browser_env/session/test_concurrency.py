@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import random
 import threading
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -110,6 +111,37 @@ def test_an_environment_that_was_used_before_a_fork_can_be_used_in_the_child():
     assert process.exitcode == 0
     assert use(env) == WORKED
     env.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_what_a_forked_child_resets_and_closes_is_not_its_parents(loopback):
+    page = loopback(lambda request: b"<input><a href=/file download=kept.txt>Get</a>")
+    env = gymnasium.make("Browser-v0", start_url=page.url, screenshot=False)
+    task = gymnasium.make("MiniWoB/enter-text-v0", screenshot=False)
+    env.reset(seed=0)
+    obs, _ = task.reset(seed=0)
+    env.step({"action": "click", "id": 2})
+    (kept,) = env.unwrapped.downloads
+    context = multiprocessing.get_context("fork")
+
+    def child():
+        with pytest.raises(browser_env.EnvError, match="reset"):
+            env.step({"action": "click", "id": 1})
+        task.reset(seed=1)
+        task.close()
+        env.close()
+
+    process = context.Process(target=child)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert Path(kept).is_file()
+    seen, *_, info = env.step({"action": "fill", "id": 1, "text": "mine"})
+    assert (seen["elements"][0]["value"], info["outcome"]) == ("mine", "running")
+    seen, *_, info = task.step({"action": "wait", "ms": 0})
+    assert (seen["goal"], seen["dom"], info["outcome"]) == (obs["goal"], obs["dom"], "running")
+    env.close()
+    task.close()
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Safety, SessionOptions, runtime
+from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, EnvError, Safety, SessionOptions, runtime
 from selfsurf.browser_env.session.detached import end_browser, is_alive
 from selfsurf.browser_env.task import SoFar
 
@@ -122,6 +122,8 @@ def test_another_process_goes_on_in_the_tabs_that_a_killed_one_left(left):
     assert stat.S_IMODE(Path(noted["profile"]).stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "browser.json").stat().st_mode) == 0o600
     assert noted["gate"], "rules for the network go on in the other process"
+    other = BrowserEnv(url, screenshot=False)
+    other.reset(seed=0)
     before = list(visits)
     obs, after = resumed(
         url,
@@ -136,6 +138,9 @@ def test_another_process_goes_on_in_the_tabs_that_a_killed_one_left(left):
     assert [path for path in visits if path != "/favicon.ico"] == [path for path in before if path != "/favicon.ico"]
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     assert not folder.exists()
+    seen, *_ = other.step({"action": "navigate", "url": f"{url}/"})
+    assert "Plain" in [element["name"] for element in seen["elements"]], "as are those of other environments"
+    other.close()
 
 
 @pytest.mark.slow

@@ -153,6 +153,15 @@ def test_popups_become_tabs_and_events(open_page, by_name):
     assert "tab closed" in obs["events"]
 
 
+def test_a_dialog_that_a_popup_opens_with_is_answered_by_policy(open_page, by_name):
+    env, obs = open_page(
+        "<button onclick=\"document.title = window.open('').confirm('sure?') ? 'yes' : 'no'\">Pop</button>"
+    )
+    obs = press(env, obs, by_name, "Pop")
+    assert "confirm dialog accepted: sure?" in obs["events"]
+    assert "yes" in [tab["title"] for tab in obs["tabs"]]
+
+
 def test_permissions_are_denied_unless_granted(open_page, by_name):
     page = """<button onclick="navigator.geolocation.getCurrentPosition((p) => document.title = p.coords.latitude, (e) => document.title = 'no')">Where</button>"""
     env, obs = open_page(page)

@@ -1,5 +1,6 @@
 """Pages that hang, storm, eat memory or vanish: a typed outcome in time, nothing left over, and the next reset works."""
 
+import asyncio
 import time
 
 import pytest
@@ -60,6 +61,18 @@ def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
     assert (info["outcome"], info["trainable"], reward, terminated, truncated) == ("env_error", False, 0.0, False, True)
     assert info["outcome_detail"] == f"the page hangs: it did not answer for {HANG:g} s"
     assert seconds < (HANG + 6) * crowd()
+
+
+def test_a_context_that_is_slow_to_close_is_closed_all_the_same(open_page, monkeypatch):
+    async def slowly(*_, **__):
+        await asyncio.sleep(3)  # more than a session that hung is given
+
+    env, _ = open_page(LOOPS["click"], options={**OPTIONS, "hang_timeout": HANG})
+    monkeypatch.setattr(env.unwrapped.core.session.context.request._impl_obj, "dispose", slowly)
+    *_, info = env.step({"action": "click", "id": 1})
+    assert info["outcome"] == "env_error"
+    assert counts()["contexts"] == 1
+    assert until(lambda: counts()["contexts"] == 0)
 
 
 def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):

@@ -1,5 +1,6 @@
 """Environments on a profile folder: what they keep, whom they keep out, what they leave behind."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -101,6 +102,32 @@ def test_a_killed_browser_is_an_env_error_and_the_next_reset_works(make, url, tm
     env.reset(seed=0)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome"] == "running"
+
+
+def test_an_interrupted_environment_gives_its_profile_up(url, tmp_path):
+    async def interrupted():
+        first, second = (
+            browser_env.AsyncBrowserEnv(url, session=SessionOptions(profile=tmp_path), screenshot=False)
+            for _ in range(2)
+        )
+        await first.reset(seed=0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(first.step({"action": "wait", "ms": 20_000}), 0.3)
+        await first.reset(seed=0)  # at once
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(first.close(), 0.01)
+        for _ in range(100):
+            try:
+                await second.reset(seed=0)
+                break
+            except browser_env.EnvError:
+                await asyncio.sleep(0.1)
+        else:
+            pytest.fail("The profile is still in use.")
+        await second.close()
+
+    asyncio.run(interrupted())
+    assert gone(lambda: browsers(tmp_path))
 
 
 @pytest.mark.slow
