@@ -25,13 +25,14 @@ class FolderInUse(ValueError):
 
 
 class FolderLock:
-    """A folder held until `release`; it is made if need be. Where the file system has no locks nobody is kept out.
+    """A `folder` held until `release`; it is made if need be. Where the file system has no locks nobody is kept out.
 
     Raises:
         FolderInUse: it is held already.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(folder, os.O_RDONLY)
         try:

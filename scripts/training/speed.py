@@ -294,7 +294,10 @@ def _stock(model: str, samples: list[Sample], folder: Path, quantization: Quanti
     options: dict[str, Any] = {"dtype": "auto"}
     if quantization is not None:
         options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type=quantization, bnb_4bit_compute_dtype=torch.bfloat16
+            load_in_4bit=True,
+            bnb_4bit_quant_type=quantization,
+            bnb_4bit_compute_dtype=torch.bfloat16,
+            bnb_4bit_use_double_quant=True,
         )
     held = AutoModelForCausalLM.from_pretrained(source, **options, device_map={"": choose_device("auto")})
     tokenizer = AutoTokenizer.from_pretrained(source)

@@ -29,7 +29,7 @@ class Library:
     practice: Callable[..., Any]
     """As `sdft.loss.practice.practice_of`."""
     save: Callable[[Any, Path, dict[str, Any]], Any]
-    """Writes an adapter (`sdft.run.model.save_adapter`)."""
+    """Writes an adapter (`sdft.run.model.save_adapter`), in the first of several processes; all call it."""
     finish: Callable[[Any, Path, dict[str, Any]], None]
     """Writes the adapter that a trainer leaves."""
 
@@ -42,10 +42,13 @@ def torch_library() -> Library:
     from selfsurf.sdft.run.processes import is_first, whole
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
-    def finish(trainer: Any, folder: Path, about: dict[str, Any]) -> None:
-        with whole(trainer.model):
+    def save(model: Any, folder: Path, about: dict[str, Any]) -> None:
+        with whole(model):
             if is_first():
-                save_adapter(trainer.model, folder, about)
+                save_adapter(model, folder, about)
+
+    def finish(trainer: Any, folder: Path, about: dict[str, Any]) -> None:
+        save(trainer.model, folder, about)
         trainer.accelerator.wait_for_everyone()
 
-    return Library("torch", EpisodeSDFTTrainer, load_policy, student, rehearsal_of, practice_of, save_adapter, finish)
+    return Library("torch", EpisodeSDFTTrainer, load_policy, student, rehearsal_of, practice_of, save, finish)

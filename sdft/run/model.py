@@ -12,7 +12,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish, room_in
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.weights import STUDENT
+from selfsurf.sdft.teacher.weights import STUDENT, adapter_state
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -96,7 +96,7 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     discard(made)
     made.mkdir(parents=True)
     with room_in(made):
-        model.save_pretrained(str(made), selected_adapters=[STUDENT])
+        model.save_pretrained(str(made), selected_adapters=[STUDENT], state_dict=adapter_state(model))
         (made / "README.md").write_text(card(about), encoding="utf8")  # instead of PEFT's, a form that is not filled in
         write_about(made, about)
     publish(made, folder)

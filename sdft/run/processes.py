@@ -31,15 +31,13 @@ def share(total: int, name: str) -> int:
 
 
 def check_alone(name: str) -> None:
-    """Refuse a setting that works in one process only.
+    """Refuse what works in one process only.
 
     Raises:
         ValueError: there are several.
     """
     if not alone():
-        raise ValueError(
-            f"{name} is for a training in one process: each of several would decide by itself. Switch it off."
-        )
+        raise ValueError(f"{name} works in one process only: train without `accelerate launch`, or do without it.")
 
 
 def check_sharding(deepspeed: Any, fsdp: Any) -> None:
@@ -59,6 +57,19 @@ def check_sharding(deepspeed: Any, fsdp: Any) -> None:
         )
     if fsdp is not None and fsdp.fsdp_version == 1:
         raise ValueError("FSDP 1 hides weights from the teacher: set fsdp_version: 2, as docs/cluster/fsdp2.yaml does.")
+
+
+def check_resumable(trainer: Any) -> None:
+    """Refuse to resume a run whose checkpoints lack the teacher, as accelerate's of a model split by FSDP do.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if getattr(getattr(getattr(trainer, "accelerator", None), "state", None), "fsdp_plugin", None) is not None:
+        raise ValueError(
+            "A run whose model FSDP splits can't be resumed, since its checkpoints lack the teacher: begin anew, in "
+            "another folder."
+        )
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from selfsurf.sdft.run.interruption import WholeSteps
 from selfsurf.sdft.run.learning import Learning
 from selfsurf.sdft.run.library import Library, torch_library
 from selfsurf.sdft.run.metrics import MetricsLog, Progress
-from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.run.processes import check_resumable
 from selfsurf.sdft.run.reporters import check_reporters, reporting
 from selfsurf.sdft.settings import TrainSettings, sdft_only
 from selfsurf.sdft.teacher.weights import STUDENT
@@ -66,7 +66,7 @@ class Snapshots(TrainerCallback):
         folder: where.
         every: steps between two of them.
         about: what is written beside each.
-        save: writes an adapter.
+        save: writes an adapter, in the first of several processes; all call it.
     """
 
     def __init__(self, folder: Path, every: int, about: dict[str, Any], save: Callable[..., Any]) -> None:
@@ -77,7 +77,7 @@ class Snapshots(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save one."""
-        if state.global_step % self.every == 0 and is_first():
+        if state.global_step % self.every == 0:
             about = {**self.about, "steps": state.global_step}
             self.save(kwargs["model"], self.folder / f"step-{state.global_step}", about)
 
@@ -152,6 +152,7 @@ class Run:
         if self.last is None:
             trainer.train()
             return
+        check_resumable(trainer)
         last = checkpoint(self.folder / "checkpoints", self.last)
         if not self.clock.is_up():
             trainer.train(resume_from_checkpoint=str(last))

@@ -111,6 +111,21 @@ def work(place: Place, store: Store, job: Job) -> None:
     store.change_job(job.id, status="succeeded", ended=time.time(), step=summary["steps"], error=None)
 
 
+def take_gpu(turn: str) -> None:
+    """Leave this process one of several GPUs, another than those of the trainers beside it. Comes before torch.
+
+    Args:
+        turn: name of the place that was taken (`Place.take_turn`).
+    """
+    there = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    listed = Path("/proc/driver/nvidia/gpus")
+    count = len(list(listed.iterdir())) if not there and listed.is_dir() else 0
+    devices = there.split(",") if there else [str(number) for number in range(count)]
+    if len(devices) > 1:
+        number = int(turn.removeprefix("trainer").lstrip("-") or 1)
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[(number - 1) % len(devices)]
+
+
 def main(root: Path, id: str, parent: int | None = None) -> int:
     """Do a job; return the exit code."""
     os.chdir(root)
@@ -120,6 +135,8 @@ def main(root: Path, id: str, parent: int | None = None) -> int:
         locks = FolderLock(place.root / "jobs" / id), place.take_turn(allowed.trainings)
     except FolderInUse:
         return IN_USE
+    if allowed.trainings > 1 and allowed.ray is None:
+        take_gpu(locks[1].folder.name)
     store = Store(place.database)
     job = store.job(id)
     if job.status not in ("queued", "running"):

@@ -44,11 +44,19 @@ def pairs(model: Any) -> Iterator[tuple[torch.nn.Parameter, torch.nn.Parameter]]
             yield student, parameters[name.replace(f".{STUDENT}.", f".{TEACHER}.")]
 
 
+def adapter_state(model: Any) -> dict[str, torch.Tensor]:
+    """Return the tensors of a model's adapters, for PEFT to choose from.
+
+    `model.state_dict()` would split them over FSDP 2's processes again, where `sdft.run.processes.whole` holds.
+    """
+    return {name: one.detach() for name, one in model.named_parameters() if "lora_" in name}
+
+
 def student_weights(model: Any) -> dict[str, torch.Tensor]:
     """Return the tensors of the student's adapter by PEFT's names, copied to the processor's memory."""
     from peft import get_peft_model_state_dict
 
-    tensors = get_peft_model_state_dict(model, adapter_name=STUDENT)
+    tensors = get_peft_model_state_dict(model, state_dict=adapter_state(model), adapter_name=STUDENT)
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 

@@ -86,6 +86,7 @@ class RunTrainer(WholeCheckpoints):
         self.pad_id: int = tokenizer.pad_token_id
         set_seed(settings.seed)  # a new adapter is random
         model = prepare_peft_model(model, peft_config, args)
+        keep_precision(model)
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0
@@ -108,6 +109,8 @@ class RunTrainer(WholeCheckpoints):
         """One forward and backward pass; the rollout that comes before it is timed apart."""
         start, rolled = time.perf_counter(), self.seconds.get("rollout", 0.0)
         loss: torch.Tensor = super().training_step(*args, **kwargs)
+        if loss.device.type == "cuda":
+            torch.cuda.synchronize(loss.device)  # else the end of the backward pass counts as something else
         rollout = self.seconds.get("rollout", 0.0) - rolled
         self.seconds["learn"] += time.perf_counter() - start - rollout
         return loss
@@ -254,6 +257,20 @@ class LeaveAlone(TrainerCallback):
         if not self._trainer.learned:
             for parameter in kwargs["model"].parameters():
                 parameter.grad = None
+
+
+def keep_precision(model: Any) -> None:
+    """Undo what PEFT and TRL change beside 4-bit weights. Does nothing for other models.
+
+    Norms, embeddings and head in float32 would make all activations float32: other samples than a worker's, and
+    attention without a fused kernel on a GPU. An adapter in bfloat16 would round its updates away.
+    """
+    if not getattr(model, "is_loaded_in_4bit", False):
+        return
+    computed = model.config.quantization_config.bnb_4bit_compute_dtype
+    for name, one in model.named_parameters():
+        if one.is_floating_point():
+            one.data = one.data.to(torch.float32 if "lora_" in name else computed)
 
 
 def on_one_gpu(arguments: Arguments) -> Arguments:

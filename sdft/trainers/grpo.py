@@ -26,6 +26,7 @@ from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.metrics import batch_figures
+from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import GRPOSettings
@@ -35,6 +36,7 @@ from selfsurf.sdft.trainers.base import EpisodeTrainer
 def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
     refuse_sdft_only(settings, workers=True)
+    check_alone("GRPO")
     if settings.rollouts.ahead:
         raise ValueError("rollouts.ahead is for SDFT: GRPO's samples are of the weights that learn from them.")
     return run_training(settings, out, lambda *_: _trainer, **options)

@@ -97,14 +97,14 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
 
     def _shown_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor | float:
         """How unlikely the student finds what was recorded: the mean over tokens, nats."""
-        rows = inputs.get("shown")
-        if rows is None:
-            return 0.0
-        logits = self.student_logits(self.accelerator.unwrap_model(model), rows)
-        mask = rows["completion_mask"]
-        loss = cross_entropy(logits, rows["completion_ids"], mask) / mask.sum()
-        self.note({"recorded/loss": self.over_all(float(loss.detach()))})
-        return loss
+        rows, loss = inputs.get("shown"), torch.zeros(())
+        if rows is not None:
+            logits = self.student_logits(self.accelerator.unwrap_model(model), rows)
+            mask = rows["completion_mask"]
+            loss = cross_entropy(logits, rows["completion_ids"], mask) / mask.sum()
+        if self.recorded_rows:  # also where this process has none: all of them must ask
+            self.note({"recorded/loss": self.over_all(float(loss.detach()))})
+        return 0.0 if rows is None else loss
 
     def _distillation_loss(self, student: torch.Tensor, teacher: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
         """The mean over rows of the divergence (`sdft.loss.distillation`), from logits (B, C, V)."""

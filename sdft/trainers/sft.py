@@ -30,6 +30,7 @@ from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.jobs import offline_states, training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
+from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
@@ -113,6 +114,7 @@ def train_sft(
         options: as with `sdft.train`.
     """
     refuse_sdft_only(settings)
+    check_alone("SFT")
     made = partial(row_trainer, rows=rows, collect=collect)
     return run_training(settings, out, lambda *_: made, **options)
 

@@ -65,6 +65,8 @@ def train(
         for name in ("evaluate_every", "minutes", "enrich"):
             if getattr(settings, name):
                 check_alone(name)
+        if settings.rollouts.workers:
+            check_alone("rollouts.workers")
         if "hindsight" in settings.contexts and not settings.offline:
             check_alone('the context "hindsight"')
         jobs = training_jobs(settings)
@@ -105,9 +107,10 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
         agent = make_agent(trainer.policy, settings, sampling=False)
         _evaluated(run, trainer, partial(evaluate_heldout, agent=agent, rollouts=rollouts, settings=settings))
         yield trainer
-        if recordings and is_first():
+        if recordings:
             with _whole(run, trainer):
-                run.agreement = agreement(agent, recordings, rollouts)
+                if is_first():
+                    run.agreement = agreement(agent, recordings, rollouts)
 
 
 def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
@@ -126,8 +129,8 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     judged, most = held or kept or states, settings.evaluate_seeds
     _evaluated(run, trainer, partial(evaluate_states, agent=agent, states=judged, most=most, held_out=bool(held)))
     yield trainer
-    if is_first():
-        with _whole(run, trainer):
+    with _whole(run, trainer):
+        if is_first():
             run.agreement = agreement_at(agent, spread(held or states, MOST_COMPARED), held_out=bool(held))
 
 

@@ -12,6 +12,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.sdft.rows.stored import load_stored
 from selfsurf.sdft.rows.verdicts import balanced, claims_of, verdict_rows
+from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import TrainOptions, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.trainers.sft import row_trainer, write_rows
@@ -51,6 +52,7 @@ def train_verifier(settings: TrainSettings, out: str | Path, **options: Unpack[T
     """
     if not settings.offline:
         raise ValueError("A verifier learns from recorded episodes: name their folders as episodes.")
+    check_alone("A verifier")
     settings = settings.model_copy(update={"role": "verifier", "evaluate_every": 0})
     made = partial(row_trainer, rows=None, collect=collect_verdicts)
     return run_training(settings, out, lambda *_: made, **options)

@@ -13,7 +13,7 @@ from torch.distributed.fsdp import fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from selfsurf.sdft.run.processes import whole
-from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, teaching
+from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, student_weights, teaching
 
 
 def main(out: Path) -> None:
@@ -46,7 +46,8 @@ def main(out: Path) -> None:
         move_teacher(model, 0.25)
     with whole(model):
         adapter = {name: p.detach().clone() for name, p in model.named_parameters() if "lora_" in name}
-    left = {"expected": expected, "read": read, "teacher": teacher, "adapter": adapter}
+        kept = student_weights(model)
+    left = {"expected": expected, "read": read, "teacher": teacher, "adapter": adapter, "kept": kept}
     torch.save(left, out / f"left_{rank}.pt")
     dist.destroy_process_group()
 

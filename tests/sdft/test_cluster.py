@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,14 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
+from selfsurf.sdft import train
+from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.run.checkpoint_files import steps_saved
 from selfsurf.sdft.run.processes import check_sharding, share
+from selfsurf.sdft.settings import GRPOSettings, TrainSettings
+from selfsurf.sdft.trainers.grpo import train_grpo
+from selfsurf.sdft.trainers.sft import train_sft
+from selfsurf.sdft.trainers.verifier import train_verifier
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "docs" / "cluster"
@@ -63,6 +70,21 @@ def test_settings_are_shared_out_evenly_or_refused(monkeypatch: pytest.MonkeyPat
     assert share(10, "max_rows") == 5
     with pytest.raises(ValueError, match="max_rows is 5, which 2 processes can't share"):
         share(5, "max_rows")
+
+
+@pytest.mark.parametrize("way", ["sft", "verifier", "grpo", "workers"])
+def test_what_several_processes_would_each_do_by_themselves_is_refused(
+    way: str, settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    trainings: dict[str, Callable[[], object]] = {
+        "sft": lambda: train_sft(settings, tmp_path),
+        "grpo": lambda: train_grpo(GRPOSettings(tasks=settings.tasks, episodes_per_step=4, group_size=2), tmp_path),
+        "verifier": lambda: train_verifier(TrainSettings(episodes=("there",)), tmp_path),
+        "workers": lambda: train(settings.model_copy(update={"rollouts": RolloutSettings(workers=1)}), tmp_path),
+    }
+    with pytest.raises(ValueError, match="works in one process only: train without `accelerate launch`"):
+        trainings[way]()
 
 
 def both(script: str, out: Path, *more: str) -> list[Any]:
@@ -129,5 +151,8 @@ def test_a_split_model_is_whole_while_it_samples(tmp_path: Path) -> None:
     assert not torch.allclose(first["read"][1], first["expected"], atol=1e-3)
     for name, value in first["adapter"].items():
         assert torch.equal(value, second["adapter"][name]), name
+    assert len(first["kept"]) == len(first["adapter"]) / 2
+    for name, value in first["kept"].items():
+        assert torch.equal(value, first["adapter"][name.replace(".weight", ".default.weight")]), name
     b_of = {side: [v for n, v in first["adapter"].items() if f"lora_B.{side}" in n] for side in ("default", "teacher")}
     assert all(value.abs().max() > 0 for values in b_of.values() for value in values)

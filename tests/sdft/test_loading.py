@@ -73,6 +73,17 @@ def test_in_four_bits_every_module_learns_after_rollouts(
     assert min(sizes) > 0
 
 
+def test_beside_weights_in_four_bits_all_but_the_adapter_has_the_precision_of_computation(
+    wide_folder: Path, settings: TrainSettings, tmp_path: Path
+) -> None:
+    pytest.importorskip("bitsandbytes")
+    chosen = settings.model_copy(update={"model": str(wide_folder), "quantization": "nf4", "dtype": "bf16"})
+    trainer = trainer_of(load_policy(chosen), tmp_path / "run", chosen)
+    named = [(name, one.dtype) for name, one in trainer.model.named_parameters() if one.is_floating_point()]
+    assert {dtype for name, dtype in named if "lora_" in name} == {torch.float32}
+    assert {dtype for name, dtype in named if "lora_" not in name} == {torch.bfloat16}
+
+
 def test_without_the_handling_some_modules_in_four_bits_do_not(
     wide_folder: Path, settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

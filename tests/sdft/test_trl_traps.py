@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Message
 from selfsurf.sdft.rollouts import Job, Result, Rollouts, Step
 from selfsurf.sdft.rows.samples import samples_of
-from selfsurf.sdft.run.processes import check_sharding
+from selfsurf.sdft.run.processes import check_resumable, check_sharding
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import TEACHER, pairs
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
@@ -103,7 +104,11 @@ def test_a_model_split_by_zero_3_is_refused() -> None:
     check_sharding(DeepSpeedPlugin(zero_stage=2), None)
     with pytest.raises(ValueError, match="use ZeRO-2"):
         check_sharding(DeepSpeedPlugin(zero_stage=3), None)
-    check_sharding(None, FullyShardedDataParallelPlugin(fsdp_version=2))
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2)
+    check_sharding(None, plugin)
+    check_resumable(SimpleNamespace(accelerator=SimpleNamespace(state=SimpleNamespace(fsdp_plugin=None))))
+    with pytest.raises(ValueError, match="lack the teacher: begin anew"):
+        check_resumable(SimpleNamespace(accelerator=SimpleNamespace(state=SimpleNamespace(fsdp_plugin=plugin))))
     with pytest.raises(ValueError, match="fsdp_version: 2"):
         check_sharding(None, FullyShardedDataParallelPlugin(fsdp_version=1))
 

@@ -13,10 +13,11 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from selfsurf.agents import model_files
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.rows.jobs import training_jobs
-from selfsurf.sdft.run import run as training
+from selfsurf.sdft.run import model as written
 from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.trainers import sdft as trainer
+from selfsurf.sdft.trainers import batches
+from selfsurf.sdft.trainers.train import train
 
 SETTINGS = TrainSettings(
     tasks=("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0"), steps=3, episodes_per_step=4, max_rows=4,
@@ -35,9 +36,9 @@ def main(out: Path, interrupted: bool) -> None:
     )  # fmt: skip
     jobs: list[list[tuple[str, int]]] = []
     rows: list[int] = []
-    samples_of = trainer.samples_of
+    samples_of = batches.samples_of
     wrote: list[Path] = []
-    save_adapter = training.save_adapter
+    save_adapter = written.save_adapter
 
     def watched(results: Any, *more: Any, **options: Any) -> Any:
         jobs.append([(result.job.env_id, result.job.seed) for result in results])
@@ -54,12 +55,12 @@ def main(out: Path, interrupted: bool) -> None:
         wrote.append(folder)
         return save_adapter(model, folder, about)
 
-    trainer.samples_of = watched
-    training.save_adapter = saved
+    batches.samples_of = watched
+    written.save_adapter = saved
     policy = TransformersPolicy(LlamaForCausalLM(config), tokenizer)
     left = out / f"left_{0 if is_first() else 1}.pt"
     try:
-        model = trainer.train(SETTINGS, out / "run", policy=policy)["model"]
+        model = train(SETTINGS, out / "run", policy=policy)["model"]
     except KeyboardInterrupt:
         torch.save({"rows": rows}, left)
         return

@@ -282,9 +282,9 @@ def _cut(known: Known | None, length: int) -> Layers:
 
 
 def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
-    """Return one row of a cache without its padding. It shares memory with the cache where there is none."""
-    if bool(attention.all()):
-        return [(layer.keys[place : place + 1], layer.values[place : place + 1]) for layer in cache.layers]
+    """Return one row of a cache without its padding. It shares memory with the cache where that has no more than it."""
+    if bool(attention.all()) and len(cache.layers[0].keys) == 1:
+        return [(layer.keys, layer.values) for layer in cache.layers]
     columns = attention.nonzero()[:, 0]
     return [(layer.keys[place : place + 1, :, columns], layer.values[place : place + 1, :, columns])
             for layer in cache.layers]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -12,6 +13,7 @@ from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
+from selfsurf.sdft.service.trainer import take_gpu
 from tests.sdft.service.conftest import until, write_episode
 
 
@@ -215,3 +217,12 @@ def test_a_probe_in_16_bits_allows_for_rounding(monkeypatch, model_folder):
     )
     difference, allowed = probe.compare(told, "smollm2", model_folder)
     assert told.moved / 4 < difference < allowed
+
+
+@pytest.mark.parametrize(("turn", "visible", "taken"), [
+    ("trainer", "3,5", "3"), ("trainer-2", "3,5", "5"), ("trainer-3", "3,5", "3"), ("trainer-2", "0", "0"),
+])  # fmt: skip
+def test_trainers_side_by_side_take_a_gpu_each(monkeypatch, turn, visible, taken):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    take_gpu(turn)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == taken
