@@ -215,8 +215,7 @@ class EnvCore(Reports):
             if reusable and not lost and as_it_was and session.clock is None:
                 return session
             self.session = None
-            await self._teardown(session)
-            await session.close()
+            await self._end(session)
         self.session = await self._open_session(rng)
         return self.session
 
@@ -444,14 +443,14 @@ class EnvCore(Reports):
         assert self.observation is not None
         targets = Targets(session, self.foreign, self.observation["elements"])
         action = await resolved(targets, action)
-        await self._confirmer.check(session, action, self.observation, self.foreign, allowed)
-        filled = await self._with_secrets(session, action)
+        await self._confirmer.check(targets.tab, action, self.observation, self.foreign, allowed)
+        filled = await self._with_secrets(targets.tab, action)
         return await perform(targets, filled, at_once=filled is not action)
 
     def _say(self, text: str) -> None:
         self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))
 
-    async def _with_secrets(self, session: Session, action: Any) -> Any:
+    async def _with_secrets(self, tab: Tab, action: Any) -> Any:
         """Replace `<secret:name>` by the secret's value in the text to be typed."""
         if not isinstance(action, Fill | Type):
             if self.vault and PLACEHOLDER.search(action.to_json()):
@@ -460,7 +459,7 @@ class EnvCore(Reports):
         if not PLACEHOLDER.search(action.text):
             return action
         id = action.id if action.id is not None else focused(self.observation)
-        host = await host_of(session, id, self.foreign)
+        host = await host_of(tab, id, self.foreign)
         return action.model_copy(update={"text": self.vault.fill(action.text, host)})
 
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
@@ -471,12 +470,14 @@ class EnvCore(Reports):
         behind = await self._contexts.behind(str(error))
         return EnvError(behind) if behind else error
 
-    async def _teardown(self, session: Session) -> None:
+    async def _end(self, session: Session) -> None:
         try:
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
         except Exception as error:  # the page may be gone; the next episode doesn't depend on it
             self._log(f"The teardown of {self.task.id} failed: {reason(error)}\n{traceback_of(error)}")
+        finally:
+            await session.close()
 
     def _leave(self) -> None:
         """Close the session without waiting for it: the caller was interrupted. The next `reset` opens a new one."""
@@ -493,5 +494,4 @@ class EnvCore(Reports):
         session, self.session = self.session, None
         self.observation = self._question = None
         if session is not None:
-            await self._teardown(session)
-            await session.close()
+            await self._end(session)

@@ -120,7 +120,7 @@ class Looks:
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before judge().")
         async with asyncio.timeout(self.settings.step_timeout):
-            risk = await self._confirmer.judge(self.session, action, self.observation, self.foreign)
+            risk = await self._confirmer.judge(self.session.active, action, self.observation, self.foreign)
         return risk, risk is not None and self.settings.safety.confirm is not None
 
     def privileged(self) -> dict[str, Any] | None:

@@ -285,18 +285,18 @@ async def _inside(
     for _ in range(2):
         place = None
         try:
-            place = await tab.enter(world, index, at)
-            if place is None:
-                return None
             async with asyncio.timeout(FRAME_BOUND):
+                place = await tab.enter(world, index, at)
+                if place is None:
+                    return None
                 inner = await place.world.observe(**asked)
             await _mark_covered(inner, place, asked["origin"])
             return place, inner
-        except Exception as error:
+        except TimeoutError:
+            return None
+        except Exception:
             if place is not None:
                 tab.drop(place)
-            if isinstance(error, TimeoutError):
-                return None
     return None
 
 

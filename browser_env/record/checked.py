@@ -130,6 +130,8 @@ def _check_manifest(episode: Episode) -> None:
 
 
 def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    if meta.get("redacted") == "full":
+        raise EpisodeError("it was redacted in full: what was typed and shown is not there to learn from")
     for name in ("env_id", "goal", "outcome"):
         _text(meta[name], name)
     for name in ("task", "url"):

@@ -12,8 +12,7 @@ from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
 from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
 from selfsurf.browser_env.session.page_script import read_script
-from selfsurf.browser_env.session.session import Session
-from selfsurf.browser_env.session.tab import ForeignFrame
+from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
 
@@ -36,7 +35,7 @@ class Confirmer:
 
     async def check(
         self,
-        session: Session,
+        tab: Tab,
         action: Any,
         observation: Observation | None,
         foreign: dict[int, ForeignFrame],
@@ -51,7 +50,7 @@ class Confirmer:
         element = target_of(action, observation)
         if not might_be_risky(action, element):
             return
-        self.risk = await self.judge(session, action, observation, foreign)
+        self.risk = await self.judge(tab, action, observation, foreign)
         self.confirmed = "automatically"
         risk, confirm, user = self.risk, self._safety.confirm, self._user
         if risk is None or confirm is None:
@@ -75,13 +74,13 @@ class Confirmer:
         raise Asks(question)
 
     async def judge(
-        self, session: Session, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
+        self, tab: Tab, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
     ) -> Risk | None:
         """Return the risk of an action on the page as it is, if any. Asks nobody."""
         element = target_of(action, observation)
         if not might_be_risky(action, element):
             return None
-        return assess(action, element, await _surroundings_of(session, element, foreign))
+        return assess(action, element, await _surroundings_of(tab, element, foreign))
 
     def answered(self, question: Question, said: str) -> None:
         """Take the user's answer to what `check` has asked.
@@ -130,11 +129,11 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
     return min(hit, key=order, default=None)
 
 
-async def _surroundings_of(session: Session, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
+async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
     """Ask the page for the surroundings of an element, or of the focused one."""
     try:
         id = element["id"] if element is not None else None
-        found = await _ask(session, id, foreign, read_script("surroundings")) or {}
+        found = await _ask(tab, id, foreign, read_script("surroundings")) or {}
         return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
     except Exception:
         return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
@@ -143,18 +142,18 @@ async def _surroundings_of(session: Session, element: Element | None, foreign: d
 _ORIGIN = "function () { return (this.ownerDocument || this).defaultView.origin }"
 
 
-async def host_of(session: Session, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
+async def host_of(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
     """Return the host of an element's document (None: the tab's own); empty if it has none."""
     try:
-        origin = await _ask(session, id, foreign, _ORIGIN)
+        origin = await _ask(tab, id, foreign, _ORIGIN)
     except Exception:
         return ""  # it was removed: there is nothing to type into
     return host_and_port(str(origin))[0]
 
 
-async def _ask(session: Session, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
+async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
     """Call a function on an element, or on the tab's document, and return its result."""
-    world = foreign[id].world if id in foreign else session.active.main
+    world = foreign[id].world if id in foreign else tab.main
     if id is None:
         node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]
     else:

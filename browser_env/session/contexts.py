@@ -34,6 +34,11 @@ LATE_BOUND = 30.0
 _closing: set[asyncio.Task[None]] = set()
 
 
+def _drop_empty(recording: Path | None) -> None:
+    if recording is not None and recording.exists() and recording.stat().st_size == 0:
+        recording.unlink()  # the context died before Playwright could write it
+
+
 async def _answers(browser: Browser) -> bool:
     """Does the browser still answer?"""
     try:
@@ -56,7 +61,7 @@ class ContextSource:
         """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
         self.closing: asyncio.Future[None] | None = None
-        """The end of the last context, once that has begun."""
+        """Done when the last context is closed; None until its closing has begun."""
         self.attached = False
         """Are there tabs of an episode that another process has begun?"""
 
@@ -78,7 +83,7 @@ class ContextSource:
         """Does the context have tabs that aren't the environment's?"""
         return self.options.use_default_context
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the last context is closed: it may use what the next one needs, such as a profile."""
         closing = self.closing
         if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # else it ended with its loop
@@ -114,8 +119,9 @@ class ContextSource:
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Close the context. `pages` are those that the environment opened in it."""
+        recording, self.recording = self.recording, None
         await context.close()
-        self._drop_empty_recording()
+        _drop_empty(recording)
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """Dispose of a context that could not be closed, by force.
@@ -130,8 +136,8 @@ class ContextSource:
                 _closing.add(task := asyncio.ensure_future(self._close_late(closing)))
                 task.add_done_callback(_closing.discard)
             else:
+                closing.cancel()
                 await runtime().discard(self.spec)
-        self._drop_empty_recording()
 
     async def death(self) -> str:
         """Say that the browser has ended, and in its own words why; empty if it has not, or nobody knows."""
@@ -146,9 +152,8 @@ class ContextSource:
     async def _close_late(self, closing: asyncio.Future[None]) -> None:
         await asyncio.wait({closing}, timeout=LATE_BOUND)
         if not closing.done():
+            closing.cancel()
             await runtime().discard(self.spec)
-        elif not closing.cancelled():
-            closing.exception()  # asked for, so that it counts as seen
 
     async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         complete = dict(arguments)
@@ -160,11 +165,6 @@ class ContextSource:
             self.recording = new_recording(Path(self.options.record_har))
             complete["record_har_path"] = self.recording
         return complete
-
-    def _drop_empty_recording(self) -> None:
-        recording, self.recording = self.recording, None
-        if recording is not None and recording.exists() and recording.stat().st_size == 0:
-            recording.unlink()  # the context died before Playwright could write it
 
 
 class ProfileSource(ContextSource):
@@ -222,7 +222,6 @@ class ProfileSource(ContextSource):
             kill(self._pid)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(closing, 5)
-        self._drop_empty_recording()
         self._lock.release()
 
 
@@ -262,8 +261,8 @@ class RemoteSource(ContextSource):
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """Disconnect, which makes the browser drop our context."""
+        closing.cancel()
         await self._disconnect()
-        self._drop_empty_recording()
 
     async def _disconnect(self) -> None:
         browser, self._browser = self._browser, None

@@ -163,6 +163,7 @@ class DetachedSource(RemoteSource):
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """As `close`, without asking it."""
+        closing.cancel()
         await self._end_it()
 
     async def _end_it(self) -> None:

@@ -135,7 +135,7 @@ class Session:
         Raises:
             ValueError: `safety` restricts hosts, which can't be enforced in a browser's default context.
         """
-        await source.closed()
+        await source.wait_closed()
         access = AccessGuard(safety, task.start_url, task.sites, guarded=not source.shared_with_people)
         source.spec = access.browser_spec(source.spec)
         size = {"width": viewport[0], "height": viewport[1]}
@@ -477,6 +477,7 @@ class Session:
         self.downloads.forget()
         await self.access.close()
         closing = asyncio.ensure_future(self.source.close(self.context, [tab.page for tab in self.tabs]))
+        closing.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may end unwatched
         await asyncio.wait({closing}, timeout=seconds)
         if not closing.done() or closing.exception() is not None:
             await self.source.kill(self.context, closing)

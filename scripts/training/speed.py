@@ -177,9 +177,9 @@ class _Watch:
         call = getattr(owner, method)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            name, start = phase(), _now()
+            name, start = phase(), _clock()
             result = call(*args, **kwargs)
-            self._end = _now()
+            self._end = _clock()
             self._now[name] = self._now.get(name, 0.0) + self._end - start
             return result
 
@@ -188,11 +188,11 @@ class _Watch:
     def begin(self) -> None:
         """A step begins."""
         self._now = {}
-        self._start = _now()
+        self._start = _clock()
 
     def end(self) -> None:
         """A step has ended: what came after the backward pass was the optimizer, what is left of it the loss."""
-        now = _now()
+        now = _clock()
         self._now["optimizer"] = now - self._end
         self._now["loss"] = now - self._start - sum(self._now.values())
         self.steps.append(self._now)
@@ -202,7 +202,7 @@ class _Watch:
         return {name: round(statistics.median(step[name] for step in self.steps) * 1000, 1) for name in self.steps[0]}
 
 
-def _now() -> float:
+def _clock() -> float:
     """Seconds on a clock that is read once the GPU, if any, has done what it was given."""
     import torch
 

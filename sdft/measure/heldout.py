@@ -100,7 +100,9 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
             "evaluate_every asks for success, and nobody judges open-ended tasks: leave it out, or name tasks that are "
             "judged, --set 'evaluate_tasks=[\"MiniWoB/click-link-v0\"]'."
         )
-    if both := sorted({job.seed for job in jobs if job.env_id in tasks and job.seed in seeds}):
+    shown = load_recordings((*settings.demonstrations, *settings.hindsight_episodes))
+    learned = [*((job.env_id, job.seed) for job in jobs), *((one.env_id, one.seed) for one in shown)]
+    if both := sorted({seed for env_id, seed in learned if env_id in tasks and seed in seeds}):
         raise ValueError(
             f"The seeds of evaluation ({seeds.start} to {seeds.stop - 1}) are among those of training "
             f"({', '.join(map(str, both[:5]))}): set first_evaluation_seed elsewhere."

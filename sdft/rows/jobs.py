@@ -72,6 +72,8 @@ def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
 def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[list[State], list[State]]:
     """Return the recorded states that a run learns from, and those that are held out for its evaluations.
 
+    What is done on a page that is learned, too, is not held out: runs of one task and seed begin alike.
+
     Args:
         settings: of the run.
         images: with screenshots, for a student that sees.
@@ -87,7 +89,9 @@ def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[li
         raise EpisodeError(
             f"None of the recorded actions is of a kind that the student is offered: {', '.join(kinds)}."
         )
-    return states_of(learned, kinds), states_of(held, kinds)
+    states = states_of(learned, kinds)
+    known = {one.place for one in states}
+    return states, [one for one in states_of(held, kinds) if one.place not in known]
 
 
 def trained_tasks(settings: TrainSettings) -> list[str]:

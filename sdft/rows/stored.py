@@ -128,6 +128,11 @@ class State:
         assert action is not None
         return action
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The page and what was done there: equal where the same was."""
+        return page_of(self.episode.steps[self.index].observation), self.shown.to_json()
+
     def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
         """Let an agent have done the episode's steps before this one; return what it sees then."""
         agent.reset(slot=slot)

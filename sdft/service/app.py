@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
 
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard
-from selfsurf.sdft.service.errors import add_handlers
+from selfsurf.sdft.service.errors import Refused, add_handlers
 from selfsurf.sdft.service.guard import Guard
 from selfsurf.sdft.service.metrics import Metrics
 from selfsurf.sdft.service.place import Place, ServiceSettings
@@ -106,20 +106,20 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
 async def _tidy(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
     while True:
         try:
-            await asyncio.to_thread(_tidy_once, place, store, uploads, settings)
+            await asyncio.to_thread(tidy_once, place, store, uploads, settings)
         except Exception:
             _log.exception("Putting things away failed.")
         await asyncio.sleep(TIDY)
 
 
-def _tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
+def tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
     """Remove what is older than it is kept: halves of uploads, episodes that no job uses, runs of finished jobs."""
     before = time.time() - 86_400 * settings.keep_days
     uploads.tidy()
     store.tidy()
     for id in store.idle_episodes(before):
-        store.forget_episode(id)
-        shutil.rmtree(place.root / "episodes" / id, ignore_errors=True)
+        with store.transaction(), contextlib.suppress(Refused):  # a job may use it since
+            uploads.remove_episode(id)
     for left in place.root.glob(f"*/*.{UNFINISHED}"):  # adapters and episodes, made or removed by halves
         if time.time() - left.stat().st_mtime > KEPT:
             discard(left)

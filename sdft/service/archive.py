@@ -26,7 +26,7 @@ EPISODE_NAME = re.compile(
 ADAPTER_NAME = re.compile(
     r"(?:adapter_config\.json|adapter_model\.safetensors|adapters\.safetensors|selfsurf\.json|probe\.json|README\.md)"
 )
-BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\\.json)")
+BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\.json)")
 """Of an adapter that `deploy` fetched, with the file that says from where."""
 _FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
 

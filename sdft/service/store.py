@@ -198,10 +198,11 @@ class Store:
     # Episodes
 
     def add_episode(self, one: Episode) -> None:
-        """Add an episode; one that is there stays."""
+        """Add an episode; one that is there is kept as long as if it were new."""
         with self.transaction():
             self._db.execute(
-                "insert or ignore into episodes (id, created, bytes, steps, solved) values (?, ?, ?, ?, ?)",
+                "insert into episodes (id, created, bytes, steps, solved) values (?, ?, ?, ?, ?)"
+                " on conflict (id) do update set created = excluded.created",
                 (one.id, one.created, one.bytes, one.steps, one.solved),
             )
 

@@ -111,16 +111,18 @@ def work(place: Place, store: Store, job: Job) -> None:
     store.change_job(job.id, status="succeeded", ended=time.time(), step=summary["steps"], error=None)
 
 
-def take_gpu(turn: str) -> None:
+def take_gpu(turn: str, listed: Path = Path("/proc/driver/nvidia/gpus")) -> None:
     """Leave this process one of several GPUs, another than those of the trainers beside it. Comes before torch.
 
     Args:
         turn: name of the place that was taken (`Place.take_turn`).
+        listed: folder in which the driver has an entry for each GPU.
     """
-    there = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    listed = Path("/proc/driver/nvidia/gpus")
-    count = len(list(listed.iterdir())) if not there and listed.is_dir() else 0
-    devices = there.split(",") if there else [str(number) for number in range(count)]
+    there = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if there is None:
+        devices = [str(number) for number in range(len(list(listed.iterdir())) if listed.is_dir() else 0)]
+    else:
+        devices = there.split(",")
     if len(devices) > 1:
         number = int(turn.removeprefix("trainer").lstrip("-") or 1)
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[(number - 1) % len(devices)]
@@ -138,15 +140,16 @@ def main(root: Path, id: str, parent: int | None = None) -> int:
     if allowed.trainings > 1 and allowed.ray is None:
         take_gpu(locks[1].folder.name)
     store = Store(place.database)
-    job = store.job(id)
-    if job.status not in ("queued", "running"):
-        return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    store.change_job(
-        id, status="running", started=job.started or time.time(), attempts=job.attempts + 1, pid=os.getpid(),
-        heartbeat=time.time(), error=None,
-    )  # fmt: skip
+    with store.transaction():  # it may be cancelled meanwhile
+        job = store.job(id)
+        if job.status not in ("queued", "running"):
+            return 0
+        store.change_job(
+            id, status="running", started=job.started or time.time(), attempts=job.attempts + 1, pid=os.getpid(),
+            heartbeat=time.time(), error=None,
+        )  # fmt: skip
     over = threading.Event()
     threading.Thread(target=_beat, args=(place, id, over, parent), daemon=True).start()
     logging.getLogger("selfsurf.sdft").setLevel(logging.INFO)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
+from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.format import recorded_action
@@ -70,7 +71,8 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
         paths = sorted(path.parent for path in Path(folder).rglob("episode.json"))
         episodes = [Episode(path) for path in paths]
         verdicts = [verdict_of(episode) for episode in episodes]
-        solved = [recording_of(one) for one, said in zip(episodes, verdicts, strict=True) if said and said.solved]
+        whole = [one for one in zip(episodes, verdicts, strict=True) if one[0].meta["redacted"] != "full"]
+        solved = [recording_of(one) for one, said in whole if said and said.solved]
         usable = [recording for recording in solved if recording.steps]
         if not usable:
             outcomes = ", ".join(sorted({str(episode.meta["outcome"]) for episode in episodes}))
@@ -99,10 +101,10 @@ def fingerprint(recordings: Iterable[Recording]) -> str:
 
 
 def recording_of(episode: Episode) -> Recording:
-    """Return an episode from disk, without the steps whose action failed or was none."""
+    """Return an episode from disk, without steps whose action failed, was none, or was a rejected claim."""
     steps = []
     for record in episode.steps():
-        if record["error"]:
+        if record["error"] or rejected_in((record["decision"] or {}).get("roles", ())):
             continue
         with suppress(ActionError):
             steps += [Shown(record["observation"], recorded_action(action)) for action in record["actions"]]

@@ -21,12 +21,14 @@ from selfsurf.envs_registry import open_id
 from selfsurf.scripts import cli
 from selfsurf.sdft import TrainSettings, train, train_sft
 from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows import stored
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.jobs import learned_offline, offline_states, training_jobs
 from selfsurf.sdft.rows.stored import State, divide, load_stored, states_of
+from selfsurf.sdft.teacher.recording import load_recordings
 from selfsurf.sdft.trainers import sdft
 from tests.agents.said import Saying
 from tests.models.small import small_llama
@@ -93,6 +95,8 @@ def test_a_proposer_is_taught_by_an_episode_of_roles_and_not_by_a_claim_that_was
     mark_episode(path, Mark("solved", "person"))
     episode = read(path)
     assert [episode.teaches(index) and episode.teaches(index).name for index in range(3)] == [None, "click", "finish"]
+    (as_demonstration,) = load_recordings([path])
+    assert [shown.action.name for shown in as_demonstration.steps] == ["click", "finish"]
     alone = LLMAgent(policy, actions=TaskExecutor.actions, guards=False)
     for index, record in enumerate(Episode(path).steps()):
         (decision,) = alone.decide([State(episode, index).bring(alone)])
@@ -299,6 +303,34 @@ def test_one_in_five_different_episodes_is_held_out(shown, copy, tmp_path):
     assert not {one.what for one in held} & {one.what for one in learned}
 
 
+def test_what_is_held_out_was_done_on_no_page_that_is_learned(shown, copy):
+    episodes = sorted(path.parent for path in copy.rglob("episode.json"))
+    for number, path in enumerate(episodes):  # other runs that begin alike
+        alike = shutil.copytree(path, copy / f"alike-{number}")
+        spoil_steps(alike, lambda index, step: seen(dom=step["observation"]["dom"] + "\nmore" * index)(index, step))
+    settings = short(copy, evaluate_every=1)
+    learned, held = offline_states(settings)
+    assert learned
+    assert not {one.place for one in held} & {one.place for one in learned}
+    everything = states_of(load_stored([copy]).teaching(settings.actions), settings.actions)
+    assert len(learned) + len(held) < len(everything)
+
+
+def test_what_was_redacted_in_full_is_no_demonstration(copy):
+    for path in copy.rglob("episode.json"):
+        spoil_meta(path.parent, redacted="full")
+    with pytest.raises(EpisodeError, match="There is no solved episode"):
+        load_recordings([copy])
+
+
+def test_what_is_shown_beside_tasks_is_not_evaluated_on(copy):
+    for path in copy.rglob("episode.json"):
+        spoil_meta(path.parent, seed=1_000_003)
+    settings = TrainSettings(tasks=(OPTION,), demonstrations=(str(copy),), evaluate_every=1)
+    with pytest.raises(ValueError, match=r"seeds of evaluation .* are among those of training"):
+        check_heldout(settings, training_jobs(settings))
+
+
 def spoil_meta(folder, **changes):
     meta = json.loads((folder / "episode.json").read_text())
     (folder / "episode.json").write_text(json.dumps({**meta, **changes}))
@@ -336,6 +368,7 @@ SPOILS = {
         lambda at: spoil_steps(at, seen(dom=CHANGED, page_text="")), "only what changed on a page",
     ),
     "an unknown format": (lambda at: spoil_meta(at, format=7), "is not an episode of format"),
+    "what is private left out": (lambda at: spoil_meta(at, redacted="full"), "redacted in full"),
     "a list": (lambda at: spoil_meta(at, goal=["x"]), "goal"),
     "an element without a place": (lambda at: spoil_steps(at, seen(elements=[{"id": 1}])), "has no bbox"),
     "texts for numbers": (

@@ -282,7 +282,7 @@ def _cut(known: Known | None, length: int) -> Layers:
 
 
 def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
-    """Return one row of a cache without its padding. It shares memory with the cache where that has no more than it."""
+    """Return one row of a cache without its padding. It shares memory with a cache that is just this row."""
     if bool(attention.all()) and len(cache.layers[0].keys) == 1:
         return [(layer.keys, layer.values) for layer in cache.layers]
     columns = attention.nonzero()[:, 0]

@@ -62,6 +62,22 @@ def test_a_frame_that_changes_process_and_back_is_seen_again(open_page, by_name)
     assert by_name(obs, "there")
 
 
+@pytest.mark.slow
+def test_a_frame_of_another_process_that_hangs_costs_itself_only(open_page, by_name):
+    env, obs = open_page(
+        f"<button onclick='document.title += 1'>Here</button><iframe src='{OTHER}/loop.html'></iframe>"
+        f"<iframe src='http://site.test/fine.html'></iframe>",
+        loop="<button>Deep</button><script>setTimeout(() => { for (;;); }, 1500)</script>",
+        fine="<button>Beside</button>",
+        options={"switches": ("--site-per-process",)},
+    )
+    env.step({"action": "wait", "ms": 1600})
+    for number in (1, 2, 3):
+        obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Here")["id"]})
+        assert (obs["title"], info["outcome"]) == ("index" + "1" * number, "running")
+        assert by_name(obs, "Beside")
+
+
 def test_an_other_origin_frame_that_was_scrolled_is_still_hit(open_page, by_name):
     env, obs = open_page(
         f'<p style="height:550px">top</p><iframe src="{OTHER}/inner.html" style="height:120px"></iframe><p style="height:900px">',

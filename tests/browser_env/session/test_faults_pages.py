@@ -1,6 +1,7 @@
 """Pages that hang, storm, eat memory or vanish: a typed outcome in time, nothing left over, and the next reset works."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -64,14 +65,18 @@ def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
 
 
 def test_a_context_that_is_slow_to_close_is_closed_all_the_same(open_page, monkeypatch):
+    seen = threading.Event()
+
     async def slowly(*_, **__):
-        await asyncio.sleep(3)  # more than a session that hung is given
+        await asyncio.to_thread(seen.wait)  # longer than a session that hung is given
 
     env, _ = open_page(LOOPS["click"], options={**OPTIONS, "hang_timeout": HANG})
     monkeypatch.setattr(env.unwrapped.core.session.context.request._impl_obj, "dispose", slowly)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome"] == "env_error"
+    time.sleep(3)
     assert counts()["contexts"] == 1
+    seen.set()
     assert until(lambda: counts()["contexts"] == 0)
 
 

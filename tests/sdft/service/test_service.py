@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from selfsurf.sdft.service.app import make_app
+from selfsurf.sdft.service.app import make_app, tidy_once
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.trainer import take_gpu
+from selfsurf.sdft.service.uploads import Uploads
 from tests.sdft.service.conftest import until, write_episode
 
 
@@ -190,6 +191,28 @@ def test_old_episodes_that_no_job_uses_go(tmp_path):
     assert store.idle_episodes(2.0) == [ids[1]]
 
 
+def test_an_old_episode_that_a_job_takes_while_old_ones_go_stays(tmp_path, monkeypatch):
+    place, settings = Place(tmp_path), ServiceSettings(models={"tiny": "tiny"})
+    store = Store(place.database)
+    ids = [f"ep-{number:032x}" for number in range(2)]
+    for id in ids:
+        store.add_episode(Episode(id=id, created=1.0, bytes=1, steps=1, solved=True))
+        (place.root / "episodes" / id).mkdir()
+    listed = store.idle_episodes
+
+    def then_taken(before):
+        found = listed(before)
+        store.add_job(TrainRequest(episodes=(ids[1],)), "tiny")
+        return found
+
+    monkeypatch.setattr(store, "idle_episodes", then_taken)
+    tidy_once(place, store, Uploads(place, store, settings), settings)
+    assert [path.name for path in (place.root / "episodes").iterdir()] == [ids[1]]
+    assert store.episode(ids[1]).created == 1.0
+    store.add_episode(Episode(id=ids[1], created=2.0, bytes=1, steps=1, solved=True))
+    assert store.episode(ids[1]).created == 2.0, "what is brought again is kept as if it were new"
+
+
 def test_a_damaged_database_is_said(tmp_path):
     from typer.testing import CliRunner
 
@@ -220,9 +243,14 @@ def test_a_probe_in_16_bits_allows_for_rounding(monkeypatch, model_folder):
 
 
 @pytest.mark.parametrize(("turn", "visible", "taken"), [
-    ("trainer", "3,5", "3"), ("trainer-2", "3,5", "5"), ("trainer-3", "3,5", "3"), ("trainer-2", "0", "0"),
+    ("trainer", "3,5", "3"), ("trainer-2", "3,5", "5"), ("trainer-3", "3,5", "3"), ("trainer-2", "0", "0"), ("trainer-2", "", ""), ("trainer-2", None, "1"),
 ])  # fmt: skip
-def test_trainers_side_by_side_take_a_gpu_each(monkeypatch, turn, visible, taken):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    take_gpu(turn)
+def test_trainers_side_by_side_take_a_gpu_each(monkeypatch, tmp_path, turn, visible, taken):
+    for number in range(4):
+        (tmp_path / f"0000:0{number}").mkdir()
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    take_gpu(turn, tmp_path)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == taken

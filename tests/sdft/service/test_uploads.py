@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
-from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.archive import BROUGHT_NAME, EPISODE_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.client import ServiceClient, episode_id
 from selfsurf.sdft.service.errors import Refused
 from selfsurf.sdft.service.place import Place, ServiceSettings
@@ -311,3 +311,9 @@ def test_a_run_sends_its_episode_and_is_none_the_worse_where_that_fails(server, 
     assert (code, "error" in json.loads(printed)["upload"]) == (0, True)
     assert f"selfsurf deploy --episodes {tmp_path / 'kept'}" in said
     assert (tmp_path / "kept" / "episode.json").exists()
+
+
+def test_the_names_in_an_adapter_that_deploy_fetched():
+    assert BROUGHT_NAME.fullmatch("origin.json")
+    assert BROUGHT_NAME.fullmatch("adapter_config.json")
+    assert not BROUGHT_NAME.fullmatch("other.json")
