@@ -92,7 +92,7 @@ def _choices(policy: Policy, asked: Sequence[Conversation], counts: Sequence[int
 
 
 def _schema(count: int) -> dict[str, Any]:
-    best = {"enum": [*range(1, count + 1)]}
+    best = {"type": "integer", "enum": [*range(1, count + 1)]}
     return {"type": "object", "properties": {"best": best}, "required": ["best"], "additionalProperties": False}
 
 

@@ -490,8 +490,8 @@ class Player:
         ended = f"{result.job.env_id} seed {result.job.seed}: {result.outcome} after {result.length} steps"
         _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1
+        self._ended.append((live.ask, result))  # first: what an agent raises loses no result
         if live.introduced and not result.masked:
             self._agent.end(live.slot, reached=result.solved or (result.claimed and not result.judged))
-        self._ended.append((live.ask, result))
         if error is not None:
             raise error

@@ -92,6 +92,8 @@ def strict(schema: Schema) -> Schema:
     # The rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the one on first keys
     # appears only in the server's error, https://github.com/openai/openai-python/issues/2193.
     whole = wrapped(copy.deepcopy(schema))["properties"]
+    if not {"action", "actions"} & whole.keys():
+        return schema  # of something else, such as a choice
     several = "actions" in whole
     merged: dict[str, Schema] = {}
     for branch in (whole["actions"]["items"] if several else whole["action"])["anyOf"]:

@@ -15,6 +15,7 @@ from selfsurf import agents
 from selfsurf.agents.aids import Effect, Failures, aid_names
 from selfsurf.agents.aids.effect import NOTHING, changes
 from selfsurf.agents.aids.site import read, site_of
+from selfsurf.agents.policies.openai.kinds import kind_tools
 from selfsurf.browser_env import Click, Finish, Observation
 from selfsurf.scripts.cli import app
 from tests.agents.policy_server import replying, serve_raw
@@ -135,6 +136,15 @@ def test_the_best_of_several_replies_is_chosen(served: Any, form: Observation) -
     agent, bodies = served(CLICK, CLICK, best_of=2)
     assert agent.act(form) == Click(id=7)
     assert len(bodies) == 2, "there is nothing to choose from"
+
+
+def test_the_choice_is_asked_for_in_the_strict_form_too(served: Any, form: Observation) -> None:
+    agent, bodies = served(CLICK, 'No.\nAction: {"click":12}', '{"best": 2}', best_of=2, endpoint="openai", api_key="k")
+    assert agent.act(form) == Click(id=12)
+    assert bodies[-1]["response_format"]["json_schema"]["schema"]["properties"] == {
+        "best": {"type": "integer", "enum": [1, 2]}
+    }
+    assert kind_tools({"type": "object", "properties": {"best": {"enum": [1, 2]}}}) is None
 
 
 @pytest.mark.slow
