@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env import Action, Infeasible, Observation
@@ -78,7 +78,8 @@ class Agent(Protocol):
     """Chooses actions. A slot is one of several episodes that run at the same time.
 
     An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also says how its actions came about, which is what
-    logs and training are made of. One with `follow` (as `LLMAgent.follow`) can go on after steps that it did not take.
+    logs and training are made of; with `decide_each`, an error in one episode leaves the others alone. One with
+    `follow` (as `LLMAgent.follow`) can go on after steps that it did not take.
     """
 
     def reset(self, goal: str, slot: int = 0) -> None:
@@ -97,7 +98,7 @@ class Agent(Protocol):
 
 
 class DecidingAgent:
-    """An agent that decides: what it does follows from `decide`."""
+    """An agent that decides: what it does follows from `decide_each`."""
 
     def act(self, obs: Observation) -> Act:
         """Choose the next action of slot 0."""
@@ -116,5 +117,24 @@ class DecidingAgent:
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision]:
-        """As `agents.llm_agent.LLMAgent.decide`."""
+        """As `decide_each`, but raises the first of the errors. Then nothing was decided."""
+        raise_first(decisions := self.decide_each(observations, slots, privileged=privileged, seeds=seeds))
+        return cast("list[Decision]", decisions)
+
+    def decide_each(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision | BaseException]:
+        """As `agents.llm_agent.LLMAgent.decide_each`."""
         raise NotImplementedError
+
+
+def raise_first(answers: Iterable[object]) -> None:
+    """Raise the first error among the answers, if there is one."""
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer

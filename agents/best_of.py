@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from selfsurf.agents.policy import Completion, Conversation, Message, Policy, summed
+from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError, summed
 
 VARIED = 0.7
 """Temperature of the replies after the first, unless the agent's own is higher."""
@@ -87,7 +87,10 @@ def _choices(policy: Policy, asked: Sequence[Conversation], counts: Sequence[int
         guides = {"grammars": [f'start: "{{\\"best\\": " ({one}) "}}"\n' for one in numbers]}
     elif policy.guidance == "schema":
         guides = {"schemas": [_schema(count) for count in counts]}
-    said = policy.complete(asked, max_new_tokens=LONGEST, **guides)
+    try:
+        said = policy.complete(asked, max_new_tokens=LONGEST, **guides)
+    except PolicyError as error:  # its answers are choices, no replies
+        raise PolicyError(str(error)) from error
     return [(_read(one.text, count), one) for one, count in zip(said, counts, strict=True)]
 
 

@@ -14,13 +14,17 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 
+from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import load, objects
 from selfsurf.agents.reply.reading.naming import action_name, full_forms
-from selfsurf.agents.reply.reading.prose import without_thinking
+from selfsurf.agents.reply.reading.prose import Standing, without_thinking
 from selfsurf.browser_env.classes import load_class
 
 MAX_CALLS = 8
 """Most calls in one turn."""
+
+MAX_CHARACTERS, MAX_OBJECTS = 20_000, 150
+"""Of a reply, so many are looked at."""
 
 MAX_RESULT = 10_000
 """Characters of a result that the model is told."""
@@ -125,18 +129,25 @@ def functions_of(given: Sequence[Any]) -> tuple[Function, ...]:
     return found
 
 
-def call_in(text: str, functions: Sequence[Function]) -> Called | None:
-    """Return the call that a reply makes, if it names a function before it names an action."""
+def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Called | None:
+    """Return the call that a reply makes, if it names a function before it names an action.
+
+    What it rejects, quotes or has copied from the prompt counts for nothing, as in `agents.reply.parse`.
+    """
     if not functions:
         return None
     by_name = {function.name: function for function in functions}
-    for found in objects(without_thinking(text)[0]):
-        called = None if found.cut else _called(found.data, by_name)
-        if called is not None:
-            return called
-        if next(full_forms(found.data, cut=found.cut), None) is not None:
-            return None
-    return None
+    text = without_thinking(text[:MAX_CHARACTERS])[0]
+    found = objects(text)
+    echo, standing = Echo(text, prompt), Standing(text, found)
+    named: list[tuple[int, Called | None]] = []
+    for one in found[:MAX_OBJECTS]:
+        called = None if one.cut else _called(one.data, by_name)
+        if called is None and next(full_forms(one.data, cut=one.cut), None) is None:
+            continue
+        if not echo.holds(one.start, one.end) and not standing.rejected(one.start, one.end):
+            named.append((standing.rank(one.start), called))
+    return min(named, key=lambda one: one[0])[1] if named else None
 
 
 def described(functions: Sequence[Function]) -> list[str]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged
+from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, raise_first
 from selfsurf.agents.aids import aid_names, make_aids
+from selfsurf.agents.asking import Asked, ask
 from selfsurf.agents.best_of import best_of
-from selfsurf.agents.functions import MAX_CALLS, Called, call_in, functions_of
+from selfsurf.agents.functions import functions_of
 from selfsurf.agents.memory import Memory
 from selfsurf.agents.options import Amount, Count
-from selfsurf.agents.policy import Call, Completion, Conversation, Message, Policy, summed
+from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.named import AUTO, PromptName, writer_of
 from selfsurf.agents.prompt.outlines import Outlines
@@ -55,9 +55,6 @@ _REPLY_OVERHEAD = 20
 
 _LONG_TEXT, _LONG_THOUGHT = 4000, 1000
 """Most characters of a text and of a thought in a constrained reply that thinks."""
-
-_TOLD = 200
-"""Most characters that the history keeps of what a function said."""
 
 _Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
 """What the model is given, and the elements whose ids are in it."""
@@ -219,24 +216,60 @@ class LLMAgent(DecidingAgent):
             seeds: for each, what its reply is drawn from; None continues the agent's own random stream.
 
         Raises:
+            PolicyError: the model could not be asked.
             agents.prompt.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
             ValueError: slots and observations don't match; a screenshot was asked for and is not there; or the
                 observation holds only what changed, and what was there before was not seen.
+            Exception: what a function of the user's raised.
+        """
+        slots = list(range(len(observations))) if slots is None else list(slots)
+        answers = self.decide_each(observations, slots, privileged=privileged, seeds=seeds)
+        decisions = [answer for answer in answers if isinstance(answer, Decision)]
+        if len(decisions) < len(answers):
+            for slot, answer in zip(slots, answers, strict=True):
+                if isinstance(answer, Decision):
+                    self.take_back(slot)
+            raise_first(answers)
+        return decisions
+
+    def decide_each(
+        self,
+        observations: Sequence[Observation],
+        slots: Sequence[int] | None = None,
+        *,
+        privileged: Sequence[Privileged | None] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Decision | BaseException]:
+        """As `decide`, but an error of one episode stands in its decision's place, and the others are decided.
+
+        Raises:
+            ValueError: slots and observations don't match.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         told = [None] * len(observations) if privileged is None else list(privileged)
-        if not len(slots) == len(told) == len(observations) or len(set(slots)) != len(slots):
-            raise ValueError("slots and privileged must match observations one to one, without repeated slots.")
-        seen = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
-        decisions = [self._go_on(obs, memory) for obs, memory in seen]
-        asked = [row for row, decision in enumerate(decisions) if decision is None]
-        answers = self._ask(
-            [seen[row] for row in asked],
-            [told[row] for row in asked],
-            None if seeds is None else [seeds[row] for row in asked],
-        )
-        given = iter(answers)
-        return [next(given) if decision is None else decision for decision in decisions]
+        drawn = [None] * len(observations) if seeds is None else list(seeds)
+        drawn = [None] * len(observations) if seeds is None else list(seeds)
+        if not len(slots) == len(told) == len(drawn) == len(observations) or len(set(slots)) != len(slots):
+            raise ValueError("slots, privileged and seeds must match observations one to one, without repeated slots.")
+        turns: list[Decision | BaseException | Asked] = []
+        lost: PolicyError | None = None
+        for obs, slot, hint, seed in zip(observations, slots, told, drawn, strict=True):
+            try:
+                turns.append(lost or self._next(obs, slot, hint, seed))
+            except Exception as error:
+                lost = error if isinstance(error, PolicyError) else None  # nor does it answer for the others
+                turns.append(error)
+        ask([one for one in turns if isinstance(one, Asked)], self._complete, self.functions, tools=bool(self._calls))
+        return [one if not isinstance(one, Asked) else one.error or self._decide(one) for one in turns]
+
+    def _next(self, obs: Observation, slot: int, hint: Privileged | None, seed: int | None) -> Decision | Asked:
+        """The next action of the last reply, or else what the model is to be asked."""
+        obs, memory = self._seen(obs, slot)
+        decision = self._go_on(obs, memory)
+        if decision is not None:
+            return decision
+        messages, ids = self._prompt(obs, memory, hint)
+        return Asked(obs, memory, hint, seed, messages, ids, self._guide(obs, memory, ids))
 
     def _go_on(self, obs: Observation, slot: Memory) -> Decision | None:
         """The next action of the last reply; None if the model is to be asked."""
@@ -255,69 +288,26 @@ class LLMAgent(DecidingAgent):
             verdict.action, UNASKED, (), ids, "json", guard_note=verdict.note, guard_counts=counts, place=rest.place
         )
 
-    def _ask(
-        self, seen: Sequence[tuple[Observation, Memory]], told: Sequence[Privileged | None], seeds: list[int] | None
-    ) -> list[Decision]:
-        """Ask the model, once for all."""
-        if not seen:
-            return []
-        prompts = [self._prompt(obs, memory, hint) for (obs, memory), hint in zip(seen, told, strict=True)]
-        guides = [self._guide(obs, memory, ids) for (obs, memory), (_, ids) in zip(seen, prompts, strict=True)]
-        conversations = [messages for messages, _ in prompts]
-        drawn: int | list[int] | None = self.next_seed() if seeds is None else seeds
-        completions = self._complete(conversations, guides, drawn)
-        for _ in range(MAX_CALLS if self.functions else 0):
-            calls = [call_in(completion.text, self.functions) for completion in completions]
-            rows = [row for row, call in enumerate(calls) if call is not None]
-            if not rows:
-                break
-            for row in rows:
-                conversations[row] = self._told(conversations[row], seen[row][1], completions[row], calls[row])
-            drawn = self.next_seed() if seeds is None else [seeds[row] + len(conversations[row]) for row in rows]
-            again = self._complete([conversations[row] for row in rows], [guides[row] for row in rows], drawn)
-            for row, completion in zip(rows, again, strict=True):
-                completions[row] = replace(completion, usage=summed(completions[row].usage, completion.usage))
-        return [
-            self._decide(*turn, (messages, ids), completion, hint)
-            for turn, (_, ids), messages, completion, hint in zip(
-                seen, prompts, conversations, completions, told, strict=True
-            )
-        ]
-
-    def _complete(
-        self, conversations: Sequence[Conversation], guides: Sequence[Any], seed: int | Sequence[int] | None
-    ) -> list[Completion]:
-        """Ask the policy."""
-        by_schema = self.policy.guidance == "schema"
+    def _complete(self, rows: Sequence[Asked]) -> list[Completion]:
+        """Ask the policy, once for all."""
+        seeds = [row.seed + row.replies for row in rows if row.seed is not None]
+        by_schema, guides = self.policy.guidance == "schema", [row.guide for row in rows]
         more: dict[str, Any] = {"functions": self.functions} if self.functions and self._calls else {}
         ask = self.policy.complete if self.best_of == 1 else partial(best_of, self.policy, self.best_of)
         completions = ask(
-            conversations,
+            [row.messages for row in rows],
             grammars=None if by_schema else guides,
             schemas=guides if by_schema else None,
             prefill=cast(str, self.prefill),
             temperature=self.temperature,
             max_new_tokens=cast(int, self.max_new_tokens),
-            seed=seed,
+            seed=seeds or self.next_seed(),
             **more,
         )
-        if not isinstance(completions, list) or len(completions) != len(conversations):
+        if not isinstance(completions, list) or len(completions) != len(rows):
             made = len(completions) if isinstance(completions, list) else type(completions).__name__
-            raise TypeError(f"{self.policy.name}: complete returned {made} for {len(conversations)} conversations.")
+            raise TypeError(f"{self.policy.name}: complete returned {made} for {len(rows)} conversations.")
         return completions
-
-    def _told(
-        self, messages: tuple[Message, ...], memory: Memory, completion: Completion, called: Called | None
-    ) -> tuple[Message, ...]:
-        """Call the function, and return the conversation with the call and its result."""
-        assert called is not None
-        result = called.function(called.arguments)
-        memory.note(f"{called} said: {result if len(result) <= _TOLD else f'{result[:_TOLD]}…'}")
-        if not self._calls:
-            said = f"{called.function.name} says:\n{result}\n\nGo on."
-            return (*messages, Message("assistant", completion.text), Message("user", said))
-        call = Call(f"call{len(messages):05d}", called.function.name, json.dumps(called.arguments, ensure_ascii=False))
-        return (*messages, Message("assistant", str(called), call=call), Message("tool", result, call=call))
 
     @property
     def thinks(self) -> bool:
@@ -442,10 +432,8 @@ class LLMAgent(DecidingAgent):
         schema = action_schema(seen, slot.kinds, max_text=longest, **more)
         return thoughtful(schema) if thinks else schema
 
-    def _decide(
-        self, obs: Observation, slot: Memory, shown: _Shown, completion: Completion, hint: Privileged | None
-    ) -> Decision:
-        messages, visible_ids = shown
+    def _decide(self, row: Asked) -> Decision:
+        obs, slot, completion, messages = row.obs, row.memory, row.completion, row.messages
         parsed = read_reply(completion, messages, obs, slot.known, self.functions, self.max_actions)
         action: Act = completion.text
         slot.error, slot.advice, note = parsed.error, "", ""
@@ -462,7 +450,7 @@ class LLMAgent(DecidingAgent):
             slot.did(verdict.action, obs, thought)
         counts = guarding.counts(slot.guards)
         return Decision(
-            action, completion, messages, visible_ids, parsed.how, parsed.error, note, counts, hint,
+            action, completion, messages, row.visible_ids, parsed.how, parsed.error, note, counts, row.hint,
             more=parsed.more, left=left,
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.sequence import Rest
 from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env.text import well_formed
 
 
 @dataclass
@@ -42,8 +43,8 @@ class Memory:
 
     def note(self, entry: str, thought: str = "") -> None:
         """Remember what was done."""
-        self.history.append(entry)
-        self.thoughts.append(thought)
+        self.history.append(well_formed(entry))
+        self.thoughts.append(well_formed(thought))
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Remember an action that was chosen on a page; a str is a reply that was none."""

@@ -17,7 +17,17 @@ Guidance: TypeAlias = Literal["grammar", "schema", "none"]
 
 
 class PolicyError(RuntimeError):
-    """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own fault."""
+    """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own fault.
+
+    Args:
+        text: why.
+        answers: of a call for several conversations, what each got: a `Completion`, or the error that it failed with.
+            Empty: none got any.
+    """
+
+    def __init__(self, text: str, answers: Sequence[Completion | Exception] = ()) -> None:
+        super().__init__(text)
+        self.answers = answers
 
 
 @dataclass(frozen=True)

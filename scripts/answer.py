@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from selfsurf.agents.play.taken_up import end_of
+from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 from selfsurf.browser_env.safety.terminal import printable
 from selfsurf.scripts.terminal.arguments import Json
@@ -40,7 +42,7 @@ def main(
     if not kept.there:
         raise typer.BadParameter(f"{run} waits for nobody: it has ended, or was begun without --wait.")
     here = kept.hold()
-    if here and (stop or episode.meta["ended"] is not None):
+    if here and (stop or episode.meta["ended"] is not None or end_of(episode)):
         return _end(kept, episode, as_json=as_json)
     if stop:
         raise typer.BadParameter("Its process lives: press Ctrl-C there, or send it a SIGTERM.")
@@ -101,9 +103,13 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
     if episode.meta["ended"] is None:
-        asked = kept.question
-        detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
-        EpisodeWriter.reopen(kept.folder, kept.journal()).finish("stopped", trainable=False, detail=detail)
+        writer, last, asked = EpisodeWriter.reopen(kept.folder, kept.journal()), end_of(episode), kept.question
+        if last is not None:
+            trainable = Outcome(last["outcome"]).trainable
+            writer.finish(last["outcome"], trainable=trainable, detail=last["outcome_detail"])
+        else:
+            detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
+            writer.finish("stopped", trainable=False, detail=detail)
     kept.clean()
     outcome = Episode(kept.folder).meta["outcome"]
     _say(f"{outcome}.\nEpisode: {kept.folder}", as_json, outcome=outcome, episode=str(kept.folder))

@@ -18,7 +18,7 @@ from selfsurf.agents.cached.overlays import way_out
 from selfsurf.agents.cached.place import dialogs
 from selfsurf.agents.cached.store import Cache, shared
 from selfsurf.agents.cached.target import Found, Target, checked, find, fingerprints
-from selfsurf.agents.play.decide import AgentRaised, Decider
+from selfsurf.agents.play.decide import Decider
 from selfsurf.agents.play.job import Job
 from selfsurf.browser_env import Action, Click, Observation, Wait, parse_action
 from selfsurf.browser_env.errors import ActionError
@@ -102,15 +102,18 @@ class CachedDecider(Decider):
 
     def decide(
         self, slots: Sequence[int], observations: Sequence[Observation], **options: Sequence[Any] | None
-    ) -> list[Decision]:
+    ) -> list[Decision | BaseException]:
         """As `Decider.decide`."""
-        return self._each(slots, observations, options, lambda *args, **rest: self._agent().decide(*args, **rest))
-
-    def decide_each(
-        self, slots: Sequence[int], observations: Sequence[Observation], **options: Any
-    ) -> list[Decision | AgentRaised]:
-        """As `Decider.decide_each`."""
-        return self._each(slots, observations, options, lambda *args, **rest: self._agent().decide_each(*args, **rest))
+        answers: list[Any] = [self._played(slot, obs) for slot, obs in zip(slots, observations, strict=True)]
+        rows = [row for row, answer in enumerate(answers) if answer is None]
+        if rows:
+            own: dict[str, Any] = {
+                name: None if all_ is None else [all_[row] for row in rows] for name, all_ in options.items()
+            }
+            asked = self._agent().decide([slots[row] for row in rows], [observations[row] for row in rows], **own)
+            for row, answer in zip(rows, asked, strict=True):
+                answers[row] = self._noted(slots[row], answer)
+        return answers
 
     def told(self, slot: int, answer: dict[str, Any]) -> None:
         """As `Decider.told`."""
@@ -120,10 +123,10 @@ class CachedDecider(Decider):
         """As `Decider.why_ended`, if the agent has taken over."""
         return self._agent().why_ended(slot, outcome, detail) if self._playing[slot].taken_over else ""
 
-    def end(self, slot: int, *, reached: bool) -> None:
+    def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
         """As `Decider.end`, if the agent has taken over."""
         if self._playing[slot].taken_over:
-            self._agent().end(slot, reached=reached)
+            self._agent().end(slot, reached=reached, strict=strict)
 
     def close(self) -> None:
         """As `Decider.close`."""
@@ -136,22 +139,6 @@ class CachedDecider(Decider):
             self.agent = self._inner.agent
         return self._inner
 
-    def _each(
-        self,
-        slots: Sequence[int],
-        observations: Sequence[Observation],
-        options: dict[str, Sequence[Any] | None],
-        ask: Callable[..., list[Any]],
-    ) -> list[Any]:
-        answers: list[Any] = [self._next(slot, obs) for slot, obs in zip(slots, observations, strict=True)]
-        rows = [row for row, answer in enumerate(answers) if answer is None]
-        if rows:
-            own = {name: None if all_ is None else [all_[row] for row in rows] for name, all_ in options.items()}
-            asked = ask([slots[row] for row in rows], [observations[row] for row in rows], **own)
-            for row, answer in zip(rows, asked, strict=True):
-                answers[row] = self._noted(slots[row], answer)
-        return answers
-
     def _noted(self, slot: int, answer: Any) -> Any:
         """Let the agent's first decision say why it was asked."""
         one = self._playing[slot]
@@ -159,6 +146,13 @@ class CachedDecider(Decider):
             return answer
         one.noted = True
         return replace(answer, roles=(*answer.roles, {"role": "cache", "left": one.why}))
+
+    def _played(self, slot: int, observation: Observation) -> Decision | BaseException | None:
+        """As `_next`; what the agent raises that takes over is the answer."""
+        try:
+            return self._next(slot, observation)
+        except (Exception, SystemExit) as error:
+            return error
 
     def _next(self, slot: int, observation: Observation) -> Decision | None:
         """Return the cache's next action; None: the agent is to be asked."""

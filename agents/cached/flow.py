@@ -122,9 +122,9 @@ def digest(goal: str, template: str) -> str:
 
 
 def filled(data: Any, values: Sequence[str]) -> Any:
-    """Return plain data with the values in the parameters' places."""
+    """Return plain data with the values in the parameters' places; what only looks like a parameter stays."""
     if isinstance(data, str):
-        return _PARAM.sub(lambda match: values[int(match[1])], data)
+        return _PARAM.sub(lambda match: values[int(match[1])] if int(match[1]) < len(values) else match[0], data)
     if isinstance(data, Mapping):
         return {key: filled(value, values) for key, value in data.items()}
     if isinstance(data, (list, tuple)):

@@ -117,18 +117,17 @@ class GraphAgent(DecidingAgent):
         self._close(slot)
         self._runs[slot] = GraphRun(goal, live, folder, open_ended=open_ended)
 
-    def decide(
+    def decide_each(
         self,
         observations: Sequence[Observation],
         slots: Sequence[int] | None = None,
         *,
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
-    ) -> list[Decision]:
-        """Let the graphs of several episodes go on to what they want done next. As `LLMAgent.decide`.
+    ) -> list[Decision | BaseException]:
+        """Let the graphs of several episodes go on to what they want done next. As `LLMAgent.decide_each`.
 
-        Raises:
-            PolicyError: a model's server could not be asked, again and again.
+        A model's server that could not be asked, again and again, is a `PolicyError`.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         runs = []
@@ -138,31 +137,36 @@ class GraphAgent(DecidingAgent):
             run = self._runs[slot]
             run.see(self._outlines.setdefault(slot, Outlines()).whole(obs))
             runs.append(run)
-        while rows := [row for row, run in enumerate(runs) if run.wants is not None and run.wants["want"] == "plan"]:
-            self._plan(
+        failed: dict[int, BaseException] = {}
+        while rows := [row for row, run in enumerate(runs) if row not in failed and run.plans]:
+            errors = self._plan(
                 [runs[row] for row in rows],
                 [slots[row] for row in rows],
                 privileged=None if privileged is None else [privileged[row] for row in rows],
                 seeds=None if seeds is None else [seeds[row] for row in rows],
             )
-        return [run.next() for run in runs]
+            failed |= {row: error for row, error in zip(rows, errors, strict=True) if error is not None}
+        return [failed[row] if row in failed else _next(run) for row, run in enumerate(runs)]
 
-    def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> None:
-        """Have the model choose for all that plan."""
+    def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> list[BaseException | None]:
+        """Have the model choose for all that plan; return what else than its server has failed in which."""
         for run, slot in zip(runs, slots, strict=True):
             if run.undone:
                 self.agent.take_back(slot)
             run.trace.brief = brief(run.state, run.live.obs, short=not self.agent.thinks)
             if run.trace.brief:
                 self.agent.advise(run.trace.brief, slot)
-        try:
-            decisions = self.agent.decide([run.live.obs for run in runs], slots, **options)
-        except PolicyError as error:
-            for run in runs:
-                run.planned({"action": None, "kind": "policy", "error": str(error)})
-            return
+        errors: list[BaseException | None] = []
+        decisions = self.agent.decide_each([run.live.obs for run in runs], slots, **options)
         for run, decision in zip(runs, decisions, strict=True):
-            run.planned(self._plan_of(run, decision))
+            errors.append(None)
+            if isinstance(decision, PolicyError):
+                run.planned({"action": None, "kind": "policy", "error": str(decision)})
+            elif isinstance(decision, BaseException):
+                errors[-1] = decision
+            else:
+                run.planned(self._plan_of(run, decision))
+        return errors
 
     def _plan_of(self, run: GraphRun, decision: Decision) -> dict[str, Any]:
         completion, earlier = decision.completion, run.decision
@@ -197,3 +201,10 @@ class GraphAgent(DecidingAgent):
     def _close(self, slot: int) -> None:
         if slot in self._runs:
             self._runs.pop(slot).checkpoints.close()
+
+
+def _next(run: GraphRun) -> Decision | BaseException:
+    try:
+        return run.next()
+    except PolicyError as error:
+        return error

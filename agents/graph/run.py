@@ -81,6 +81,11 @@ class GraphRun:
             answer, self._answer = self._answer, None
             self._resume(answer)
 
+    @property
+    def plans(self) -> bool:
+        """Whether the model is to choose."""
+        return self.wants is not None and self.wants["want"] == "plan"
+
     def told(self, answer: dict[str, Any]) -> None:
         """Take what the environment says to the query."""
         assert self.wants is not None

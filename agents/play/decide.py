@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.safety.secrets import redact_known
+
+_log = logging.getLogger(__name__)
 
 _NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)."
 
@@ -91,8 +95,10 @@ class Decider:
         *,
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
-    ) -> list[Decision]:
+    ) -> list[Decision | BaseException]:
         """Choose the next action of each of these episodes.
+
+        An agent with neither `decide_each` nor only `act` that raises is asked again one by one, to find for which.
 
         Args:
             slots: the episodes.
@@ -100,21 +106,32 @@ class Decider:
             privileged: for each, what the agent is shown of the oracle's view, where it takes that.
             seeds: for each, what its reply is drawn from, where the agent takes that.
 
-        Raises:
-            PolicyError: the model could not be asked.
-            Exception: the agent's own.
+        Returns:
+            For each its decision, or what the agent raised: a `PolicyError` where the model could not be asked, a
+            `Stop`, or an error of its own.
         """
         if self._make is not None:
             return [_act(self._own[slot], obs) for slot, obs in zip(slots, observations, strict=True)]
-        if hasattr(self.agent, "decide"):
-            decisions = list(self.agent.decide(observations, slots=slots, privileged=privileged, seeds=seeds))
-        elif hasattr(self.agent, "act_batch"):
-            decisions = [Decision(action) for action in self.agent.act_batch(observations, slots=slots)]
-        else:
-            decisions = [_act(self.agent, obs) for obs in observations]
-        if len(decisions) != len(slots):
-            raise ValueError(f"the agent returned {len(decisions)} actions for {len(slots)} observations")
-        return decisions
+        told: dict[str, Any] = {"privileged": privileged, "seeds": seeds}
+        way = _way(self.agent)
+        if way == "act":
+            return [_act(self.agent, obs) for obs in observations]
+        answers: list[Decision | BaseException]
+        try:
+            if way == "act_batch":
+                answers = [Decision(action) for action in self.agent.act_batch(observations, slots=slots)]
+            else:
+                answers = list(getattr(self.agent, way)(observations, slots=slots, **told))
+            if len(answers) != len(slots):
+                raise ValueError(f"the agent returned {len(answers)} actions for {len(slots)} observations")
+        except (Exception, SystemExit) as error:
+            if len(slots) == 1 or isinstance(error, (PolicyError, Stop)):
+                return [error] * len(slots)
+            answers = []
+            for row, (slot, obs) in enumerate(zip(slots, observations, strict=True)):
+                own = {name: given and [given[row]] for name, given in told.items()}
+                answers += self.decide([slot], [obs], **own)
+        return answers
 
     def follow(self, slot: int, observation: Observation, action: Action) -> None:
         """Let an agent that can know what was done in the episode before it was made (`LLMAgent.follow`)."""
@@ -131,32 +148,19 @@ class Decider:
         agent = self._own.get(slot, self.agent)
         return str(agent.why_ended(outcome, detail, slot) or "") if hasattr(agent, "why_ended") else ""
 
-    def end(self, slot: int, *, reached: bool) -> None:
-        """End an episode, for an agent that can make something of it (`LLMAgent.ended`)."""
-        agent = self._own.get(slot, self.agent)
-        if hasattr(agent, "ended"):
-            agent.ended(slot, reached=reached)
+    def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
+        """End an episode, for an agent that can make something of it (`LLMAgent.ended`).
 
-    def decide_each(
-        self, slots: Sequence[int], observations: Sequence[Observation], **options: Any
-    ) -> list[Decision | AgentRaised]:
-        """As `decide`, but an agent that raises is asked again one by one, to find for which episodes it does.
-
-        Raises:
-            PolicyError: the model could not be asked.
+        What the agent raises changes nothing of how it ended: it is logged, or with `strict` goes up.
         """
+        agent = self._own.get(slot, self.agent)
         try:
-            return list(self.decide(slots, observations, **options))
-        except (PolicyError, Stop):
-            raise
+            if hasattr(agent, "ended"):
+                agent.ended(slot, reached=reached)
         except (Exception, SystemExit) as error:
-            if len(slots) == 1:
-                return [raised(error)]
-        answers: list[Decision | AgentRaised] = []
-        for row, (slot, observation) in enumerate(zip(slots, observations, strict=True)):
-            own = {name: None if values is None else [values[row]] for name, values in options.items()}
-            answers += self.decide_each([slot], [observation], **own)
-        return answers
+            if strict:
+                raise
+            _log.warning("After an episode's end %s", redact_known(raised(error).traceback))
 
     def close(self) -> None:
         """Release what the agent holds."""
@@ -183,11 +187,24 @@ def raised(error: BaseException) -> AgentRaised:
     return said
 
 
-def _act(agent: Any, observation: Observation) -> Decision:
-    action: Act = agent.act(observation)
-    if inspect.iscoroutine(action):
-        action.close()
-        raise TypeError("act(obs) is asynchronous; it must be a plain function")
+def _way(agent: Any) -> str:
+    """Return the method by which an agent is asked: the best that it has; of `decide` and `decide_each`, the latest."""
+    ways = ("decide_each", "decide", "act_batch", "act")
+    for kind in type(agent).__mro__[:-1]:
+        own = [way for way in ways[:2] if way in vars(kind)]
+        if own:
+            return own[0]
+    return next(way for way in ways if hasattr(agent, way))
+
+
+def _act(agent: Any, observation: Observation) -> Decision | BaseException:
+    try:
+        action: Act = agent.act(observation)
+        if inspect.iscoroutine(action):
+            action.close()
+            raise TypeError("act(obs) is asynchronous; it must be a plain function")
+    except (Exception, SystemExit) as error:
+        return error
     return Decision(action)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,12 +150,22 @@ class Result:
         self.claimed = step.after["last_action"].startswith(_CLAIM)
         usage = step.decision.completion.usage
         if usage is not None:
-            self.prompt_tokens = (self.prompt_tokens or 0) + usage.prompt_tokens
-            self.completion_tokens = (self.completion_tokens or 0) + usage.completion_tokens
-            if usage.cost is not None:
-                self.cost = (self.cost or 0.0) + usage.cost
+            self._spend(usage.prompt_tokens, usage.completion_tokens, usage.cost)
         if keep:
             self.steps.append(step)
+
+    def take_up(self, steps: Sequence[Mapping[str, Any]], reward: float) -> None:
+        """Count the recorded steps of an episode that another process has begun."""
+        self.length, self.reward = len(steps), reward
+        for usage in (one["usage"] for step in steps for one in step.get("completions", ())):
+            if usage is not None:
+                self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
+
+    def _spend(self, prompt_tokens: int, completion_tokens: int, cost: float | None) -> None:
+        self.prompt_tokens = (self.prompt_tokens or 0) + prompt_tokens
+        self.completion_tokens = (self.completion_tokens or 0) + completion_tokens
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
 
     def totals(self) -> dict[str, Any]:
         """Return the sums that an episode's log keeps."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from selfsurf.agents.agent import Decision, Privileged, Stop
+from selfsurf.agents.agent import Decision, Privileged, Stop, raise_first
 from selfsurf.agents.play.decide import AgentRaised, Decider, OracleRaised, raised
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.gather import Gather
@@ -116,7 +116,7 @@ class Player:
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
         live = Live(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
         if taken_up is not None:
-            result.length, result.reward = len(taken_up.steps), taken_up.reward
+            result.take_up(taken_up.steps, taken_up.reward)
         self._live[live.slot] = live
         self._watch.begun(ask)
         live.work = asyncio.run_coroutine_threadsafe(self._play(live), runtime().loop)
@@ -395,26 +395,26 @@ class Player:
         shows, seeded = self._manner.demonstrate or self._agent.needs_privileged, acting[0].live.ask.seed is not None
         shown = [one.told for one in acting] if shows else None
         seeds = [one.live.ask.step_seed(one.live.result.length) for one in acting] if seeded else None
-        decide = self._agent.decide_each if self._manner.agent_errors == "fail" else self._agent.decide
         slots, observations = [one.live.slot for one in acting], [one.observation for one in acting]
         self._watch.acting([one.live.ask for one in acting])
         try:
             with self._gather.call():
                 self._prepare(version)
-                answers = decide(slots, observations, privileged=shown, seeds=seeds)
-        except (PolicyError, Stop) as error:  # of the former nobody is to blame: the model's server has failed
-            outcome = Outcome.STOPPED if isinstance(error, Stop) else Outcome.ENV_ERROR
-            for one in acting:
-                give_answer(one, Over(outcome, str(error)))
-            return
+                answers = self._agent.decide(slots, observations, privileged=shown, seeds=seeds)
+        except (PolicyError, Stop) as error:
+            answers = [error] * len(acting)
         finally:
             self._watch.acted()
+        if self._manner.agent_errors == "raise":
+            raise_first(one for one in answers if not isinstance(one, (PolicyError, Stop)))
         now = time.monotonic()
         for one, answer in zip(acting, answers, strict=True):
             self.times.agent_seconds += now - one.since
             one.live.result.agent_seconds += self._gather.last_call / len(acting)
-            if isinstance(answer, AgentRaised):
-                self._blame_agent(one, answer)
+            if isinstance(answer, (PolicyError, Stop)):  # of the former nobody is to blame: the server has failed
+                give_answer(one, Over(Outcome.STOPPED if isinstance(answer, Stop) else Outcome.ENV_ERROR, str(answer)))
+            elif isinstance(answer, BaseException):
+                self._blame_agent(one, raised(answer))
             else:
                 if answer.query is None:
                     self.times.steps += 1
@@ -492,6 +492,7 @@ class Player:
         self.times.episodes += 1
         self._ended.append((live.ask, result))  # first: what an agent raises loses no result
         if live.introduced and not result.masked:
-            self._agent.end(live.slot, reached=result.solved or (result.claimed and not result.judged))
+            reached = result.solved or (result.claimed and not result.judged)
+            self._agent.end(live.slot, reached=reached, strict=self._manner.agent_errors == "raise")
         if error is not None:
             raise error

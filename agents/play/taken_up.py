@@ -56,6 +56,12 @@ def question_of(episode: Episode) -> dict[str, Any] | None:
     return dict(lines[-1]) if lines and lines[-1]["event"] == "asked" else None
 
 
+def end_of(episode: Episode) -> dict[str, Any] | None:
+    """Return the step that has ended an episode whose process was killed before it could close it; None: it goes on."""
+    last = next(reversed([*episode.steps()]), None)
+    return last if last is not None and last["outcome"] != "running" else None
+
+
 def journal_path(episode: Episode) -> Any:
     """Return where an episode's journal is."""
     return episode.folder / "running" / "journal.jsonl"

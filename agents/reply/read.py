@@ -31,12 +31,12 @@ def read_reply(
         most: most actions.
     """
     text = completion.text
-    if call_in(text, functions) is not None:
+    prompt = "\n".join(message.text for message in messages)
+    if call_in(text, functions, prompt) is not None:
         return Parsed(None, EXHAUSTED)
     if completion.thinking and not text.strip():
         return Parsed(None, "The reply ends inside its thinking; think less and reply with an action.")
     present = {element["id"] for element in obs["elements"]}
-    prompt = "\n".join(message.text for message in messages)
     parsed = parse(text, present, prompt, most=most)
     known = set(known)
     if parsed.action is None and not known <= present:

@@ -108,14 +108,14 @@ class TaskExecutor(DecidingAgent):
         self._goals[slot] = goal
         self._tasks.pop(slot, None)
 
-    def decide(
+    def decide_each(
         self,
         observations: Sequence[Observation],
         slots: Sequence[int] | None = None,
         *,
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
-    ) -> list[Decision]:
+    ) -> list[Decision | BaseException]:
         """Choose the next action of several episodes: one call of the proposer's policy, and one of the verifier's.
 
         Args:
@@ -124,17 +124,26 @@ class TaskExecutor(DecidingAgent):
             privileged: as `LLMAgent.decide`; the verifier is not shown it.
             seeds: as `LLMAgent.decide`.
 
-        Raises:
-            PolicyError: a model could not answer.
+        Returns:
+            For each its decision, or why there is none; the others are decided all the same.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         tasks = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
-        proposed = self.proposer.propose(tasks, seeds=seeds, privileged=privileged)
-        for task, proposal in zip(tasks, proposed, strict=True):
-            task.history.append(RoleStep([proposal]))
-            self.proposer.execute(task, proposal)
-        self._verify(tasks, seeds)
-        return [self._decision(task) for task in tasks]
+        answers: list[Any] = self.proposer.propose_each(tasks, seeds=seeds, privileged=privileged)
+        for task, proposal in zip(tasks, answers, strict=True):
+            if isinstance(proposal, Proposal):
+                task.history.append(RoleStep([proposal]))
+                self.proposer.execute(task, proposal)
+        claims = [row for row, task in enumerate(tasks) if _claims(task, answers[row])]
+        try:
+            self._verify([tasks[row] for row in claims], None if seeds is None else [seeds[row] for row in claims])
+        except Exception as error:
+            for row in claims:
+                answers[row] = error
+        return [
+            self._decision(task) if isinstance(answer, Proposal) else answer
+            for task, answer in zip(tasks, answers, strict=True)
+        ]
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
         """Note an action that somebody else took; as `LLMAgent.follow`."""
@@ -177,16 +186,13 @@ class TaskExecutor(DecidingAgent):
         task.observe(obs)
         return task
 
-    def _verify(self, tasks: Sequence[RoleTask], seeds: Sequence[int] | None) -> None:
-        """Have the claims checked, with one call of the policy."""
-        rows = [row for row, task in enumerate(tasks) if task.mode is Mode.VERIFY]
-        claims = [tasks[row] for row in rows]
+    def _verify(self, claims: Sequence[RoleTask], seeds: Sequence[int] | None) -> None:
+        """Have claims checked, with one call of the policy."""
         if self.verifier is None or not claims:
             for task in claims:
                 task.accept()
             return
-        own = None if seeds is None else [seeds[row] for row in rows]
-        for task, verdict in zip(claims, self.verifier.propose(claims, seeds=own), strict=True):
+        for task, verdict in zip(claims, self.verifier.propose(claims, seeds=seeds), strict=True):
             self.verifier.execute(task, verdict)
             task.history[-1].proposals.append(verdict)
             if task.mode is Mode.VERIFY:  # tools of its own that decide nothing
@@ -218,6 +224,10 @@ class TaskExecutor(DecidingAgent):
             gives_up=gives_up,
             roles=(_record(proposal), *sampled),
         )
+
+
+def _claims(task: RoleTask, proposal: Any) -> bool:
+    return isinstance(proposal, Proposal) and task.mode is Mode.VERIFY
 
 
 def _record(proposal: Proposal) -> dict[str, Any]:

@@ -6,11 +6,11 @@ It is an `LLMAgent`, with its prompts, constraint, guards and adapters; the acti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from pydantic import BaseModel
 
-from selfsurf.agents.agent import Act, Privileged
+from selfsurf.agents.agent import Act, Privileged, raise_first
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.roles.role import BaseRole
@@ -66,11 +66,25 @@ class Proposer(BaseRole):
 
         As `LLMAgent.decide`.
         """
-        decisions = self.agent.decide(
+        raise_first(proposals := self.propose_each(tasks, seeds=seeds, privileged=privileged))
+        return cast("list[Proposal]", proposals)
+
+    def propose_each(
+        self,
+        tasks: Sequence[RoleTask],
+        *,
+        seeds: Sequence[int] | None = None,
+        privileged: Sequence[Privileged | None] | None = None,
+    ) -> list[Proposal | BaseException]:
+        """As `propose`, but an error of one task stands in its proposal's place; as `LLMAgent.decide_each`."""
+        decisions = self.agent.decide_each(
             [task.observation for task in tasks], [task.slot for task in tasks], privileged=privileged, seeds=seeds
         )
-        proposals = []
+        proposals: list[Proposal | BaseException] = []
         for task, decision in zip(tasks, decisions, strict=True):
+            if isinstance(decision, BaseException):
+                proposals.append(decision)
+                continue
             last = next((step.proposals[0] for step in reversed(task.history)), None)
             if decision.place and last is not None:  # the last reply's next action
                 last.decision = decision

@@ -95,7 +95,7 @@ class BaseRole:
         )
         proposals = []
         for completion, messages in zip(completions, conversations, strict=True):
-            call, error = self.tools.read(completion.text)
+            call, error = self.tools.read(completion.text, "\n".join(message.text for message in messages))
             calls: tuple[BaseModel, ...] = () if call is None else (call,)
             proposals.append(Proposal(self.name, calls, thought_in(completion.text), completion, messages, error))
         return proposals

@@ -96,9 +96,9 @@ class ToolRegistry:
         """Return what a prompt says of them, a line each."""
         return "\n".join(described(self.functions())[1:])
 
-    def read(self, text: str) -> tuple[BaseModel | None, str]:
-        """Return the call in a reply, or None and why there is none."""
-        found = call_in(text, self.functions())
+    def read(self, text: str, prompt: str = "") -> tuple[BaseModel | None, str]:
+        """Return the call in a reply to a prompt, or None and why there is none."""
+        found = call_in(text, self.functions(), prompt)
         if found is None:
             return None, f"the reply calls none of {', '.join(self.names)}"
         try:

@@ -122,7 +122,7 @@ class _Gate(Decider):
         super().__init__(agent)
         self._before, self._after = before, after
 
-    def decide(self, *args: Any, **options: Any) -> list[Decision]:
+    def decide(self, *args: Any, **options: Any) -> list[Decision | BaseException]:
         """As `Decider.decide`."""
         self._before()
         decisions = super().decide(*args, **options)

@@ -72,7 +72,7 @@ class Interruptible(Decider):
             with contextlib.suppress(ActionError):  # a reply that was no action
                 self.follow(slot, step["observation"], recorded_action(step["actions"][0]))
 
-    def decide(self, *args: Any, **options: Any) -> list[Decision]:
+    def decide(self, *args: Any, **options: Any) -> list[Decision | BaseException]:
         """As `Decider.decide`."""
         interrupt = self._interrupt
         try:

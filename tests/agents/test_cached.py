@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from selfsurf.agents.cached import Cache, CachedDecider, CacheError, Flow
-from selfsurf.agents.cached.flow import digest
+from selfsurf.agents.cached.flow import digest, filled
 from selfsurf.agents.cached.target import find, fingerprints, target_of
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result
 from selfsurf.agents.scripted import OracleAgent
@@ -149,6 +149,26 @@ def play(tmp_path: Path) -> Playing:
 
 def oracle() -> Decider:
     return Decider(OracleAgent())
+
+
+def test_what_the_agent_raises_that_takes_over_is_its_episodes(form, tmp_path):
+    class Odd:
+        def reset(self, goal, slot=0):
+            if slot:
+                raise KeyError(goal)
+
+        def act(self, obs):
+            return Click(id=7)
+
+    decider = CachedDecider(Cache(tmp_path / "cache"), lambda: Decider(Odd()))
+    for slot in (0, 1):
+        decider.begin(slot, Job("any", slot), "Do it.")
+    first, second = decider.decide([0, 1], [form, form])
+    assert (first.action, repr(second)) == (Click(id=7), "KeyError('Do it.')")
+
+
+def test_a_page_that_writes_as_parameters_are_written_spoils_no_flow():
+    assert filled(["<param:0> of <param:1>"], ["tea"]) == ["tea of <param:1>"]
 
 
 def test_secrets_stay_references_and_confirmations_are_asked_for_again(play, tmp_path):

@@ -75,7 +75,9 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
     )
     old = {"id": 7, "role": "button", "name": "Delete account", "bbox": (8, 8, 9, 9)}
     why = "The button 'Delete account' looks like one to delete or cancel something. The agent wants to {}"
-    past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}]}
+    cost = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.5}
+    sampled = [{"usage": cost}, {"usage": None}]
+    past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}], "completions": sampled}
     confirmed = Confirmed(Click(id=7), (old,), why, "yes")
     taken_up = TakenUp(SoFar("ask", steps=1, address=url, first_id=8), (past,), 0.0, confirmed)
     player = Player(Decider(agent), environments, 1, Manner())
@@ -86,6 +88,26 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
         environments.close()
     assert re.match(answer, result.answer), result.answer
     assert (agent.followed, result.length) == (followed, len(followed) + 1)
+    assert (result.prompt_tokens, result.completion_tokens, result.cost) == (100, 5, 0.5), "of before"
+
+
+def test_what_an_agent_raises_at_an_end_changes_nothing_of_it(tmp_path, caplog):
+    class Forgets(Looks):
+        def ended(self, slot=0, *, reached):
+            raise OSError(f"no space left, {reached=}")
+
+    environments = Environments(lambda name: Task(start_url=PAGE, goal=name), 1)
+    player = Player(
+        Decider(Forgets()), environments, 1, Manner(agent_errors="fail"),
+        record=lambda ask: EpisodeWriter(tmp_path / "episode", {}),
+    )  # fmt: skip
+    try:
+        assert player.play(Ask(0, PLAIN)).outcome == "stopped"
+    finally:
+        player.close()
+        environments.close()
+    assert Episode(tmp_path / "episode").meta["outcome"] == "stopped"
+    assert "OSError: no space left, reached=True" in caplog.text
 
 
 def test_the_time_that_a_function_takes_is_not_counted_and_its_answer_is_recorded(tmp_path):

@@ -45,6 +45,8 @@ def die(*_, **__):
 
 if POINT == "answering":  # the answer is on disk, nothing was sent
     AsyncBrowserEnv.answer = die
+if POINT == "closing":  # the last step is on disk, the episode's end is not
+    EpisodeWriter.finish = die
 
 class Asking:
     button = "Press me"
@@ -262,6 +264,21 @@ def test_killed_while_it_waits_and_again_around_an_action_which_is_done_once(
     )
     assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
     assert not kept.running.exists()
+    assert Episode(kept.folder).damage() == []
+
+
+@pytest.mark.slow
+def test_killed_behind_its_last_step_it_ends_with_that(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+    assert killed(waiting())
+    again = command("answer", kept.folder, "Blue.", "--json", kill="closing")
+    assert again.wait(60) == -signal.SIGKILL, again.communicate()
+    before, browser = steps_of(kept), browser_of(kept)
+    assert before[-1]["outcome"] == "stopped"
+    assert end_of(command("answer", kept.folder, "--json"))["outcome"] == "stopped"
+    assert (site.done, steps_of(kept)) == (["/done"], before)
+    assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
+    assert not kept.running.exists()
+    assert Episode(kept.folder).meta["totals"]["steps"] == len(before)
     assert Episode(kept.folder).damage() == []
 
 

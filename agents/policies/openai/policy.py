@@ -358,7 +358,7 @@ def _report(results: Sequence[Any]) -> None:
         text = f"{len(failed)} of {len(results)} replies failed. {text}"
     if all(isinstance(error, ValueError) for error in failed.values()):
         raise ValueError(text)
-    raise PolicyError(text)
+    raise PolicyError(text, results)
 
 
 def _endpoint(endpoint: str | Endpoint | None, base_url: str | None) -> Endpoint:

@@ -1,0 +1,106 @@
+"""Asks a policy for several episodes in one call, and calls the functions that it asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from selfsurf.agents.agent import UNASKED, Privileged
+from selfsurf.agents.functions import MAX_CALLS, Called, Function, call_in
+from selfsurf.agents.memory import Memory
+from selfsurf.agents.policy import Call, Completion, Message, PolicyError, summed
+from selfsurf.browser_env import Observation
+
+_TOLD = 200
+"""Most characters that the history keeps of what a function said."""
+
+
+@dataclass(eq=False)
+class Asked:
+    """An episode whose next action is asked for."""
+
+    obs: Observation
+    memory: Memory
+    hint: Privileged | None
+    seed: int | None
+    messages: tuple[Message, ...]
+    """What the model is shown; calls of functions and their results are added."""
+    visible_ids: frozenset[int]
+    guide: Any
+    """The reply's grammar or schema; None where it is free."""
+    completion: Completion = UNASKED
+    replies: int = 0
+    error: BaseException | None = None
+    """Why there is no action to be had."""
+
+    def take(self, answer: Completion | BaseException) -> None:
+        """Take what the policy says, or why it says nothing."""
+        if isinstance(answer, BaseException):
+            self.error = answer
+            return
+        usage = summed(self.completion.usage, answer.usage) if self.replies else answer.usage
+        self.completion, self.replies = replace(answer, usage=usage), self.replies + 1
+
+
+def ask(
+    rows: Sequence[Asked],
+    complete: Callable[[Sequence[Asked]], Sequence[Completion]],
+    functions: Sequence[Function],
+    *,
+    tools: bool,
+) -> None:
+    """Ask for a reply in each row, and call the functions that it asks for until it is something else.
+
+    Args:
+        rows: which take the replies, or each its own error.
+        complete: asks the policy, in one call.
+        functions: what the model may call.
+        tools: whether it is told the results as those of tools.
+    """
+    _answer(rows, complete)
+    for _ in range(MAX_CALLS if functions else 0):
+        calling = []
+        for row in rows:
+            shown = "\n".join(message.text for message in row.messages)
+            called = None if row.error is not None else call_in(row.completion.text, functions, shown)
+            if called is None:
+                continue
+            try:
+                row.messages = _told(row, called, tools=tools)
+                calling.append(row)
+            except (Exception, SystemExit) as error:
+                row.error = error
+        if not calling:
+            return
+        _answer(calling, complete)
+
+
+def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequence[Completion]]) -> None:
+    """Ask once for all; one by one where that failed and nothing says for which."""
+    if not rows:
+        return
+    try:
+        answers: Sequence[Completion | BaseException] = complete(rows)
+    except PolicyError as error:
+        answers = error.answers or [error] * len(rows)
+    except (Exception, SystemExit) as error:
+        if len(rows) > 1:
+            for row in rows:
+                _answer([row], complete)
+            return
+        answers = [error]
+    for row, answer in zip(rows, answers, strict=True):
+        row.take(answer)
+
+
+def _told(row: Asked, called: Called, *, tools: bool) -> tuple[Message, ...]:
+    """Call the function, and return the conversation with the call and its result."""
+    result, messages = called.function(called.arguments), row.messages
+    row.memory.note(f"{called} said: {result if len(result) <= _TOLD else f'{result[:_TOLD]}…'}")
+    if not tools:
+        said = f"{called.function.name} says:\n{result}\n\nGo on."
+        return (*messages, Message("assistant", row.completion.text), Message("user", said))
+    call = Call(f"call{len(messages):05d}", called.function.name, json.dumps(called.arguments, ensure_ascii=False))
+    return (*messages, Message("assistant", str(called), call=call), Message("tool", result, call=call))
