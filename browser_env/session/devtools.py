@@ -344,14 +344,14 @@ class OwnSession:
         """
         if self.over:
             raise Error(f"{method}: {GONE}")
-        number = next(self._numbers)
+        number, params = next(self._numbers), params or {}
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = method, future
-        self._devtools._tell({"id": number, "method": method, "params": params or {}, "sessionId": self._id})
-        awaits = params is not None and bool(params.get("awaitPromise"))
+        self._devtools._tell({"id": number, "method": method, "params": params, "sessionId": self._id})
+        awaits, wheel = bool(params.get("awaitPromise")), params.get("type") == "mouseWheel"
         time = self.time if awaits or method.startswith("Input.") else None
-        if time is not None:  # what is called is of the in-page script, which certainly waits
-            time.asked(number, grace=0 if awaits else INPUT, begun=method == "Runtime.callFunctionOn")
+        if time is not None:  # what is called is of the in-page script, which certainly waits, as a turned wheel does
+            time.asked(number, grace=0 if awaits or wheel else INPUT, begun=wheel or method == "Runtime.callFunctionOn")
         try:
             return await future
         finally:

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SWITCHES = ("--enable-begin-frame-control", "--run-all-compositor-stages-before-draw")
-"""Command-line switches that leave the frames to us."""
+SWITCHES = (
+    "--enable-begin-frame-control", "--run-all-compositor-stages-before-draw", "--disable-gpu-process-crash-limit",
+)  # fmt: skip
+"""Command-line switches that leave the frames to us, and let the graphics process be ended (`PageTime`)."""
 
 FRAME = 1000 / 60
 """Milliseconds of the page's time from frame to frame."""
@@ -67,11 +69,16 @@ LOADING = 30.0
 EXPIRY = 1.0
 """Seconds for the end of a span of time to be told, which a navigation may swallow."""
 
-DRAWN, LATE = 0.5, 1.0
-"""Seconds for a frame: in which other pages wait for it, and after that."""
+DRAWN = 1.5
+"""Seconds for a frame, in which other pages wait for theirs. With `--run-all-compositor-stages-before-draw` Chromium
+ends its graphics process where the frames of two pages overlap."""
 
-PICTURE_TRIES = 4
-"""Frames that are asked for a picture: the first of a page may lack it."""
+ENDING = 0.5
+"""The same for a frame in which a dialog was opened, and for one that is ended."""
+
+PICTURE_PAUSES = (0, 0, 0, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds before each frame that is asked for a picture: a page's first may lack it, and those after the graphics
+process has begun anew."""
 
 HASTE = 120
 """Frames in a row for the same calls, after which they follow each other at a screen's pace."""
@@ -149,6 +156,10 @@ class PageTime:
         self._expired: asyncio.Future[None] | None = None
         self._dialog: asyncio.Future[None] | None = None
         """Done when the dialog that is open has been answered."""
+        self._opened = asyncio.Event()
+        """Set while a dialog is open."""
+        self._stuck = False
+        """Whether the page may be at something that does not end: no frame is drawn before it answers."""
         self._running: asyncio.Task[None] | None = None
         self._over = False
 
@@ -297,8 +308,10 @@ class PageTime:
 
     def _open_dialog(self) -> None:
         self._dialog = asyncio.get_running_loop().create_future()
+        self._opened.set()
 
     def _close_dialog(self) -> None:
+        self._opened.clear()
         if self._dialog is not None and not self._dialog.done():
             self._dialog.set_result(None)
 
@@ -352,6 +365,7 @@ class PageTime:
             if self.session.over:
                 raise Error(GONE)
             await self.session.send("Runtime.evaluate", {"expression": "0", "silent": True})
+            self._stuck = False
 
     async def _go_on(self) -> None:
         """Let the time of a frame pass, if anybody waits for that, and draw it."""
@@ -407,6 +421,7 @@ class PageTime:
             if self._dialog.done():
                 break
             await asyncio.wait({expired, self._dialog}, return_when=asyncio.FIRST_COMPLETED)
+        self._stuck = self._stuck or not expired.done()
         self.now += span
         self._moved = True
         self._clock.elapsed += span
@@ -416,29 +431,43 @@ class PageTime:
         params: dict[str, Any] = {"interval": FRAME}
         if picture:
             params["screenshot"] = {"format": "png", "optimizeForSpeed": True}
-        for _ in range(PICTURE_TRIES if picture else 1):
+        for pause in PICTURE_PAUSES if picture else (0,):
+            await asyncio.sleep(pause)
+            if self._stuck:
+                await self._probe()
+            if self._dialog is not None and not self._dialog.done():
+                return None  # it would not be answered
             at = self._clock.base + self._clock.elapsed + self._ahead
             self._drawn_at = max(int(at / TICK), self._drawn_at + 1)
             params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between two, so that it can't become another
-            async with self._turn:
-                self.last_frame = time.monotonic()
-                drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
-                drawn.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-                await self._first(drawn, DRAWN)
-            if not drawn.done():
-                await self._first(drawn, LATE)
-            if not drawn.done():
-                drawn.cancel()
-                continue
-            if drawn.exception() is None and (data := drawn.result().get("screenshotData")) is not None:
+            drawing = asyncio.ensure_future(self._draw_alone(params))
+            drawing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+            data = (await asyncio.shield(drawing)).get("screenshotData")
+            if data is not None:
                 return str(data)
         return None
 
-    async def _first(self, drawn: asyncio.Future[Any], seconds: float) -> None:
-        """Wait for a frame, so many seconds or until a dialog opens: it isn't answered before that is."""
-        if self._dialog is not None and not self._dialog.done():
-            return
-        await asyncio.wait({drawn}, timeout=seconds)
+    async def _draw_alone(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Draw a frame while no other page does, and return its answer, empty if there is none. Not to be cancelled."""
+        async with self._turn:
+            if self.session.over:
+                return {}
+            self.last_frame = time.monotonic()
+            drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
+            opened = asyncio.ensure_future(self._opened.wait())
+            await asyncio.wait({drawn, opened}, timeout=DRAWN, return_when=asyncio.FIRST_COMPLETED)
+            opened.cancel()
+            if not drawn.done() and self._opened.is_set():  # whoever is there may answer it at once
+                await asyncio.wait({drawn}, timeout=ENDING)
+            self._stuck = not drawn.done()
+            if self._stuck:
+                with contextlib.suppress(Error):
+                    await self.session.send("Browser.crashGpuProcess")
+                await asyncio.wait({drawn}, timeout=ENDING)
+        if not drawn.done():
+            drawn.cancel()
+            return {}
+        return {} if drawn.exception() is not None else drawn.result()
 
 
 def _pace(waited: float) -> float:

@@ -23,7 +23,7 @@ _AWAITS = b'"awaitPromise":true'
 _INPUT = b'"method":"Input.'
 _DRAWS = re.compile(rb'"method":"(?:Page\.captureScreenshot|Page\.printToPDF|DOM\.scrollIntoViewIfNeeded)"')
 """Calls that wait for a frame."""
-_MOVES = b'"type":"mouseMoved"'
+_MOVES = re.compile(rb'"type":"mouse(?:Moved|Wheel)"')
 """Of a mouse that nothing else is done with: it is told with the next frame."""
 
 
@@ -73,7 +73,7 @@ class PageTimes:
             task.add_done_callback(self._beginning.discard)
             return True
         call = session, _number(message)
-        if _MOVES in message:
+        if _MOVES.search(message):
             page.asked(call, grace=0, begun=True)
         elif _AWAITS in message:
             page.asked(call, grace=0)

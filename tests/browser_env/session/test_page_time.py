@@ -1,5 +1,6 @@
 """clock="virtual": a page's time stands still, and goes on only while the page is waited for."""
 
+import contextlib
 import http.server
 import itertools
 import re
@@ -8,6 +9,7 @@ import time
 
 import gymnasium
 import numpy as np
+import psutil
 import pytest
 
 from selfsurf.browser_env import EnvError, SessionOptions
@@ -15,6 +17,7 @@ from selfsurf.browser_env.session import page_time
 from selfsurf.browser_env.session.page_time import can_hold
 from selfsurf.browser_env.session.runtime import runtime
 from tests.few import few
+from tests.processes import browsers, descendants
 
 PAGE = """<!doctype html><title>page</title><body>
 <button onclick="out.textContent = 'pressed'; setTimeout(() => out.textContent = 'late', 1200)">late</button>
@@ -22,12 +25,15 @@ PAGE = """<!doctype html><title>page</title><body>
 <button onclick="alert('well?'); out.textContent = 'told'">alert</button>
 <button onclick="window.open('/other')">open</button>
 <button onclick="for (;;);">loop</button>
+<button onclick="requestAnimationFrame(() => { for (;;); })">loop in a frame</button>
+<button onclick="requestAnimationFrame(() => { spin(1.5e9) })">draw long</button>
 <button onclick="out.style.transition = 'width 1s linear'; out.style.width = '300px'">widen</button>
 <a href="/other">other</a>
 <form id="sent" action="/other"></form><button onclick="sent.submit()">submit</button>
 <input onkeydown="if (event.key == 'Enter') setTimeout(() => out.textContent = 'found', 1200)" type="search">
 <p id="out" style="width: 100px; background: #ccc">-</p>
 <script>
+function spin(times) { for (let i = 0; i < times; i++); }
 let frames = 0;
 (function draw() { frames++; requestAnimationFrame(draw); })();
 async function fetchSlowly(began) {
@@ -173,6 +179,58 @@ def test_a_page_that_loops_keeps_no_other_from_its_frames(site, held):
     assert steps > 5, f"{steps} in {time.monotonic() - began:.1f} s"
     assert looping.core.session is None
     looping.close()
+
+
+def graphics():
+    """The browsers' processes for graphics."""
+    found = set()
+    for process in descendants():
+        with contextlib.suppress(psutil.Error):
+            found |= {process.pid} if "--type=gpu-process" in process.cmdline() else set()
+    return found
+
+
+def beside(site, held, name, **options):
+    """Press a button of another page of the same browser, while this one goes on; return what came of both."""
+    other = gymnasium.make("Browser-v0", start_url=site, goal="", clock="virtual", screenshot=True, **options).unwrapped
+    other.reset(seed=0)
+    results = []
+    pressing = threading.Thread(target=lambda: results.append(other.step({"action": "click", "id": ids(other)[name]})))
+    pressing.start()
+    steps = 0
+    while pressing.is_alive():
+        *_, info = held.step({"action": "click", "id": ids(held)["late"]})
+        assert info["outcome"] == "running", info
+        steps += 1
+    other.close()
+    return results[0], steps
+
+
+def test_frames_that_take_long_overlap_with_no_other(site, held):
+    """Or Chromium would end its process for graphics."""
+    before = graphics()
+    (obs, *_, info), steps = beside(site, held, "draw long")
+    assert (info["outcome"], graphics()) == ("running", before)
+    assert steps
+    assert obs["screenshot"].any()
+
+
+@pytest.mark.slow
+def test_pages_that_loop_in_a_frame_take_no_browser_along(site, held):
+    browser = browsers()
+    for _ in range(8):
+        (*_, info), steps = beside(site, held, "loop in a frame", hang_timeout=2)
+        assert info["outcome_detail"] == "the page hangs: it did not answer for 2 s"
+        assert steps
+    assert browsers() == browser
+    assert runtime().run(held.core.session.active.screenshot()).startswith(b"\x89PNG")
+
+
+def test_a_wheel_that_is_turned_waits_for_a_frame_alone(held):
+    began = time.monotonic()
+    for _ in range(4):
+        held.step({"action": "scroll", "dx": 0, "dy": 10})
+    assert time.monotonic() - began < 1.2
 
 
 def test_every_frame_has_a_tick_of_its_own_however_little_time_is_between_them(held):
