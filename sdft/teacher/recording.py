@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
+from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
@@ -101,13 +102,22 @@ def fingerprint(recordings: Iterable[Recording]) -> str:
 
 
 def recording_of(episode: Episode) -> Recording:
-    """Return an episode from disk, without steps whose action failed, was none, or was a rejected claim."""
-    steps = []
-    for record in episode.steps():
+    """Return an episode from disk, without steps whose action failed, was none, or was a rejected claim.
+
+    Raises:
+        EpisodeError: it can't be read, or says only what changed on a page that is not there.
+    """
+    outlines, steps = Outlines(), []
+    for index, record in enumerate(episode.steps()):
+        try:
+            seen = outlines.whole(record["observation"])
+        except ValueError:
+            told = f"{episode.folder}: step {index} says only what changed on a page that is not there."
+            raise EpisodeError(told) from None
         if record["error"] or rejected_in((record["decision"] or {}).get("roles", ())):
             continue
         with suppress(ActionError):
-            steps += [Shown(record["observation"], recorded_action(action)) for action in record["actions"]]
+            steps += [Shown(seen, recorded_action(action)) for action in record["actions"]]
     meta = episode.meta
     name = recorded_name(meta, steps[0].observation["url"] if steps else "")
     return Recording(name, meta["goal"], meta["seed"] or 0, tuple(steps))

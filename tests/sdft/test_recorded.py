@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click
+from selfsurf.browser_env.observe.delta import CHANGED
 from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.scripts import cli
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import agreement
@@ -45,6 +47,17 @@ def shown(folder):
     """Settings of a short run on it."""
     short = {"steps": 1, "episodes_per_step": 1, "max_rows": 2, "recorded_rows": 4, "lora_rank": 4}
     return TrainSettings(**{**learned_from([folder]), **short})
+
+
+def test_a_recording_of_changes_only_is_read_whole(recording, tmp_path):
+    with Rollouts(1, obs_mode="delta") as rollouts:
+        rollouts.run(OracleAgent(), [Job(REGISTER, 0)], folder=tmp_path)
+    (steps,) = tmp_path.rglob("steps.jsonl")
+    assert CHANGED in steps.read_text()
+    assert load_recordings([tmp_path]) == [recording]
+    steps.write_text("".join(steps.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(EpisodeError, match="only what changed on a page that is not there"):
+        load_recordings([tmp_path])
 
 
 def names(one):
