@@ -46,6 +46,8 @@ class Uploads:
         self._place, self._store, self._settings = place, store, settings
         self._busy: dict[str, int] = {}
         """Uploads that are arriving, and the bytes that each may still bring."""
+        self._finishing: dict[str, asyncio.Future[Uploaded]] = {}
+        """Uploads that are being checked."""
         self._checkers = ThreadPoolExecutor(AT_ONCE, "upload")  # each thread keeps some MB of its own
 
     def _part(self, upload: str) -> Path:
@@ -115,8 +117,12 @@ class Uploads:
             raise
 
     async def finished(self, upload: str) -> Uploaded:
-        """As `finish`, in a thread, a few at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._checkers, self.finish, upload)
+        """As `finish`, in a thread, a few at a time; once for all that ask meanwhile."""
+        if upload not in self._finishing:
+            finishing = asyncio.get_running_loop().run_in_executor(self._checkers, self.finish, upload)
+            finishing.add_done_callback(lambda _: self._finishing.pop(upload))
+            self._finishing[upload] = finishing
+        return await asyncio.shield(self._finishing[upload])
 
     def finish(self, upload: str) -> Uploaded:
         """Make an episode of an archive that is complete.
@@ -182,9 +188,9 @@ class Uploads:
         """Remove what has arrived of an upload.
 
         Raises:
-            Refused: more is arriving, or nothing has arrived.
+            Refused: more is arriving, it is being checked, or nothing has arrived.
         """
-        if upload in self._busy:
+        if upload in self._busy or upload in self._finishing:
             raise Refused(409, "upload_in_use", "A request is sending this upload.", retryable=True)
         if not self._part(upload).exists():
             raise missing("unfinished upload")

@@ -270,6 +270,31 @@ def test_an_episode_that_is_larger_than_what_is_left_is_not_a_bad_one(uploads):
     assert taking.progress(name).offset == len(large), "it stays, until there is room"
 
 
+def test_what_is_finished_by_several_requests_at_once_is_checked_once(uploads, tmp_path, monkeypatch):
+    archive = pack(write_episode(tmp_path / "one", 1), EPISODE_NAME, tmp_path / "a.tar.gz").read_bytes()
+    name, taking, checked = hashlib.sha256(archive).hexdigest(), uploads(2**30), []
+    finish = taking.finish
+    monkeypatch.setattr(taking, "finish", lambda upload: checked.append(upload) or finish(upload))
+
+    async def send():
+        yield archive
+
+    async def all_at_once():
+        await taking.receive(name, 0, len(archive), send())
+        gone, *others = [asyncio.ensure_future(taking.finished(name)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="is sending"):
+            taking.forget(name)
+        gone.cancel()
+        return await asyncio.gather(*others)
+
+    first, second = asyncio.run(all_at_once())
+    assert first == second
+    assert (first.episode, first.known) == (episode_id(tmp_path / "one"), False)
+    assert checked == [name]
+    assert asyncio.run(taking.finished(name)).known
+
+
 def test_lists_come_in_parts(http, tmp_path):
     made = [
         sent(http, pack(write_episode(tmp_path / f"{i}", 10 + i), EPISODE_NAME, tmp_path / "a").read_bytes()).json()[
