@@ -172,9 +172,15 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             sent = await whole(request.stream(), path, settings.largest_upload)
 
             def do() -> Adapter:
-                if store.has_adapter(name):
-                    raise Refused(409, "name_taken", "There is an adapter of this name, or there will be.")
-                return adapters.bring(place, store, path, name, (known, settings.models[known]))
+                with store.transaction():
+                    if store.has_adapter(name):
+                        told = "There is an adapter of this name, or there will be."
+                        raise Refused(409, "name_taken", told, retryable=name in store.importing)
+                    store.importing.add(name)
+                try:
+                    return adapters.bring(place, store, path, name, (known, settings.models[known]))
+                finally:
+                    store.importing.remove(name)
 
             asked = f"POST /adapters/import {name}"
             return await asyncio.to_thread(once, store, key, asked, [sent, known], do, 201, long=True)

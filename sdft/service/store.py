@@ -59,6 +59,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
         self._inside = False
+        self.importing: set[str] = set()
+        """Names of adapters that are being imported."""
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "journal_size_limit=16777216", "foreign_keys=ON"):
@@ -259,9 +261,9 @@ class Store:
         return self._adapter(row)
 
     def has_adapter(self, name: str) -> bool:
-        """Is there an adapter of this name, or a job that makes or made one?"""
+        """Is there an adapter of this name, a job that makes or made one, or an import of one?"""
         asked = "select 1 from jobs where adapter = ?1 union select 1 from adapters where name = ?1"
-        return self._row(asked, name) is not None
+        return name in self.importing or self._row(asked, name) is not None
 
     def adapters(self, after: str | None, limit: int) -> tuple[list[Adapter], bool]:
         """As `jobs`."""

@@ -3,15 +3,17 @@
 import asyncio
 import json
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from selfsurf.sdft.service import adapters
 from selfsurf.sdft.service.app import make_app, tidy_once
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.place import Place, ServiceSettings
-from selfsurf.sdft.service.schemas import Episode, TrainRequest
+from selfsurf.sdft.service.schemas import Adapter, Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.trainer import take_gpu
 from selfsurf.sdft.service.uploads import Uploads
@@ -129,9 +131,7 @@ def test_a_token_is_asked_for_and_guesses_are_slowed_down(tmp_path):
 
 
 def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
-    from selfsurf.sdft.service import adapters
     from selfsurf.sdft.service.errors import Refused
-    from selfsurf.sdft.service.schemas import Adapter
 
     place = Place(tmp_path)
     store = Store(place.database)
@@ -147,6 +147,44 @@ def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
     assert [path.name for path in (tmp_path / "adapters").iterdir()] == ["unfinished-shop"]
     assert http.delete("/adapters/nothing").status_code == 404
     assert http.post("/adapters/nothing/leases").status_code == 404
+
+
+def test_no_other_takes_the_name_of_an_adapter_that_is_being_imported(tmp_path, monkeypatch):
+    token, begun, rest = "the-right-token-of-the-test", threading.Event(), threading.Event()
+    app = make_app(tmp_path, ServiceSettings(models={"tiny": "tiny"}), [token])
+    episode = f"ep-{0:032x}"
+    (tmp_path / "episodes" / episode).mkdir()
+
+    def slowly(place, store, archive, name, model):
+        assert not begun.is_set(), "two at once"
+        begun.set()
+        rest.wait()
+        one = Adapter(name=name, created=1.0, model="tiny", files={})
+        store.put_adapter(one)
+        return one
+
+    async def ask():
+        transport, headers = httpx.ASGITransport(app), {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://gpu.example", headers=headers) as http:
+
+            def bring():
+                return http.post("/adapters/import", params={"name": "shop"}, content=b"no archive")
+
+            refused = [await bring() for _ in range(2)]
+            monkeypatch.setattr(adapters, "bring", slowly)
+            first = asyncio.ensure_future(bring())
+            await asyncio.to_thread(begun.wait)
+            try:
+                second = await bring()
+                job = await http.post("/train", json={"episodes": [episode], "adapter": "shop"})
+            finally:
+                rest.set()
+            return [*refused, await first, second, await bring()], job
+
+    answers, job = asyncio.run(ask())
+    assert [one.status_code for one in answers] == [422, 422, 201, 409, 409]
+    assert [one.json()["retryable"] for one in answers[3:]] == [True, False], "an import may fail"
+    assert job.json()["adapter"] == "shop-2"
 
 
 def test_an_episode_is_deleted_once_no_job_needs_it(http, episode):
