@@ -76,6 +76,8 @@ class Supervisor:
             if child.poll() is not None:
                 if child.returncode not in (0, IN_USE, LOST):
                     _log.warning("A trainer ended with exit code %d.", child.returncode)
+                    if (job := self._store.job(id)).status == "queued":  # it died before it began
+                        self._take_back(job)
                 del self._children[id]
         self._end_silent()
         for job, pid, _ in self._store.unfinished():
@@ -108,9 +110,11 @@ class Supervisor:
         if job.cancelling:
             self._store.change_job(job.id, status="cancelled", ended=time.time(), cancelling=0)
         elif count >= TRIES:
-            why = Problem(type="trainer_died", message=f"The trainer died {count} times in a row.", retryable=True)
+            told = f"The trainer died {count} times in a row"
+            told += ", before it had begun: the job's trainer.log says why." if job.status == "queued" else "."
+            why = Problem(type="trainer_died", message=told, retryable=True)
             self._store.change_job(job.id, status="failed", ended=time.time(), error=why.model_dump_json())
-        else:
+        elif job.status == "running":
             self._store.change_job(job.id, status="queued")
 
     def _start(self, job: Job) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from selfsurf.sdft.service import adapters
+from selfsurf.sdft.service import adapters, supervisor
 from selfsurf.sdft.service.app import make_app, tidy_once
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.place import Place, ServiceSettings
@@ -17,6 +17,7 @@ from selfsurf.sdft.service.schemas import Adapter, Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.trainer import take_gpu
 from selfsurf.sdft.service.uploads import Uploads
+from tests.processes import crowd
 from tests.sdft.service.conftest import until, write_episode
 
 
@@ -198,6 +199,26 @@ def test_an_episode_is_deleted_once_no_job_needs_it(http, episode):
     assert http.get(f"/episodes/{episode}").status_code == 404
     assert http.delete(f"/episodes/{episode}").status_code == 404
     assert http.post(f"/jobs/{job['id']}/resume").json()["type"] == "not_found"
+
+
+def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "TRIES", 2)
+    place = Place(tmp_path)
+    place.settle(ServiceSettings(models={"tiny": "tiny"}))
+    store = Store(place.database)
+    job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
+    watching = supervisor.Supervisor(place, store)
+    (tmp_path / "service.json").write_text("{}")
+    watching.begin()
+    try:
+        until(lambda: store.job(job.id).ended, 30 * crowd())
+    finally:
+        watching.end()
+    done = store.job(job.id)
+    assert (done.status, done.attempts, done.error.type, done.error.retryable) == ("failed", 0, "trainer_died", True)
+    assert done.error.message.startswith("The trainer died 2 times in a row, before it had begun")
+    assert (tmp_path / "jobs" / job.id / "trainer.log").read_text().count("Traceback") == 2
+    assert [one.data["status"] for one in store.events(job.id, 0)] == ["queued", "failed"]
 
 
 def test_the_schema_says_that_a_token_is_wanted_where_one_is(tmp_path):
