@@ -23,7 +23,7 @@ ENOUGH = 0.9
 """Share of recorded actions that an adapter should do; with less it is not worth using."""
 
 MOST_EPISODES = 8
-"""Recorded episodes that are played again."""
+"""Recorded episodes that are played again, and as many with other seeds, or one of each task."""
 
 OTHER_SEEDS = range(5_000_000, 5_000_008)
 """Seeds of further episodes of each recorded task; training and benchmarks do not use them."""
@@ -153,8 +153,9 @@ def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollou
     missed = [one for one in missed_at(agent, states) if one is not None]
     jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if not is_open(one.env_id)))
     goals = {(one.env_id, one.goal) for one in recordings}
-    others = [Job(name, seed) for name in dict.fromkeys(job.env_id for job in jobs) for seed in OTHER_SEEDS]
-    asked = [*jobs[:MOST_EPISODES], *others[:MOST_EPISODES]]
+    tasks = list(dict.fromkeys(job.env_id for job in jobs))
+    others = [Job(name, seed) for seed in OTHER_SEEDS for name in tasks]
+    asked = [*jobs[:MOST_EPISODES], *others[: max(MOST_EPISODES, len(tasks))]]
     played = [one for one in rollouts.run(agent, asked) if not one.masked] if asked else []
     results = [one for one in played if one.job in jobs]
     found = [one for one in played if one.job not in jobs and one.steps and (one.job.env_id, goal_of(one)) in goals]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from selfsurf.browser_env.observe.outline import parse_outline
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.scripts import cli
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.measure.agreement import agreement
+from selfsurf.sdft.measure.agreement import OTHER_SEEDS, agreement
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded, learned_from
 from selfsurf.sdft.rows.recorded import Recorded
@@ -232,6 +233,19 @@ def test_agreement_is_with_what_was_done_at_each_page(recording, shown, tiny_pol
     assert len(found.missed) == 6 - found.right
     assert found.missed[-1].recorded.endswith('button "Send"')
     assert "recorded episodes from beginning to end and 0 of 8 with other seeds. Action " in found.text()
+
+
+@pytest.mark.parametrize(("tasks", "each"), [(1, 8), (3, 2), (10, 1)])
+def test_every_recorded_task_is_played_with_other_seeds(recording, tasks, each):
+    class Asked:
+        def run(self, agent, jobs):
+            self.elsewhere = Counter(job.env_id for job in jobs if job.seed in OTHER_SEEDS)
+            return []
+
+    names, rollouts = [f"Scenario/{number}-v0" for number in range(tasks)], Asked()
+    agreement(None, [replace(recording, env_id=name, steps=()) for name in names], rollouts)
+    assert set(rollouts.elsewhere) == set(names)
+    assert min(rollouts.elsewhere.values()) == each
 
 
 @pytest.mark.slow
