@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -28,8 +27,8 @@ MOST_PICTURES = 50
 def track(names: Sequence[str], summary: Summary) -> None:
     """Send a results folder to these. TensorBoard's files of it are replaced, its run in wandb is gone on with.
 
-    TensorBoard's files are in `logs/` of the folder, unless TENSORBOARD_LOGGING_DIR says otherwise; wandb's and
-    trackio's project is that of WANDB_PROJECT, or `selfsurf`.
+    TensorBoard's files are in `logs/` of the folder, unless TENSORBOARD_LOGGING_DIR says otherwise: then in a folder of
+    its name in that one. wandb's and trackio's project is that of WANDB_PROJECT, or `selfsurf`.
 
     Args:
         names: tensorboard, wandb, trackio (`sdft.run.reporters.check_reporters`).
@@ -81,8 +80,12 @@ def _tensorboard(summary: Summary) -> None:
     from PIL import Image
     from torch.utils.tensorboard import SummaryWriter
 
-    folder = Path(os.environ["TENSORBOARD_LOGGING_DIR"]) / summary.results.folder.resolve().name
-    shutil.rmtree(folder, ignore_errors=True)
+    results = summary.results.folder.resolve()
+    folder = Path(os.environ["TENSORBOARD_LOGGING_DIR"]) / results.name
+    if results.is_relative_to(folder.resolve()):
+        folder /= "logs"
+    for file in folder.glob("events.out.tfevents*"):
+        file.unlink()
     with SummaryWriter(str(folder)) as writer:
         number = summary.overall.episodes
         for name, value in figures(summary).items():

@@ -14,6 +14,7 @@ from selfsurf.scripts.report import failures as failure_cards
 from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.report.summary import summarise
+from selfsurf.scripts.report.trackers import track
 from selfsurf.sdft.measure.statistics import wilson_interval
 from tests.scripts.results_folders import line, picture, run, write
 
@@ -300,3 +301,17 @@ def test_the_report_of_a_run_with_env_errors_says_so_and_is_a_report(folder):
     assert "NO VERDICT: 1 of 6 episodes ended as env_error. three #0" in result.stdout
     for name in ("report.md", "report.html"):
         assert "NO VERDICT: 1 of 6 episodes ended as" in (folder / name).read_text()
+
+
+def test_tensorboard_replaces_its_own_files_and_nothing_else(folder, tmp_path, monkeypatch):
+    before = (folder / "results.jsonl").read_bytes()
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path))
+    for _ in range(2):
+        track(["tensorboard"], summarise(read(folder)))
+    assert (folder / "results.jsonl").read_bytes() == before
+    assert len(list((folder / "logs").glob("events.out.tfevents*"))) == 1
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "boards"))
+    (tmp_path / "boards" / "run").mkdir(parents=True)
+    (tmp_path / "boards" / "run" / "notes.txt").touch()
+    track(["tensorboard"], summarise(read(folder)))
+    assert sorted(path.name[:6] for path in (tmp_path / "boards" / "run").iterdir()) == ["events", "notes."]
