@@ -61,9 +61,10 @@ class Plan:
 def record_of(result: Result) -> dict[str, Any]:
     """Return how an episode went as a line of `results.jsonl`.
 
-    `raw_reward` and `time_reward` are the task's own, unscaled and scaled by its time; `claimed`: the agent said that
-    it is done; `attempts` counts from 1; `episode` and `screenshot` are paths relative to the run's folder, None where
-    nothing was kept; `judged` is false for one that was played to its end and that nothing judges.
+    `reward` is the task's score at the end, `raw_reward` and `time_reward` are its own, unscaled and scaled by its
+    time; `claimed`: the agent said that it is done; `attempts` counts from 1; `episode` and `screenshot` are paths
+    relative to the run's folder, None where nothing was kept; `judged` is false for one that was played to its end and
+    that nothing judges.
     """
     score = result.score
     texts = {
@@ -71,7 +72,7 @@ def record_of(result: Result) -> dict[str, Any]:
         "answer": result.answer,
     } | ({"terminal_reason": result.terminal_reason} if result.terminal_reason else {})  # fmt: skip
     return {
-        "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
+        "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.final_reward,
         "raw_reward": score.get("raw_reward"), "time_reward": score.get("reward"), "steps": result.length,
         "claimed": result.claimed,
         "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,

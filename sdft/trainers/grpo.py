@@ -1,12 +1,12 @@
 """GRPO on a web environment: what SDFT is compared with where there is only a reward.
 
-A group is several episodes of the same task and seed. An episode's advantage is its reward less the group's mean, in
-units of the group's standard deviation, and every step of it is a row with that advantage. The loss is that of TRL's
-`GRPOTrainer` by default, for samples that are learned from once: the likelihood of the sampled tokens, weighed by the
-advantage, mean over all tokens. TRL makes one sequence an episode, while an agent here writes a new prompt for every
-step, so rows are made as for SDFT: tokens verbatim, scored under the mask and the temperature they were sampled with,
-packed. Episodes that the infrastructure failed belong to no group. Where no group has an advantage, the optimizer still
-makes its step, as with TRL: by its momentum.
+A group is several episodes of the same task and seed. An episode's advantage is its reward, the task's score at its
+end, less the group's mean, in units of the group's standard deviation, and every step of it is a row with that
+advantage. The loss is that of TRL's `GRPOTrainer` by default, for samples that are learned from once: the likelihood of
+the sampled tokens, weighed by the advantage, mean over all tokens. TRL makes one sequence an episode, while an agent
+here writes a new prompt for every step, so rows are made as for SDFT: tokens verbatim, scored under the mask and the
+temperature they were sampled with, packed. Episodes that the infrastructure failed belong to no group. Where no group
+has an advantage, the optimizer still makes its step, as with TRL: by its momentum.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
         telling = [pair for pair in found if pair[1]] or found  # steps of episodes with an advantage, if there are any
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self.max_rows, rng)
-        rewards = [result.reward for result in results if result.trainable]
+        rewards = [result.final_reward for result in results if result.trainable]
         self.note({
             **batch_figures(results, [sample for sample, _ in found], rows),
             "episodes/with_advantage": sum(map(bool, gains)),
@@ -103,7 +103,7 @@ def advantages(results: Sequence[Result], group_size: int) -> list[float]:
     found = []
     for first in range(0, len(results), group_size):
         group = results[first : first + group_size]
-        rewards = np.array([result.reward if result.trainable else np.nan for result in group])
+        rewards = np.array([result.final_reward if result.trainable else np.nan for result in group])
         judged = rewards[~np.isnan(rewards)]
         spread = float(judged.std(ddof=1)) if len(judged) > 1 else 0.0
         for reward in rewards:

@@ -84,6 +84,34 @@ def test_what_cannot_be_is_said(tmp_path):
     refused(RunError, "can't be made", Press, First, agent_options={"no": 1})
 
 
+class Partly(Press):
+    """Has its reward as soon as the button was pressed, and goes on."""
+
+    max_steps = 4
+
+    def __init__(self, reward=1.0):
+        super().__init__()
+        self.reward = reward
+
+    async def score(self, page, episode):
+        return Score(reward=self.reward * await page.evaluate("window.done || 0"), done=episode.finished)
+
+
+class Finishes(First):
+    """Says after its click that it is done."""
+
+    def act(self, obs):
+        return Finish(answer="") if obs["last_action"] else super().act(obs)
+
+
+def test_the_reward_of_an_episode_is_that_at_its_end(tmp_path):
+    summary = selfsurf.evaluate(Partly, Finishes, seeds=1, out=tmp_path / "whole")
+    assert [(line.outcome, line.reward, line.strict) for line in summary.results.lines] == [("solved", 1.0, True)]
+    summary = selfsurf.evaluate(Partly(0.25), First, seeds=1, out=tmp_path / "part")
+    (line,) = summary.results.lines
+    assert (line.outcome, line.steps, line.reward, line.strict, line.lenient) == ("timeout", 4, 0.25, False, True)
+
+
 class Wrong(Press):
     """Its score returns none."""
 
