@@ -65,18 +65,20 @@ class Health:
     """Whether a run gets anywhere.
 
     An `env_error` counts as long as nothing has worked, and later only at a task that has: a task that is broken is
-    no reason to leave the others.
+    no reason to leave the others. That one which was broken before fails again says nothing at all.
 
     Args:
         tasks: those that are still to be played.
         worked: those that have worked before.
+        broken: those that have failed while others worked.
     """
 
-    def __init__(self, tasks: Iterable[str], worked: Collection[str]) -> None:
+    def __init__(self, tasks: Iterable[str], worked: Collection[str], broken: Collection[str] = ()) -> None:
         self.alive = False
         """Whether anything has worked in this run."""
         self._least = min(TASKS, len(set(tasks)))
         self._worked = set(worked)
+        self._broken = set(broken)
         self._reasons: dict[str, list[str]] = {}
         self._tasks: set[str] = set()
 
@@ -88,7 +90,7 @@ class Health:
             self._worked.add(task)
             self._reasons.clear()
             self._tasks.clear()
-        elif not self.alive or task in self._worked:
+        elif task in self._worked or (not self.alive and task not in self._broken):
             self._reasons.setdefault(alike(result.detail, task), []).append(result.detail)
             self._tasks.add(task)
         count = sum(map(len, self._reasons.values()))

@@ -90,6 +90,18 @@ class Records:
         """Is an episode to be run: was it not played to its end yet, and not given up?"""
         return not self.played(key) and self._lines_of[key] <= RERUNS
 
+    @property
+    def worked(self) -> set[str]:
+        """The tasks of which an episode was played to its end."""
+        return {task for task, _ in filter(self.played, self.done)}
+
+    @property
+    def broken(self) -> set[str]:
+        """The tasks that only failed while others worked: something was played to its end after they had failed."""
+        ended = {key: record.get("ended", 0.0) for key, record in self.done.items()}
+        last = max((ended[key] for key in filter(self.played, ended)), default=0.0)
+        return {task for (task, _), when in ended.items() if when < last} - self.worked
+
     def add(self, record: dict[str, Any]) -> bool:
         """Record how an episode went, and when; return False, and change nothing, if it was played to its end."""
         key = (str(record["task"]), int(record["seed"]))

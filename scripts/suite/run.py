@@ -98,11 +98,12 @@ class Run:
         said: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._plan, self._records, self._pool, self._told, self._said = plan, records, pool, told, said
-        jobs = [Job(*key) for key in asked(plan) if records.open(key)]
+        tried = records.done.__contains__  # what was never tried comes first: it shows whether anything works
+        jobs = [Job(*key) for key in sorted(filter(records.open, asked(plan)), key=tried)]
         self._ledger = Ledger(jobs, reruns=plan.retries)
         self._workers = {number: _State() for number in range(min(plan.processes, max(1, len(jobs))))}
         self._accounts = Accounts(records.done)
-        self._health = Health({job.env_id for job in jobs}, {task for task, _ in filter(records.played, records.done)})
+        self._health = Health({job.env_id for job in jobs}, records.worked, records.broken)
         self._unsure: list[dict[str, Any]] = []
         """Records that may say nothing but that nothing works: they are kept back until something has."""
         self._limits = Limits(plan)
@@ -290,7 +291,7 @@ class Run:
 
 
 def asked(plan: Plan) -> list[Key]:
-    """Return the episodes that a plan asks for, in the order in which they are played.
+    """Return the episodes that a plan asks for, in the order in which a new run plays them.
 
     Each task's first seed comes before all others, so that what is broken shows early; then a task's stand together,
     since its environments are used again.

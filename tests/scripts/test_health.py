@@ -51,3 +51,10 @@ def test_one_cause_is_counted_over_all_tasks():
         result.detail = detail
         stopped = health.add(ask, result)
     assert f"the last 21 attempts ended as env_error, 21 of them with: {details[0]}" in stopped
+
+
+def test_a_task_that_was_broken_before_says_nothing_and_any_other_does():
+    health = Health({"a", "b", "c", "d"}, ("d",), broken=("a",))
+    assert not any(health.add(*ended("a")) for _ in range(2 * FRUITLESS))
+    said = [health.add(*ended("bcd"[number % 3])) for number in range(FRUITLESS)]
+    assert [bool(text) for text in said] == [False] * (FRUITLESS - 1) + [True]
