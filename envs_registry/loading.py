@@ -96,12 +96,17 @@ def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> 
         return _joined(class_name(task), options)
     if type(task) is Task:
         return open_id(task.start_url or "", task.goal or "")
-    positional, named = task.made_with
-    bound = inspect.signature(type(task).__init__).bind(task, *positional, **named).arguments
-    given = {**dict(list(bound.items())[1:]), **options}
+    given = {**arguments_of(task), **options}
     if isinstance(task, MiniWobTask):
         return _joined(task.id, {key: value for key, value in given.items() if key != "name"})
     return _joined(class_name(type(task)), given)
+
+
+def arguments_of(task: Task) -> dict[str, Any]:
+    """Return the arguments that a task was made with, by name."""
+    positional, named = task.made_with
+    bound = inspect.signature(type(task).__init__).bind(task, *positional, **named).arguments
+    return dict(list(bound.items())[1:])
 
 
 def recorded_name(meta: Mapping[str, Any], url: str = "") -> str:

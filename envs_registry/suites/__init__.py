@@ -10,6 +10,7 @@ tasks = [
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import runpy
@@ -73,15 +74,8 @@ class SuiteTask:
         return task_of(self.name)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of a user's own task, over its source file and its pages; empty for other tasks."""
-        if ":" not in self.id:
-            return ""
-        task = self.make()
-        digest = hashlib.sha256(Path(inspect.getfile(type(task))).read_bytes())
-        for folder in (*(folder for _, folder in sorted(task.sites.items())), *task.uploads):
-            for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
-                digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
-        return digest.hexdigest()
+        """Return the SHA-256 of a user's own task (`fingerprint_of`); empty for other tasks."""
+        return fingerprint_of(self.make()) if ":" in self.id else ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +153,17 @@ class Suite:
     def about(self) -> list[dict[str, Any]]:
         """Return the tasks as plain data, with their fingerprints as `sha256`."""
         return [{**asdict(task), "sha256": task.fingerprint()} for task in self.tasks]
+
+
+def fingerprint_of(task: Task) -> str:
+    """Return the SHA-256 of a task over its source file, if it has one, its pages and its uploads."""
+    digest = hashlib.sha256()
+    with contextlib.suppress(OSError, TypeError):  # its class was typed in
+        digest.update(Path(inspect.getfile(type(task))).read_bytes())
+    for folder in (*(folder for _, folder in sorted(task.sites.items())), *task.uploads):
+        for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+            digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def suite_names() -> tuple[str, ...]:

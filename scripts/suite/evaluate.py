@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -14,11 +16,12 @@ from typing import Any
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import Task
 from selfsurf.browser_env.record.episode import new_folder
-from selfsurf.envs_registry.suites import Suite, SuiteTask, load_suite
+from selfsurf.envs_registry.loading import arguments_of
+from selfsurf.envs_registry.suites import Suite, SuiteTask, fingerprint_of, load_suite
 from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.report.summary import Summary
 from selfsurf.scripts.report.trackers import track
-from selfsurf.scripts.suite.agents import agent_about, at_once, code_hash, maker_of
+from selfsurf.scripts.suite.agents import agent_about, at_once, maker_of
 from selfsurf.scripts.suite.plan import Logs, Plan
 from selfsurf.scripts.suite.pool import InProcess, LocalPool
 from selfsurf.scripts.suite.ray_pool import RayPool
@@ -164,9 +167,22 @@ def host() -> dict[str, Any]:
 
 
 def own_about(tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
-    """Return tasks that are objects as a suite does (`Suite.about`)."""
-    blank = {"split": "", "groups": [], "options": {}, "folder": ""}
-    return [{"id": name, **blank, "sha256": code_hash(type(task))} for name, task in tasks.items()]
+    """Return tasks that are objects as a suite does (`Suite.about`), with the arguments that they were made with."""
+    return [
+        {
+            "id": name, "split": "", "groups": [], "folder": "", "sha256": fingerprint_of(task),
+            "options": {key: _plain(value) for key, value in arguments_of(task).items()},
+        }
+        for name, task in tasks.items()
+    ]  # fmt: skip
+
+
+def _plain(argument: Any) -> Any:
+    """Return an argument as JSON has it, or else as a text that is the same in every process."""
+    try:
+        return json.loads(json.dumps(argument))
+    except (TypeError, ValueError):
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(argument))
 
 
 def _chosen(given: Tasks, seeds: int | Sequence[int] | None) -> tuple[Suite, dict[str, Task]]:

@@ -146,6 +146,8 @@ class Worker(Watch):
         return copy.deepcopy(self._own[name]) if name in self._own else task_of(self._full_name(name))
 
     def _full_name(self, name: str) -> str:
+        if name in self._own:
+            return name
         about = self._tasks[name]
         return name_of(name, about["folder"], **about["options"])
 

@@ -84,6 +84,28 @@ def test_what_cannot_be_is_said(tmp_path):
     refused(RunError, "can't be made", Press, First, agent_options={"no": 1})
 
 
+class Served(Press):
+    """Its page comes from a folder."""
+
+    def __init__(self, folder, name="Go", *, who):
+        super().__init__(name)
+        self.sites, self.start_url = {"http://press.test": folder}, "http://press.test/index.html"
+
+
+def test_a_task_with_other_arguments_or_pages_is_another(tmp_path):
+    (tmp_path / "pages").mkdir()
+    page = tmp_path / "pages" / "index.html"
+    page.write_text("<button onclick='window.done=1'>Go</button>")
+    run = {"agent": First, "seeds": 1, "out": tmp_path / "run"}
+    for task in (Served(tmp_path / "pages", who=First()), Served(folder=tmp_path / "pages", who=First())):
+        assert selfsurf.evaluate(task, **run).overall.solved == 1
+    with pytest.raises(RecordsError, match="not the same: the task Served"):
+        selfsurf.evaluate(Served(tmp_path / "pages", "Stop", who=First()), **run)
+    page.write_text("<button>Go</button>")
+    with pytest.raises(RecordsError, match="not the same: the task Served"):
+        selfsurf.evaluate(Served(tmp_path / "pages", who=First()), **run)
+
+
 class Partly(Press):
     """Has its reward as soon as the button was pressed, and goes on."""
 
