@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 from selfsurf.agents.play import Result
@@ -73,8 +75,8 @@ def record_of(result: Result) -> dict[str, Any]:
     } | ({"terminal_reason": result.terminal_reason} if result.terminal_reason else {})  # fmt: skip
     return {
         "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.final_reward,
-        "raw_reward": score.get("raw_reward"), "time_reward": score.get("reward"), "steps": result.length,
-        "claimed": result.claimed,
+        "raw_reward": _number(score.get("raw_reward")), "time_reward": _number(score.get("reward")),
+        "steps": result.length, "claimed": result.claimed,
         "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,
         "seconds": round(result.seconds, 4), "agent_seconds": round(result.agent_seconds, 4),
         "env_seconds": round(result.env_seconds, 4), "attempts": result.attempt + 1,
@@ -83,6 +85,11 @@ def record_of(result: Result) -> dict[str, Any]:
         "judged": result.judged or result.outcome in (Outcome.SOLVED, Outcome.FAILED, Outcome.ENV_ERROR),
         "traceback": result.traceback[-LONGEST:],
     }  # fmt: skip
+
+
+def _number(given: Any) -> float | None:
+    """Return what a task gave as a number, if it is one: a task of a user's own may mean something else by the name."""
+    return float(given) if isinstance(given, Real) and math.isfinite(given) else None
 
 
 def _clipped(text: str) -> str:

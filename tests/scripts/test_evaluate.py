@@ -1,7 +1,9 @@
 """`selfsurf.evaluate`: objects as tasks and agents, in this process, with the same records as the command's."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import selfsurf
@@ -132,6 +134,24 @@ def test_the_reward_of_an_episode_is_that_at_its_end(tmp_path):
     summary = selfsurf.evaluate(Partly(0.25), First, seeds=1, out=tmp_path / "part")
     (line,) = summary.results.lines
     assert (line.outcome, line.steps, line.reward, line.strict, line.lenient) == ("timeout", 4, 0.25, False, True)
+
+
+class Details(Press):
+    """Means other things by `reward` and `raw_reward`."""
+
+    def __init__(self, raw, scaled):
+        super().__init__()
+        self.details = {"raw_reward": raw, "reward": scaled}
+
+    async def score(self, page, episode):
+        return replace(await super().score(page, episode), details=self.details)
+
+
+def test_details_of_any_kind_break_no_run(tmp_path):
+    tasks = [Details(np.float32(0.5), "great"), Details(float("nan"), np.int64(-1)), Details([1], float("inf"))]
+    summary = selfsurf.evaluate(tasks, First, seeds=1, out=tmp_path / "run")
+    found = {line.task: (line.raw_reward, line.time_reward, line.strict) for line in summary.results.lines}
+    assert found == {"Details": (0.5, None, False), "Details-1": (None, -1.0, True), "Details-2": (None, None, True)}
 
 
 class Wrong(Press):
