@@ -1,7 +1,7 @@
 """A leaderboard of results folders: a table for every suite and its seeds, ranked by strict success.
 
-Only runs that were asked for the same tasks and seeds stand in one table. An incomplete run is listed below the
-others without a rank: what it lacks may be what it would have failed.
+Only runs that were asked for the same tasks and seeds stand in one table. A run that lacks a verdict of an episode is
+listed below the others without a rank: what it lacks may be what it would have failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from selfsurf.scripts.report.summary import Summary, summarise
 
 METHOD = (
     "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; "
-    "ranks whose 95% intervals overlap may be chance: a comparison of the two runs tells.",
+    "ranks whose 95% intervals overlap may be chance: a comparison of the two runs tells. A run has a rank if each of "
+    "its episodes has a verdict. Tasks whose code or pages differ are in tables of their own.",
     "Episodes that ended as env_error are in no share and are counted beside. Steps, tokens and seconds of an "
     "episode are medians. Episodes a minute are by the clock on the wall, with all workers.",
 )
@@ -33,7 +34,7 @@ class Place:
     """A run in a table."""
 
     rank: int | None
-    """None for an incomplete run."""
+    """None for a run that lacks verdicts."""
     summary: Summary
 
 
@@ -57,10 +58,10 @@ def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
     """Put runs of the same suite, tasks and seeds together and rank them."""
-    together: dict[tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]], list[Summary]] = {}
+    together: dict[tuple[str, tuple[tuple[str, str, str], ...], tuple[int, ...]], list[Summary]] = {}
     for summary in summaries:
         run = summary.results.run
-        tasks = tuple(sorted((task.id, json.dumps(task.options, sort_keys=True)) for task in run.tasks))
+        tasks = tuple(sorted((task.id, json.dumps(task.options, sort_keys=True), task.sha256) for task in run.tasks))
         asked = (run.suite, tasks, tuple(sorted(run.seeds)))
         together.setdefault(asked, []).append(summary)
     return [
@@ -69,9 +70,9 @@ def boards(summaries: Sequence[Summary]) -> list[Board]:
     ]
 
 
-def _options(tasks: Sequence[tuple[str, str]]) -> str:
+def _options(tasks: Sequence[tuple[str, str, str]]) -> str:
     """What sets these tasks apart from the same tasks with other options."""
-    options = {given for _, given in tasks}
+    options = {given for _, given, _ in tasks}
     return " with various options" if len(options) > 1 else "" if options == {"{}"} else f" with {options.pop()}"
 
 
@@ -85,9 +86,16 @@ def _listed(place: Place) -> dict[str, Any]:
 
 
 def _ranked(runs: Sequence[Summary]) -> tuple[Place, ...]:
-    ordered = sorted(runs, key=lambda run: (not run.complete, -_share(run), run.results.run.agent.name))
-    shares = [_share(run) for run in ordered if run.complete]
-    return tuple(Place(shares.index(_share(run)) + 1 if run.complete else None, run) for run in ordered)
+    ordered = sorted(runs, key=lambda run: (bool(_lacking(run)), -_share(run), run.results.run.agent.name))
+    shares = [_share(run) for run in ordered if not _lacking(run)]
+    return tuple(Place(None if _lacking(run) else shares.index(_share(run)) + 1, run) for run in ordered)
+
+
+def _lacking(run: Summary) -> str:
+    """Say which verdicts a run lacks; empty if it has all."""
+    row = run.overall
+    without = {"missing": row.missing, "ended as env_error": row.env_errors, "judged by nothing": row.unjudged}
+    return ", ".join(f"{count(number, 'episode')} {what}" for what, number in without.items() if number)
 
 
 def _share(run: Summary) -> float:
@@ -98,12 +106,10 @@ def leaderboard_report(found: Sequence[Board], folder: Path) -> list[doc.Block]:
     """The report; `folder` is where its page will be, which its links start from."""
     runs = sum(len(board.places) for board in found)
     blocks: list[doc.Block] = [doc.heading("Leaderboard", "Benchmark"), doc.paragraph(count(runs, "run"))]
-    incomplete = [place.summary for board in found for place in board.places if place.rank is None]
-    if incomplete:
-        names = ", ".join(
-            f"{run.results.run.agent.name} ({count(len(run.results.missing), 'episode')} missing)" for run in incomplete
-        )
-        blocks.append(doc.banner(f"Incomplete, and so without a rank: {names}."))
+    unranked = [place.summary for board in found for place in board.places if place.rank is None]
+    if unranked:
+        names = ", ".join(f"{run.results.run.agent.name} ({_lacking(run)})" for run in unranked)
+        blocks.append(doc.banner(f"Not every episode has a verdict, and so without a rank: {names}."))
     for board in found:
         blocks += [doc.heading(board.title), doc.grid(_columns(folder), board.places)]
     return [*blocks, doc.heading("How to read it"), doc.notes(METHOD)]

@@ -162,6 +162,28 @@ def test_ranks_are_shared_by_equals_and_an_incomplete_run_has_none(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_run_that_failed_to_play_its_episodes_has_no_rank(tmp_path):
+    errors = {(task, seed) for task in TASKS for seed in (0, 1)} - {("task-0", 0)}
+    lucky, base = made(tmp_path, "lucky", {"task-0"}, errors=errors), made(tmp_path, "base", {"task-0"})
+    open_ended = made(tmp_path, "open-ended", set(TASKS))
+    lines = [json.loads(row) for row in (open_ended / "results.jsonl").read_text().splitlines()]
+    lines[0] |= {"outcome": "stopped", "judged": False}
+    write(open_ended, json.loads((open_ended / "run.json").read_text()), lines)
+    (board,), _ = write_leaderboard([lucky, base, open_ended], tmp_path)
+    ranks = {place.summary.results.run.agent.name: place.rank for place in board.places}
+    assert ranks == {"base": 1, "lucky": None, "open-ended": None}
+    text = (tmp_path / "leaderboard.md").read_text().replace("\\", "")
+    assert "lucky (11 episodes ended as env_error), open-ended (1 episode judged by nothing)." in text
+
+
+def test_runs_of_tasks_with_other_code_share_no_table(tmp_path):
+    folders = [made(tmp_path, "before", set()), made(tmp_path, "after", set(TASKS))]
+    head = json.loads((folders[0] / "run.json").read_text())
+    head["tasks"][0]["sha256"] = "0" * 64
+    (folders[0] / "run.json").write_text(json.dumps(head))
+    assert len(boards([summarise(read(folder)) for folder in folders])) == 2
+
+
 def test_the_leaderboard_command_writes_a_page_and_markdown(tmp_path):
     sessions = [{"started": 0, "seconds": 20.0, "episodes": 8, "workers": 2}, {"seconds": 10.0, "episodes": 4}]
     first = made(tmp_path, "base", set(), sessions=sessions)
