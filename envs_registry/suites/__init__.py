@@ -22,6 +22,7 @@ from typing import Any
 
 from selfsurf.browser_env import Task
 from selfsurf.envs_registry.loading import name_of, short_name, task_of
+from selfsurf.tasks.goal import GoalTask
 
 MOST_SEEDS = 100_000
 
@@ -156,10 +157,12 @@ class Suite:
 
 
 def fingerprint_of(task: Task) -> str:
-    """Return the SHA-256 of a task over its source file, if it has one, its pages and its uploads."""
+    """Return the SHA-256 of a task over its source file, if it has one, its specification, pages and uploads."""
     digest = hashlib.sha256()
     with contextlib.suppress(OSError, TypeError):  # its class was typed in
         digest.update(Path(inspect.getfile(type(task))).read_bytes())
+    if isinstance(task, GoalTask):
+        digest.update(task.spec.model_dump_json(exclude_defaults=True).encode())
     for folder in (*(folder for _, folder in sorted(task.sites.items())), *task.uploads):
         for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
             digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())

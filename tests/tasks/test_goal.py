@@ -166,7 +166,12 @@ def test_a_suite_and_a_name_can_mean_a_goal(shop, tmp_path):
     suite = tmp_path / "suite.toml"
     options = json.dumps(str(tmp_path / "mug.toml"))
     suite.write_text(f'tasks = [{{ id = "selfsurf.tasks.goal:GoalTask", options = {{ spec = {options} }} }}]')
-    assert load_suite(suite).tasks[0].make().goal == task.goal
+    (goal,) = load_suite(suite).tasks
+    assert goal.make().goal == task.goal
+    before = goal.fingerprint()
+    assert goal.fingerprint() == before
+    (tmp_path / "mug.toml").write_text(SPEC.format(url=shop).replace("Thank you", "Sorry"))
+    assert goal.fingerprint() != before, "by other criteria it is another task"
 
 
 def stands(element, dom, elements=()):
