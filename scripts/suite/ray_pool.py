@@ -16,7 +16,7 @@ from typing import Any
 from selfsurf.browser_env.classes import Sources, load_class, named_in
 from selfsurf.envs_registry.loading import name_of, sources_of
 from selfsurf.scripts.suite.plan import Plan
-from selfsurf.scripts.suite.run import GONE, PENDING, RunError
+from selfsurf.scripts.suite.run import GONE, NODE_GONE, PENDING, RunError
 from selfsurf.scripts.suite.worker import Message, Worker
 from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 
@@ -93,7 +93,7 @@ class RayPool:
                 messages = self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
                 self.kill(number)  # it may be out of reach only
-                said.append((number, (GONE, _reason(error))))
+                said.append((number, _loss(error)))
                 continue
             self._had_room = True
             self._silent.pop(number, None)
@@ -201,10 +201,11 @@ class _Remote:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _reason(error: Exception) -> str:
-    """Return what Ray says of a lost actor in a few words: `its node has died`."""
+def _loss(error: Exception) -> Message:
+    """Return what is said of a lost actor, in a few of Ray's words: `its node has died`."""
     text = str(error)
     if "temporarily unavailable" in text:
-        return "it can't be reached: its node has died, or the network has failed"
+        return NODE_GONE, "it can't be reached: its node has died, or the network has failed"
     found = re.search(r"is dead because (.+?)(?:\.|\n|$)", text)
-    return found[1] if found else next(iter(text.strip().splitlines()), type(error).__name__)
+    why = found[1] if found else next(iter(text.strip().splitlines()), type(error).__name__)
+    return NODE_GONE if "node has died" in why else GONE, why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -20,8 +21,14 @@ from selfsurf.scripts.suite.worker import Message
 GONE = "gone"
 """What a pool says of a worker that has died: `("gone", text)`."""
 
+NODE_GONE = "node gone"
+"""What a pool says of a worker that was lost with its machine: `("node gone", text)`."""
+
 PENDING = "pending"
 """What a pool says of a worker that waits for its place: `("pending", text)`."""
+
+LOSSES = 2
+"""Workers that have to be lost while the agent was asked, at least, until that counts as its failure."""
 
 STARTS = 3
 """Times that a worker may die before it is ready."""
@@ -104,6 +111,8 @@ class Run:
         self._workers = {number: _State() for number in range(min(plan.processes, max(1, len(jobs))))}
         self._accounts = Accounts(records.done)
         self._health = Health({job.env_id for job in jobs}, records.worked, records.broken)
+        self._lost: Counter[int] = Counter()
+        """Attempts at each episode that were lost with their worker while the agent was asked, by number."""
         self._unsure: list[dict[str, Any]] = []
         """Records that may say nothing but that nothing works: they are kept back until something has."""
         self._limits = Limits(plan)
@@ -168,8 +177,8 @@ class Run:
             self._ended(ask, result, record)
         elif kind == PENDING:
             self._said(f"Worker {number} is pending: {content[0]}")
-        elif kind == GONE:
-            self._died(number, content[0])
+        elif kind in (GONE, NODE_GONE):
+            self._died(number, content[0], blamed=kind == GONE)
 
     def _feed(self, number: int) -> None:
         """Keep a worker supplied: what it plays, and as much again, so that none of its slots stands idle.
@@ -246,15 +255,15 @@ class Run:
             state.acting = []
         self._replace(number, f"a worker said nothing for {silent:.0f} s")
 
-    def _died(self, number: int, text: str) -> None:
+    def _died(self, number: int, text: str, *, blamed: bool) -> None:
         state = self._workers[number]
         if not state.ready:
             state.deaths += 1
             if state.deaths >= STARTS:
                 raise RunError(f"Workers die before they begin: {text}. Their output above may say why.")
-        self._replace(number, text)
+        self._replace(number, text, blamed=blamed)
 
-    def _replace(self, number: int, why: str) -> None:
+    def _replace(self, number: int, why: str, *, blamed: bool = True) -> None:
         """Have a lost worker's episodes played again, say what was lost, and start another in its place."""
         state = self._workers[number]
         again, left = len(state.held), sum(each.ready for each in self._workers.values()) - state.ready
@@ -264,16 +273,17 @@ class Run:
             "workers are left."
         )
         self._records.lost({"worker": number, "place": state.place, "why": why, "again": again, "left": left})
-        self._give_back(state, why)
+        self._give_back(state, why, blamed=blamed)
         self._workers[number] = _State(deaths=state.deaths, losses=state.losses + 1)
         if not self._stopping:
             self._pool.start(number)
 
-    def _give_back(self, state: _State, why: str) -> None:
+    def _give_back(self, state: _State, why: str, *, blamed: bool) -> None:
         """Have the episodes of a lost worker played again.
 
         Those of which one may have been the cause are played alone from then on. One that was alone already was it:
-        that was one of its attempts. If the agent was asked in the last of them, the failure is the agent's.
+        that was one of its attempts. If the agent was asked in each of them, the failure is the agent's, but not where
+        none is `blamed`.
         """
         suspects = state.acting or [one for number, one in state.held.items() if number in state.begun]
         for ask in [one for one in state.held.values() if one not in suspects]:
@@ -283,7 +293,8 @@ class Run:
                 self._ledger.put_back(ask)
                 continue
             result = replace(failed(ask.job, why), attempt=ask.attempt)
-            if state.acting and ask.attempt >= self._plan.retries:
+            self._lost[ask.number] += blamed and bool(state.acting)
+            if self._lost[ask.number] >= max(self._plan.retries + 1, LOSSES):
                 result.end(Outcome.FAILED, trainable=False, detail=f"{why} each time that the agent was asked")
                 result.agent_raised = True
             self._ended(ask, result)
