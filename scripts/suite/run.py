@@ -252,7 +252,7 @@ class Run:
             late = Result(ask.job, str(Outcome.TIMEOUT), trainable=True, detail=detail, attempt=ask.attempt)
             late.seconds = late.agent_seconds = silent
             self._ended(ask, late)
-            state.acting = []
+            state.acting, state.begun = [], set()  # those beside it are not to blame
         self._replace(number, f"a worker said nothing for {silent:.0f} s")
 
     def _died(self, number: int, text: str, *, blamed: bool) -> None:

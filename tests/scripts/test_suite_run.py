@@ -144,3 +144,38 @@ def test_a_worker_that_is_lost_after_other_errors_is_not_the_agents_failure(tmp_
 def test_a_node_that_is_lost_is_told_from_a_worker(said, loss):
     kind, why = _loss(RuntimeError(said))
     assert (kind, why[: len(loss[1])]) == loss
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that have passed for the stopwatches; a test turns it on."""
+    now = [0.0]
+
+    class Watch:
+        def __init__(self):
+            self.began = now[0]
+
+        def look(self):
+            return now[0] - self.began
+
+    monkeypatch.setattr(run, "Stopwatch", Watch)
+    return now
+
+
+@pytest.mark.parametrize("beside", [["two"], ["two", "three"]])
+def test_what_stands_beside_a_hung_episode_pays_nothing_for_it(tmp_path, clock, beside):
+    def script(pool):
+        yield [ready(0)]
+        asks = [ask for _, ask in pool.sent]
+        yield [*((0, ("begun", ask)) for ask in asks), (0, ("acting", asks[:1]))]
+        clock[0] += 1000
+        yield []
+        assert pool.killed == [0]
+        yield [ready(0)]
+        again = pool.sent[len(asks) :]
+        assert sorted(ask.number for _, ask in again) == [ask.number for ask in asks[1:]]
+        assert not any(ask.alone or ask.attempt for _, ask in again)
+        yield [done(*one) for one in again]
+
+    records, _ = play(tmp_path, ["one", *beside], script, slots=3, retries=0)
+    assert [records[task, 0]["outcome"] for task in ("one", *beside)] == ["timeout", *["solved"] * len(beside)]
