@@ -80,7 +80,7 @@ class _State:
     acting: list[Ask] = field(default_factory=list)
     """Those for which the agent was asked and has not answered."""
     heard: float = field(default_factory=time.monotonic)
-    """When its last message came."""
+    """When its last message came, or it was given something to do."""
     silent: Stopwatch = field(default_factory=Stopwatch)
     """Since then."""
 
@@ -196,6 +196,8 @@ class Run:
                 return
             self._ledger.next()
             ask = self._ledger.isolate(first) if alone else first
+            if not state.held:  # it had nothing to say before
+                state.heard, state.silent = time.monotonic(), Stopwatch()
             state.held[ask.number] = ask
             self._pool.send(number, ("run", ask))
 

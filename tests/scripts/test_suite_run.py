@@ -179,3 +179,18 @@ def test_what_stands_beside_a_hung_episode_pays_nothing_for_it(tmp_path, clock, 
 
     records, _ = play(tmp_path, ["one", *beside], script, slots=3, retries=0)
     assert [records[task, 0]["outcome"] for task in ("one", *beside)] == ["timeout", *["solved"] * len(beside)]
+
+
+def test_a_worker_that_had_nothing_to_do_is_not_killed_for_its_silence(tmp_path, clock):
+    def script(pool):
+        yield [ready(0), ready(1)]
+        assert [number for number, _ in pool.sent] == [0, 0]
+        clock[0] += 1000
+        yield [(0, (GONE, "a worker ended with exit code 3"))]
+        yield []
+        assert pool.killed == []
+        asks = pool.sent[2:]
+        assert [number for number, _ in asks] == [1, 1]
+        yield [done(*one) for one in asks]
+
+    play(tmp_path, ["one", "two"], script, processes=2)
