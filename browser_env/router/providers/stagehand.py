@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from selfsurf.browser_env.actions import Navigate
 from selfsurf.browser_env.attempts.attempt import Evidence
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.observe.find import as_outline, find_in
@@ -228,6 +229,9 @@ class StagehandProvider(Provider):
         return NavigateResult(url=reached, title=await page.title())
 
     async def _act(self, arguments: ActArguments) -> ActResult:
+        if isinstance(arguments.action, Navigate):
+            reached = await self._navigate(arguments.action.url)
+            return ActResult(url=reached.url, title=reached.title, done=arguments.action.to_json())
         page = await self._page()
         stagehand = await self._started()
         if arguments.action is not None:

@@ -13,7 +13,6 @@ from selfsurf.browser_env.actions import (
     Fill,
     Forward,
     Hover,
-    Navigate,
     Press,
     Scroll,
     Select,
@@ -71,7 +70,7 @@ async def carry_out(
         if not result.data.success:
             raise ProviderError("not_found", f"{result.data.message}.", nodes=(id,))
     else:
-        await _at_page(page, action, milliseconds)
+        await _at_page(page, action)
     return action.to_json()
 
 
@@ -92,7 +91,7 @@ def _at_element(action: BaseAction) -> tuple[str, list[str]] | None:
     return None
 
 
-async def _at_page(page: Page, action: BaseAction, milliseconds: int) -> None:
+async def _at_page(page: Page, action: BaseAction) -> None:
     match action:
         case Click(x=float(x), y=float(y)):
             await page.click(x, y, button=action.button, click_count=action.count)
@@ -104,8 +103,6 @@ async def _at_page(page: Page, action: BaseAction, milliseconds: int) -> None:
             await page.key_press(action.key)
         case Scroll(id=None, selector=None):
             await page.scroll(640.0, 360.0, action.dx, action.dy)
-        case Navigate():
-            await page.goto(action.url, timeout=milliseconds)
         case Back():
             await page.go_back()
         case Forward():

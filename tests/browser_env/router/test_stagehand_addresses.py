@@ -1,0 +1,73 @@
+"""Which addresses Stagehand opens. The page here only notes where it was sent; real ones are in `test_other_providers`."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.router.calls import ActArguments
+from selfsurf.browser_env.router.provider import ProviderError
+from selfsurf.browser_env.router.providers.stagehand import StagehandProvider
+from selfsurf.browser_env.safety.access import AccessGuard
+
+
+class Page:
+    """A page that is wherever it was sent."""
+
+    def __init__(self):
+        self.at = "about:blank"
+
+    async def goto(self, url, **options):
+        self.at = url
+
+    async def url(self):
+        return self.at
+
+    async def title(self):
+        return "Shop"
+
+
+@pytest.fixture
+def opened():
+    """A provider whose browser has one page: `provider, page`."""
+    page, provider = Page(), StagehandProvider()
+
+    async def active_page():
+        return page
+
+    provider._stagehand = SimpleNamespace(browser=SimpleNamespace(context=SimpleNamespace(active_page=active_page)))
+    provider._paths = {1: "/html/body/a"}
+    return provider, page
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://elsewhere.test/", "javascript:alert(1)"])
+def test_an_action_navigates_nowhere_where_a_navigation_may_not(opened, url):
+    provider, page = opened
+
+    async def play():
+        provider._guard = guard = AccessGuard(Safety(allowed=("127.0.0.1",)), None, {}, guarded=True)
+        await guard.proxied({})
+        try:
+            with pytest.raises(ProviderError) as caught:
+                await provider._act(ActArguments(action={"action": "navigate", "url": url}))
+        finally:
+            await guard.close()
+        return caught.value.failure.type
+
+    assert asyncio.run(play()) == "refused"
+    assert page.at == "about:blank"
+
+
+def test_an_action_that_navigates_forgets_the_last_pages_elements(opened):
+    provider, page = opened
+    provider._guard = AccessGuard(Safety(), None, {}, guarded=False)
+
+    async def play():
+        done = await provider._act(ActArguments(action={"action": "navigate", "url": "data:text/html,Shop"}))
+        assert (done.url, done.title) == (page.at, "Shop")
+        with pytest.raises(ProviderError, match="observe the page first"):
+            await provider._act(ActArguments(action={"click": 1}))
+
+    asyncio.run(play())
+    assert page.at == "data:text/html,Shop"
