@@ -71,7 +71,7 @@ class EnvironmentProvider(Provider):
                 self._env = await self.make()
             except (BrowserNotFound, EnvError) as error:
                 raise ProviderError("unavailable", str(error)) from error
-        if not self._ready:
+        if not self._ready or (self._own and self._env.core.session is None):  # a cancelled step has dropped it
             if self._own:
                 try:
                     await self._env.reset()

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from selfsurf.browser_env.router.providers import make
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
 from selfsurf.browser_env.session.runtime import runtime
+from tests.processes import until
 
 PAGE = (
     "data:text/html,<title>Shop</title><body style='margin:0'><h1>Shop</h1>"
@@ -127,6 +129,32 @@ def test_a_crashed_page_is_back_before_the_model_is_told(log):
         assert told.type == "crashed"
         assert "started again" in told.message
         assert '[2] button "Go"' in (await router.observe()).outline
+        await router.close()
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_call_costs_itself(loopback):
+    asked, over = threading.Event(), threading.Event()
+
+    def answer_late(request):
+        asked.set()
+        over.wait(60)
+        return b"late"
+
+    provider = PlaywrightProvider(safety=Safety(allowed=("127.0.0.1",)))
+    router = Router([provider])
+
+    async def play():
+        await router.navigate(PAGE)
+        call = asyncio.ensure_future(router.navigate(loopback(answer_late).url))
+        assert await asyncio.to_thread(asked.wait, 60)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        over.set()
+        assert await asyncio.to_thread(until, lambda: provider._env.core.session is None, 20)
+        assert (await router.navigate(PAGE)).title == "Shop"
         await router.close()
 
     asyncio.run(play())
