@@ -38,6 +38,8 @@ class Draft:
     """It has no target element, and counts only if it has an effect."""
     secret: str = ""
     """The value that a placeholder in the action stands for."""
+    learned: list[str] = field(default_factory=list)
+    """Values of it that are redacted because of this action."""
     events: list[str] = field(default_factory=list)
     result: Any = None
     """What the environment says of it, once the page has settled."""

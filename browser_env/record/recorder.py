@@ -311,10 +311,17 @@ class Recorder:
         await self._note_edition()
 
     def _learn(self, draft: Draft) -> None:
-        """Redact a typed secret in everything that is written from now on."""
+        """Redact a typed secret in everything that is written from now on, but not what was typed of it so far."""
         name = PLACEHOLDER.search(draft.action.to_json())
-        if draft.secret and name is not None:
-            self.core.vault.learn(name[1], draft.secret)
+        if not draft.secret or name is None:
+            return
+        if self.core.vault.learn(name[1], draft.secret):
+            draft.learned.append(draft.secret)
+        values = {*draft.learned, draft.secret}
+        for part in values - {draft.secret}:
+            if any(value.startswith(part) for value in values - {part}):
+                self.core.vault.forget(name[1], part)
+                draft.learned.remove(part)
 
     async def _write_all(self, drafts: list[Draft], then: Observation | None) -> None:
         for draft in drafts:

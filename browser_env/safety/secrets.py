@@ -81,14 +81,21 @@ class Vault:
     def __bool__(self) -> bool:
         return bool(self._secrets)
 
-    def learn(self, name: str, value: str) -> None:
-        """Redact another value from now on. One that is too short is ignored."""
-        if len(value.strip()) < 3:
-            return
+    def learn(self, name: str, value: str) -> bool:
+        """Redact another value from now on, and return whether it is new. One that is too short is ignored."""
+        if len(value.strip()) < 3 or value in self._values.get(name, ()):
+            return False
         self._secrets.setdefault(name, Secret(value))
         self._learn(name, value)
-        assert self._pattern is not None
-        _known.setdefault(self._pattern.pattern, self)
+        _known[self] = self
+        return True
+
+    def forget(self, name: str, value: str) -> None:
+        """Redact a value that was learned no longer: it was only the beginning of one."""
+        self._values[name].remove(value)
+        if self._secrets[name].value == value:
+            del self._secrets[name]
+        self._compile()
 
     def _learn(self, name: str, value: str) -> None:
         if not isinstance(value, str) or len(value.strip()) < 3:
@@ -97,10 +104,13 @@ class Vault:
         if value in known:
             return
         known.append(value)
+        self._compile()
+
+    def _compile(self) -> None:
         order = sorted(((v, n) for n, values in self._values.items() for v in values), key=lambda pair: -len(pair[0]))
         self._groups = [name for _, name in order]
         parts = "|".join(f"(?P<s{i}>{'|'.join(_forms(value))})" for i, (value, _) in enumerate(order))
-        self._pattern = re.compile(f"(?P<keep>{PLACEHOLDER.pattern})|{parts}", re.IGNORECASE)
+        self._pattern = re.compile(f"(?P<keep>{PLACEHOLDER.pattern})|{parts}", re.IGNORECASE) if parts else None
 
     @property
     def patterns(self) -> list[str]:
@@ -242,8 +252,9 @@ def _literal(text: str) -> str:
     )
 
 
-_known: dict[str, Vault] = {}
-"""This process's vaults, one per set of values. They are kept, since an episode may outlast its environment."""
+_known: dict[str | Vault, Vault] = {}
+"""This process's vaults, one per set of values, and those that have learned others. They are kept, since an episode may
+outlast its environment."""
 
 
 def hide(name: str, value: str) -> None:

@@ -12,6 +12,7 @@ from selfsurf.agents.prompt.prompt import with_demonstration
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.recorder import EARLY, Recorder
 from selfsurf.browser_env.record.tab_watcher import RECENT
+from selfsurf.browser_env.safety.secrets import known_values, redact_known
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
 from tests.agents.prompt_cases import build
@@ -263,6 +264,23 @@ def test_a_password_is_never_written(recorded, tmp_path):
     written = "".join(path.read_text() for path in person.recorder.folder.glob("*.json*"))
     assert "hunter2" not in written
     assert "is <secret:your-phrase>" in written
+
+
+def test_what_was_typed_of_a_password_at_a_pause_is_no_secret(recorded):
+    person = recorded("<input type=password aria-label=Phrase><button>The sum of summer</button>")
+    vault = person.recorder.core.vault
+    known = known_values()
+    person.click("input")
+    for part, so_far in (("sum", "sum"), ("mer2024", "summer2024")):
+        person.type(part)
+        person.until(lambda so_far=so_far: so_far in vault._values.get("phrase", ()))
+    person.click("button")
+    assert person.done() == [
+        {"action": "fill", "id": "Phrase", "text": "<secret:phrase>"},
+        {"action": "click", "id": "The sum of summer"},
+    ]
+    assert known_values() == [*known, "summer2024"]
+    assert redact_known("The sum: summer2024") == "The sum: <secret:phrase>"
 
 
 def test_frames_and_shadow_roots(recorded):
