@@ -199,6 +199,8 @@ class _Engine:
             engine.model, "vllm", base_url=engine.base_url, tokenizer=self._tokenizer, processed_logprobs=True
         )
         self._loaded: list[str] = []
+        self._used: tuple[int, bytes] = (0, b"")
+        """The version in force, and its weights."""
 
     def about(self) -> About:
         return about(self.policy, self.policy.name, self._tokenizer, None)
@@ -214,11 +216,17 @@ class _Engine:
                 self._tell("unload_lora_adapter", {"lora_name": old}, done="found")
                 shutil.rmtree(self._folder(old), ignore_errors=True)
             self._loaded = self._loaded[-2:]
-        self.policy.adapter = name
+        self.policy.adapter, self._used = name, (version, weights)
 
     def complete(self, asked: Asked) -> list[Completion]:
-        rows: dict[str, Any] = asked.rows
-        completions = self.policy.complete(asked.conversations, **rows, **asked.options)
+        try:
+            completions = self._ask(asked)
+        except PolicyError as error:
+            if "answered 404" not in str(error) or self.policy.adapter not in self._loaded:
+                raise
+            self._loaded.remove(self.policy.adapter)  # the server was started again, or another worker unloaded it
+            self.use(*self._used)
+            completions = self._ask(asked)
         for completion in completions:
             if not completion.token_ids or len(completion.logprobs) != len(completion.token_ids):
                 raise ValueError(
@@ -226,6 +234,10 @@ class _Engine:
                     "log-probabilities, which training needs."
                 )
         return completions
+
+    def _ask(self, asked: Asked) -> list[Completion]:
+        rows: dict[str, Any] = asked.rows
+        return self.policy.complete(asked.conversations, **rows, **asked.options)
 
     def _folder(self, name: str) -> Path:
         return Path(self._engine.folder) / name
@@ -246,15 +258,27 @@ class _Engine:
                 raise
 
     def _tell(self, what: str, body: dict[str, str], *, done: str) -> None:
-        """Call one of vLLM's own endpoints for adapters; `done`: in its refusal of what another worker has done."""
+        """Call one of vLLM's own endpoints for adapters.
+
+        Args:
+            what: which one.
+            body: what it is told.
+            done: in its refusal of what another worker has done.
+
+        Raises:
+            ConnectionError: the server can't be reached or fails; that may pass.
+            PolicyError: it refuses.
+        """
         import httpx
 
         key = os.environ.get("VLLM_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
             reply = httpx.post(f"{self._engine.base_url}/{what}", json=body, headers=headers, timeout=60)
-        except httpx.HTTPError as error:
-            raise PolicyError(f"{what} of {body['lora_name']}: {error}") from error
+        except httpx.TransportError as error:
+            raise ConnectionError(f"{what} of {body['lora_name']}: {error}") from error
+        if reply.is_server_error:
+            raise ConnectionError(f"{what} of {body['lora_name']}: {reply.status_code} {reply.text[:200]}")
         if reply.is_error and (reply.status_code not in (400, 404) or done not in reply.text):
             raise PolicyError(f"{what} of {body['lora_name']}: {reply.status_code} {reply.text[:200]}")
 

@@ -3,6 +3,7 @@
 The server here speaks vLLM's form over the tiny model; vLLM itself can't be run on the machines of the tests.
 """
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from fastapi.responses import JSONResponse
 
 from selfsurf.agents.policy import Message, PolicyError
 from selfsurf.sdft.rollouts.models import Asked, Engine
-from tests.agents.policy_server import _answer, _guide, _messages, serve
+from tests.agents.policy_server import _answer, _guide, _messages, answer, serve, serve_raw
 
 GRAMMAR = r'start: "{\"click\":" /[1-9][0-9]?/ "}"'
 
@@ -46,6 +47,8 @@ def app(policy, told):
     @server.post("/v1/chat/completions", response_model=None)
     def complete(body: dict):
         messages, prefill = _messages(body)
+        if body["model"] not in policy.adapters:
+            return JSONResponse({"error": {"message": f"The model `{body['model']}` does not exist."}}, 404)
         with lock:
             policy.use_adapters([body["model"]])
             [completion] = policy.complete(
@@ -129,6 +132,31 @@ def test_another_run_on_the_same_server_samples_from_its_own_weights(server, eng
         sampled.append([reply.logprobs for reply in engine.complete(asked)])
     assert sampled[0] != sampled[1]
     assert len({name for _, name in told}) == 2
+
+
+def test_an_adapter_that_the_server_no_longer_has_is_loaded_again(server, engine_of, asked, weights_of, tmp_path):
+    from safetensors.torch import save
+
+    url, told = server
+    engine = engine_of(url, tmp_path / "adapters")
+    engine.use(0, save(weights_of(0)))
+    before = tokens(engine.complete(asked))
+    name = engine.policy.adapter
+    engine._tell("unload_lora_adapter", {"lora_name": name}, done="found")  # as after a restart of the server
+    shutil.rmtree(tmp_path / "adapters")
+    assert tokens(engine.complete(asked)) == before
+    assert told == [("load", name), ("unload", name), ("load", name)]
+
+
+def test_a_server_that_does_not_work_may_do_so_later(engine_of, weights_of, tmp_path):
+    from safetensors.torch import save
+
+    with serve_raw(lambda request, body: answer(request, 503, {})) as url:
+        engine = engine_of(url, tmp_path / "adapters")
+        with pytest.raises(ConnectionError, match=r"load_lora_adapter of selfsurf_0_.* 503"):
+            engine.use(0, save(weights_of(0)))
+    with pytest.raises(ConnectionError, match="load_lora_adapter of selfsurf_0_"):
+        engine.use(0, save(weights_of(0)))  # nobody is there any more
 
 
 def test_a_folder_that_the_server_does_not_see_is_an_error(server, engine_of, weights_of, tmp_path, monkeypatch):
