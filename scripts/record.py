@@ -146,12 +146,15 @@ def _shown(step: dict[str, Any]) -> None:
 
 
 def _asked(answer: str) -> tuple[str, str]:
-    """Ask whether the goal was reached; where nobody can be asked, the episode was stopped."""
+    """Ask whether the goal was reached; where nobody can be asked, or wants to be, the episode was stopped."""
     if not sys.stdin.isatty():
         return "stopped", answer
-    outcome = goal_reached() or "stopped"
-    if outcome == "solved" and not answer:
-        answer = typer.prompt("The answer, if the goal asked for one", default="", show_default=False, err=True)
+    try:
+        outcome = goal_reached() or "stopped"
+        if outcome == "solved" and not answer:
+            answer = typer.prompt("The answer, if the goal asked for one", default="", show_default=False, err=True)
+    except (typer.Abort, KeyboardInterrupt):
+        return "stopped", answer
     return outcome, answer
 
 

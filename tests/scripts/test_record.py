@@ -1,5 +1,6 @@
 """`selfsurf record`: a real window under Xvfb, a mouse and a keyboard of the X server, and what is refused."""
 
+import io
 import json
 import os
 import re
@@ -12,10 +13,12 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from selfsurf import browser_env
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.session.browsers import find_browser
-from selfsurf.scripts import cli
+from selfsurf.scripts import cli, record
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.processes import until
 
@@ -63,6 +66,33 @@ def test_arguments_that_make_no_sense(arguments, why):
     refused = run(*arguments)
     assert refused.exit_code == 2
     assert why in said(refused)
+
+
+class Terminal(io.StringIO):
+    """Where a person presses Ctrl-D, or Ctrl-C."""
+
+    def __init__(self, pressed):
+        super().__init__()
+        self.pressed = pressed
+
+    def isatty(self):
+        return True
+
+    def readline(self, *size):
+        raise self.pressed
+
+
+@pytest.mark.parametrize("pressed", [EOFError, KeyboardInterrupt])
+def test_who_does_not_say_whether_the_goal_was_reached_keeps_the_recording(tmp_path, monkeypatch, pressed):
+    def interrupted(recorder):
+        raise KeyboardInterrupt
+
+    env, task = browser_env.AsyncBrowserEnv, browser_env.Task(start_url="data:text/html,Shop", goal="Order.")
+    monkeypatch.setattr(browser_env, "AsyncBrowserEnv", lambda **options: env(**{**options, "headless": True}))
+    monkeypatch.setattr(Recorder, "wait", interrupted)
+    monkeypatch.setattr(sys, "stdin", Terminal(pressed))
+    assert record._record(record.Settings(), (None, task), {}, tmp_path / "episode") == 0
+    assert Episode(tmp_path / "episode").meta["outcome"] == "stopped"
 
 
 INDEX = """<!doctype html><title>Shop</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
