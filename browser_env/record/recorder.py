@@ -49,6 +49,8 @@ _FILLS = Fill | Select | Type
 
 Fact = tuple[Tab | None, dict[str, Any], int]
 
+_END: Fact = (None, {"kind": "end"}, 0)
+
 
 class Recorder:
     """Records one episode. `start`, then let the person act; `wait` until the end, then `finish`.
@@ -161,7 +163,7 @@ class Recorder:
             self._preparing.add(task := asyncio.ensure_future(self._prepare(tab)))
             task.add_done_callback(self._preparing.discard)
         if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
-            self._over.set()
+            self._facts.put_nowait(_END)  # after the input that came before
 
     async def _prepare(self, tab: Tab) -> None:
         """Install the script in a new document at once: there may be input before it is observed."""
@@ -188,9 +190,9 @@ class Recorder:
             self._over.set()
 
     async def _take(self, tab: Tab, fact: dict[str, Any], since: int) -> None:
-        kind = fact["kind"]
-        if not self._open_tabs():
-            return
+        kind, closed = fact["kind"], not self._open_tabs()
+        if closed and (kind in ("tab", "closed") or tab is not self._was_active):
+            return  # closing the window is no action
         if kind == "early":
             fact = {"kind": "event", "event": EARLY}
         if fact["kind"] == "event":
@@ -200,7 +202,7 @@ class Recorder:
         if kind in ("nav", "tab", "closed"):
             await self._browser_fact(tab, fact)
             return
-        if tab is not self._session.active:
+        if tab is not self._session.active and not closed:
             if tab not in self._session.tabs or (kind == "here" and fact["at_time"] - self._tab_at < SWITCHING):
                 return
             index = self._session.tabs.index(tab)
@@ -222,6 +224,8 @@ class Recorder:
             return self._latest  # the page was replaced while its frames were being observed
         if "screenshot" in self._latest:
             seen["screenshot"] = self._latest["screenshot"]
+        if not self._open_tabs():  # the window has been closed since
+            seen["tabs"] = self._latest["tabs"]
         self._keep_events(seen)
         return seen
 
@@ -377,7 +381,7 @@ class Recorder:
             if self._preparing:
                 await asyncio.wait(self._preparing, timeout=LAST_EVENTS)
             await asyncio.gather(*(tab.caught_up(LAST_EVENTS) for tab in self._open_tabs()))
-        self._facts.put_nowait((None, {"kind": "end"}, 0))
+        self._facts.put_nowait(_END)
         if self._worker is not None:
             await self._worker
         if self.outcome is Outcome.RUNNING:

@@ -432,6 +432,28 @@ def test_what_is_done_with_the_browser(recorded):
     ]
 
 
+def test_what_is_done_just_before_the_window_is_closed_is_recorded(recorded):
+    person = recorded("<input aria-label=Name><button>Go</button>")
+    recorder, closed = person.recorder, asyncio.Event()
+    take = recorder._take
+
+    async def take_late(*fact):
+        await closed.wait()
+        await take(*fact)
+
+    recorder._take = take_late
+    person.click("input")
+    person.type("Ada")
+    person.click("text=Go")
+    person.do(lambda page: page.close())
+    person.until(lambda: not recorder._open_tabs())
+    assert not recorder.wait(0)
+    runtime().loop.call_soon_threadsafe(closed.set)
+    assert recorder.wait(20)
+    assert person.done() == [{"action": "fill", "id": "Name", "text": "Ada"}, {"action": "click", "id": "Go"}]
+    assert [len(step["observation"]["tabs"]) for step in person.steps] == [1, 1]
+
+
 def test_forged_events_are_not_recorded_and_stopped_ones_are(recorded):
     person = recorded(
         "<button id=b>Real</button><button id=f>Forged</button><input id=i aria-label=Field><script>const send = EventTarget.prototype.dispatchEvent;"
