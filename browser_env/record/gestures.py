@@ -64,7 +64,8 @@ class Gestures:
         self._press: _Held | None = None
         self._ready: Observation | None = None
         self._break: tuple[dict[str, Any], Observation, int] | None = None
-        self._names: dict[str, str] = {}
+        self._clicked: int | None = None
+        """What was clicked last, if the click is complete and nothing has come since: a file chooser may be open."""
 
     def add(self, fact: dict[str, Any], before: Observation, since: int = -1) -> list[Draft]:
         """Process a fact.
@@ -88,8 +89,13 @@ class Gestures:
     def begin(self, draft: Draft) -> list[Draft]:
         """Open an action, which completes the previous one, if any."""
         old, self.draft = self.draft, draft
-        self._ready = None
+        self._ready = self._clicked = None
         return [old] if old is not None else []
+
+    def complete(self) -> None:
+        """Complete the open action, since nothing has come for a while."""
+        last, self.draft = self.draft and self.draft.action, None
+        self._clicked = last.id if isinstance(last, Click) else None
 
     def finish(self) -> list[Draft]:
         """Complete what is open, at the end."""
@@ -206,7 +212,7 @@ class Gestures:
     def _on_files(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         last = self.draft.action if self.draft else None
         opener = last.id if isinstance(last, Click) else None
-        id = fact["id"] if fact["id"] is not None else opener
+        id = fact["id"] if fact["id"] is not None else opener if self.draft else self._clicked
         if id is None:
             return []
         action = Upload(id=id, files=tuple(fact["names"]))

@@ -263,7 +263,7 @@ class Recorder:
         if draft is not None and draft.result is None:
             await self._settle(draft)
         elif draft is not None and self._is_over(draft):
-            self._gestures.draft = None
+            self._gestures.complete()
             await self._write(draft, None)
         else:
             await self._refresh()

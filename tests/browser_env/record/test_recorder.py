@@ -376,6 +376,27 @@ def test_upload_has_the_names_of_files(recorded, tmp_path):
     assert person.done() == [{"action": "upload", "id": "Choose", "files": ["cat.png"]}]
 
 
+def test_who_looks_for_a_file_for_a_while_has_uploaded_it(recorded, tmp_path):
+    person = recorded(
+        "<input type=file aria-label=Photo hidden><button onclick='previousSibling.click()'>Choose</button>"
+    )
+    (tmp_path / "cat.png").write_bytes(b"x")
+    opened = []
+
+    async def choose(page):
+        async with page.expect_file_chooser() as chooser:
+            await page.click("button")
+        opened.append(await chooser.value)
+
+    person.do(choose)
+    person.until(lambda: person.recorder.steps == 1)
+    person.do(lambda page: opened[0].set_files(tmp_path / "cat.png"))
+    assert person.done() == [
+        {"action": "click", "id": "Choose"},
+        {"action": "upload", "id": "Choose", "files": ["cat.png"]},
+    ]
+
+
 def test_what_is_done_with_the_browser(recorded):
     person = recorded(
         "<a href=two.html>Two</a> <a href='#x'>Down</a> <a href=two.html target=_blank rel=noopener>New</a><p id=x>x",
