@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 ErrorType = Literal[
     "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
-    "no_effect", "unknown",
+    "no_effect", "model", "unknown",
 ]  # fmt: skip
 """Kinds of failures: what retries and regressions are counted by."""
 

@@ -52,7 +52,8 @@ class CallFailed(Exception):
 class _Scope:
     """What is known of the providers in one request or step."""
 
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Of a provider's call, in a row."""
     disabled: set[str] = field(default_factory=set)
 
 
@@ -165,6 +166,7 @@ class Router:
                 failure = self._react(attempt, error.failure, scope, other)
                 before = (provider, failure)
                 continue
+            scope.failures.pop((provider.name, arguments.call), None)
             self._current, self._url = provider, result.url
             if arguments.call == "observe":
                 self._seen_by = provider
@@ -184,7 +186,8 @@ class Router:
             raise CallFailed(failure, name)
         if other is None:
             raise CallFailed(replace(failure, retryable=failure.retryable and retries > 0), name)
-        failed = scope.failures[name] = scope.failures.get(name, 0) + 1
+        key = (name, attempt.action)
+        failed = scope.failures[key] = scope.failures.get(key, 0) + 1
         if reaction == "retry" and failed <= retries:
             message = (
                 f"{name} failed ({failure.type}): {failure.message} Make the same call once more; "
@@ -211,7 +214,8 @@ class Router:
         logged = {} if self.log is None else loggable(arguments)
         return Attempt(
             self.trace_id, step, _new_id(), arguments.call, provider.name, logged,
-            retry_used=scope.failures.get(provider.name, 0) > 0, stagehand_disabled="stagehand" in scope.disabled,
+            retry_used=(provider.name, arguments.call) in scope.failures,
+            stagehand_disabled="stagehand" in scope.disabled,
         )  # fmt: skip
 
     async def _follow(self, provider: Provider, attempt: Attempt) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from selfsurf.browser_env.errors import reason
 from selfsurf.browser_env.router.provider import Complete, Decide, ProviderError
 
 _READ = (
@@ -19,9 +20,18 @@ _READ = (
 
 
 async def asked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function or a coroutine function. A function runs in a thread: a model takes seconds."""
-    answer = await asyncio.to_thread(function, *arguments)
-    return await answer if inspect.isawaitable(answer) else answer
+    """Call a function or a coroutine function. A function runs in a thread: a model takes seconds.
+
+    Raises:
+        ProviderError: it raised something, which is no fault of the browser's.
+    """
+    try:
+        answer = await asyncio.to_thread(function, *arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+    except ProviderError:
+        raise
+    except Exception as error:
+        raise ProviderError("model", f"The model gave no answer: {reason(error)}") from error
 
 
 async def read_into(complete: Complete | None, instruction: str, page: str, model: type[BaseModel]) -> BaseModel:

@@ -102,6 +102,8 @@ class StagehandProvider(Provider):
         self._paths: dict[int, str] = {}
         self._process: psutil.Process | None = None
         """The browser, which would outlive us."""
+        self._unanswered: ProviderError | None = None
+        """Why our model did not answer in the call under way."""
 
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
         """As `Provider.navigate`."""
@@ -148,11 +150,14 @@ class StagehandProvider(Provider):
 
     async def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Do work on the loop; what Stagehand raises becomes a failure."""
+        self._unanswered = None
         try:
             return await on_loop(work)
-        except (ProviderError, TimeoutError):
-            raise
         except Exception as error:
+            if self._unanswered is not None:
+                raise self._unanswered from error
+            if isinstance(error, (ProviderError, TimeoutError)):
+                raise
             text = short(error)
             if self._stagehand is not None and await self._is_gone(text):
                 raise ProviderError("crashed", f"Stagehand's browser is gone ({text}).") from error
@@ -287,7 +292,7 @@ class StagehandProvider(Provider):
             text = "\n".join(block["text"] for block in blocks if block.get("type") == "text")
             messages.append({"role": message["role"], "text": text})
         schema = (given.get("response_format") or {}).get("schema")
-        reply = str(await asked(self._complete, messages, schema))
+        reply = await self._asked(messages, schema)
         content = {"type": "text", "text": reply}
         if schema is None:
             return LLMMessageGenerateResult.model_validate(
@@ -297,6 +302,15 @@ class StagehandProvider(Provider):
         return LLMStructuredGenerateResult.model_validate(
             {"role": "assistant", "content": content, "output_format": "json_schema", "structured_content": value}
         )
+
+    async def _asked(self, messages: Sequence[Any], schema: Any) -> str:
+        """Ask our model, and keep what it raises: Stagehand says of it that nothing was found."""
+        assert self._complete is not None
+        try:
+            return str(await asked(self._complete, messages, schema))
+        except ProviderError as error:
+            self._unanswered = error
+            raise
 
     async def _evidence(self, *, failed: bool, nodes: Sequence[Any], screenshot: bool) -> Evidence:
         page = await self._page()

@@ -95,6 +95,27 @@ def test_the_five_calls_kinds_of_failures_and_evidence(log):
         assert 0.1 < part.mean() < 0.9
 
 
+def test_a_model_that_fails_costs_no_provider(log, scripted):
+    def refuse(*asked):
+        raise ConnectionError("nobody is there")
+
+    other = scripted("other")
+    router = Router([PlaywrightProvider(safety=Safety(), decide=refuse, complete=refuse), other], log=log)
+
+    async def play():
+        await router.navigate(PAGE)
+        for _ in range(2):
+            calls = (router.act("press Go"), router.extract("the heading", Heading))
+            told = [await failure_of(call) for call in calls]
+            assert {(failure.type, failure.retryable) for failure in told} == {("model", False)}
+            assert all("nobody is there" in failure.message for failure in told)
+        assert '[2] button "Go"' in (await router.observe()).outline
+        await router.close()
+
+    asyncio.run(play())
+    assert other.calls == []
+
+
 def test_an_agents_own_environment_can_be_routed(log):
     async def play():
         async with AsyncBrowserEnv(PAGE, screenshot=False) as env:

@@ -63,6 +63,23 @@ def test_first_failure_asks_for_one_retry_the_second_falls_back_for_the_rest_of_
     assert stagehand.at == "http://site.test/"  # another request
 
 
+def test_only_failures_of_a_call_in_a_row_disable_a_provider(log, scripted):
+    one = scripted("a", *(None, None, missing()) * 3, None, missing())
+    router = Router([one, scripted("b")], log=log)
+
+    async def play():
+        for _ in range(3):
+            await router.navigate("http://site.test/")
+            await router.act("press Go")
+            assert "once more" in (await failure_of(router.act("press Stop"))).message
+        await router.observe()  # doesn't say that it can act
+        assert (await router.act("press Stop")).done == "it"
+
+    asyncio.run(play())
+    assert log.told[-1] == "success b act"
+    assert log.told.count("disabled a act") == 1
+
+
 def test_the_last_one_left_is_not_disabled_and_webview_is_not_retried(log, scripted):
     webview = scripted("webview", missing(), missing(), None)
     router = Router([webview], log=log)

@@ -1,6 +1,7 @@
-"""Which addresses Stagehand opens. The page here only notes where it was sent; real ones are in `test_other_providers`."""
+"""What doesn't need Stagehand: the page here notes where it was sent. Real ones are in `test_other_providers`."""
 
 import asyncio
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -71,3 +72,20 @@ def test_an_action_that_navigates_forgets_the_last_pages_elements(opened):
 
     asyncio.run(play())
     assert page.at == "data:text/html,Shop"
+
+
+def test_that_our_model_does_not_answer_is_said_in_the_place_of_what_stagehand_makes_of_it(opened):
+    provider, _ = opened
+
+    async def refuse(messages, schema):
+        raise ConnectionError("nobody is there")
+
+    async def act(instruction, **options):
+        with contextlib.suppress(ProviderError):
+            await provider._asked([], None)
+        return SimpleNamespace(data=SimpleNamespace(success=False, message="No action found"))
+
+    provider._complete, provider._stagehand.act = refuse, act
+    with pytest.raises(ProviderError, match="nobody is there") as caught:
+        asyncio.run(provider.act(ActArguments(instruction="press Go")))
+    assert caught.value.failure.type == "model"
