@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -88,7 +89,9 @@ def _words(settings: Settings) -> dict[str, Any]:
     except refusals() as error:
         raise typer.BadParameter(str(error)) from None
     policy = getattr(agent, "policy", None)
-    return {"decide": decide_by(agent)} | ({"complete": complete_by(policy)} if policy is not None else {})
+    asking = Lock()  # the agent asks the policy, too
+    words: dict[str, Any] = {"decide": decide_by(agent, asking)}
+    return words if policy is None else words | {"complete": complete_by(policy, asking)}
 
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
