@@ -123,7 +123,8 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         "target_modules": _targets(found, known),
         **_PLAIN_LORA,
     }
-    if _rank_and_scale(folder, peft, ranks) != (rank, scale):
+    found_rank, found_scale = _rank_and_scale(folder, peft, ranks)
+    if found_rank != rank or not math.isclose(found_scale, scale):  # scale * rank / rank may be off by a last bit
         raise AdapterError(f"The adapter at {folder} differs in rank or scale from the PEFT settings kept in {CONFIG}.")
     about = read_about(folder) or identity(str(base), base)
     _write(out, PEFT_WEIGHTS, converted, peft, {"format": "pt"}, about)

@@ -141,6 +141,15 @@ def test_an_adapter_that_mlx_trained_is_put_into_words_for_peft(
     assert [module.scaling for module in layers_changed] == [{"default": 20.0}] * (len(made) // 2)
 
 
+def test_a_scale_that_is_off_by_a_last_bit_is_the_same(tiny: Path, tmp_path: Path) -> None:
+    folder = peft_to_mlx(save_random_adapter(tiny, tmp_path / "adapter", r=6), tmp_path / "mlx", base=tiny)
+    parameters = {**config_of(folder)["lora_parameters"], "scale": 0.1}
+    foreign = {"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": parameters}
+    (folder / "adapter_config.json").write_text(json.dumps(foreign))
+    peft = mlx_to_peft(folder, tmp_path / "peft", base=tiny)
+    assert config_of(peft)["lora_alpha"] == pytest.approx(0.6)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
