@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -56,6 +57,8 @@ _REPLACED = (
 
 _ATTEMPTS = 4
 
+_BLANK = re.compile(r"^[ \t]*(?://.*)?", re.MULTILINE)
+
 WORLD = "selfsurf"
 """Name of the script's world."""
 
@@ -65,8 +68,12 @@ PROBE = f"p{secrets.token_hex(8)}"  # of this process's pages
 
 @cache
 def read_script(name: str) -> str:
-    """Return the source of `page/{name}.js`."""
-    return resources.files("selfsurf.browser_env").joinpath("page", f"{name}.js").read_text(encoding="utf8")
+    """Return the source of `page/{name}.js`, without indentation and lines of comment: each document reads it anew.
+
+    No text of it may go over several lines.
+    """
+    source = resources.files("selfsurf.browser_env").joinpath("page", f"{name}.js").read_text(encoding="utf8")
+    return _BLANK.sub("", source)
 
 
 @cache

@@ -121,6 +121,7 @@ def test_what_a_forked_child_resets_and_closes_is_not_its_parents(loopback):
     env.reset(seed=0)
     obs, _ = task.reset(seed=0)
     env.step({"action": "click", "id": 2})
+    assert until(lambda: env.unwrapped.downloads)
     (kept,) = env.unwrapped.downloads
     context = multiprocessing.get_context("fork")
 

@@ -206,8 +206,9 @@ def beside(site, held, name, **options):
     return results[0], steps
 
 
-def test_frames_that_take_long_overlap_with_no_other(site, held):
+def test_frames_that_take_long_overlap_with_no_other(site, held, monkeypatch):
     """Or Chromium would end its process for graphics."""
+    monkeypatch.setattr(page_time, "DRAWN", 30)
     before = graphics()
     (obs, *_, info), steps = beside(site, held, "draw long")
     assert (info["outcome"], graphics()) == ("running", before)
