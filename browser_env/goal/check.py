@@ -18,6 +18,7 @@ from selfsurf.browser_env.goal.spec import (
     WhichElement,
     fill_in,
 )
+from selfsurf.browser_env.session.calls import MOST
 
 Found: TypeAlias = Literal["met", "missed", "unknown"]
 
@@ -169,6 +170,8 @@ def _request(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding
                 return Finding("request", "met", f"{what} was requested")
     if any(one.requests is None for one in evidence.moments):
         return Finding("request", "unknown", f"requests were not recorded, so not whether {what} was requested")
+    if any(len(one.requests or ()) >= MOST for one in evidence.moments):
+        return Finding("request", "unknown", f"not all requests were recorded, so not whether {what} was requested")
     return Finding("request", "missed", f"{what} was not requested, or was refused")
 
 

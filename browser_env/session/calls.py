@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from playwright.async_api import Request, Response
 
 MOST = 50
-"""Requests kept per step; the others are left out."""
+"""Requests kept per step; the others are left out, those that change nothing first."""
 
 LONGEST_URL = 500
 """Characters of an address that are kept."""
 
+_READING = ("GET", "HEAD", "OPTIONS")
 _LEFT_OUT = frozenset({"image", "font", "stylesheet", "script", "media", "manifest", "texttrack"})
 
 
@@ -37,8 +38,14 @@ class Calls:
         return calls
 
     def _add(self, request: Request, status: int | None) -> None:
-        if request.resource_type not in _LEFT_OUT and len(self._calls) < MOST:
-            self._calls.append({"method": request.method, "url": _shown(request.url), "status": status})
+        if request.resource_type in _LEFT_OUT:
+            return
+        if len(self._calls) == MOST:
+            read = next((at for at in reversed(range(MOST)) if self._calls[at]["method"] in _READING), None)
+            if request.method in _READING or read is None:
+                return
+            del self._calls[read]
+        self._calls.append({"method": request.method, "url": _shown(request.url), "status": status})
 
 
 def _shown(url: str) -> str:

@@ -114,6 +114,7 @@ class Supervisor:
             told += ", before it had begun: the job's trainer.log says why." if job.status == "queued" else "."
             why = Problem(type="trainer_died", message=told, retryable=True)
             self._store.change_job(job.id, status="failed", ended=time.time(), error=why.model_dump_json())
+            del self._tries[job.id]  # resumed, it has as many again
         elif job.status == "running":
             self._store.change_job(job.id, status="queued")
 

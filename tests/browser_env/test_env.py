@@ -344,3 +344,14 @@ def test_a_task_is_given_as_its_class_and_its_oracle_acts_in_any_form():
         browser_env.BrowserEnv(task=Priced)
     with pytest.raises(ValueError, match=r"task= is a browser_env\.Task, its class or its name, not 3"):
         browser_env.BrowserEnv(task=3)
+
+
+def test_of_many_requests_those_that_change_something_are_kept(loopback):
+    page = b"<button onclick=\"for (let i = 0; i < 80; i++) fetch('?' + i);"
+    page += b"fetch('/', {method: 'POST'}).then(() => document.title = 'sent')\">Go</button>"
+    env = gymnasium.make("Browser-v0", start_url=loopback(lambda request: page).url, screenshot=False)
+    env.reset(seed=0)
+    *_, info = env.step({"action": "click", "id": 1})
+    env.close()
+    methods = [one["method"] for one in info["requests"]]
+    assert (len(methods), methods.count("POST")) == (50, 1)

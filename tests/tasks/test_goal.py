@@ -82,6 +82,9 @@ def played(shop, folder, names, answer):
     return info, Episode(folder / "e"), read_spec(path)
 
 
+READ = {"method": "GET", "url": "http://shop.test/list", "status": 200}
+
+
 @pytest.mark.parametrize(
     ("names", "answer", "outcome", "why"),
     [
@@ -108,6 +111,8 @@ def test_what_an_episode_does_not_show_is_unknown(shop, tmp_path):
     judgement = SuccessChecker(spec).judge(evidence)
     assert judgement.says == "unknown"
     assert "requests were not recorded" in judgement.why
+    evidence.moments = [type(one)(one.seen, one.actions, one.error, [READ] * 50) for one in evidence.moments]
+    assert "not all requests were recorded" in SuccessChecker(spec).judge(evidence).why
     evidence.final = None
     assert "the page was not recorded" in SuccessChecker(spec).judge(evidence).why
 

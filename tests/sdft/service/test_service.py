@@ -212,13 +212,15 @@ def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_pa
     watching.begin()
     try:
         until(lambda: store.job(job.id).ended, 30 * crowd())
+        done = store.job(job.id)
+        store.change_job(job.id, status="queued", ended=None, error=None)  # as when it is resumed
+        until(lambda: store.job(job.id).ended, 30 * crowd())
     finally:
         watching.end()
-    done = store.job(job.id)
     assert (done.status, done.attempts, done.error.type, done.error.retryable) == ("failed", 0, "trainer_died", True)
     assert done.error.message.startswith("The trainer died 2 times in a row, before it had begun")
-    assert (tmp_path / "jobs" / job.id / "trainer.log").read_text().count("Traceback") == 2
-    assert [one.data["status"] for one in store.events(job.id, 0)] == ["queued", "failed"]
+    assert (tmp_path / "jobs" / job.id / "trainer.log").read_text().count("Traceback") == 4
+    assert [one.data["status"] for one in store.events(job.id, 0)] == ["queued", "failed", "queued", "failed"]
 
 
 def test_the_schema_says_that_a_token_is_wanted_where_one_is(tmp_path):
