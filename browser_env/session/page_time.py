@@ -433,10 +433,10 @@ class PageTime:
             params["screenshot"] = {"format": "png", "optimizeForSpeed": True}
         for pause in PICTURE_PAUSES if picture else (0,):
             await asyncio.sleep(pause)
+            if self._opened.is_set():
+                return None  # it would not be answered before the dialog is
             if self._stuck:
                 await self._probe()
-            if self._dialog is not None and not self._dialog.done():
-                return None  # it would not be answered
             at = self._clock.base + self._clock.elapsed + self._ahead
             self._drawn_at = max(int(at / TICK), self._drawn_at + 1)
             params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between two, so that it can't become another
