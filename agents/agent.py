@@ -117,7 +117,7 @@ class DecidingAgent:
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision]:
-        """As `decide_each`, but raises the first of the errors. Then nothing was decided."""
+        """As `decide_each`, but raises the first of the errors."""
         raise_first(decisions := self.decide_each(observations, slots, privileged=privileged, seeds=seeds))
         return cast("list[Decision]", decisions)
 

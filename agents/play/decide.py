@@ -98,7 +98,7 @@ class Decider:
     ) -> list[Decision | BaseException]:
         """Choose the next action of each of these episodes.
 
-        An agent with neither `decide_each` nor only `act` that raises is asked again one by one, to find for which.
+        One that is asked for all at once and has no `decide_each` is asked again one by one where it raises.
 
         Args:
             slots: the episodes.
