@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from selfsurf.browser_env.goal.evidence import SAYS, Evidence, Moment
-from selfsurf.browser_env.goal.shown import elements_for, may_be_there
+from selfsurf.browser_env.goal.shown import elements_for, goes_on, may_be_there
 from selfsurf.browser_env.goal.spec import (
     ActionDone,
     Criterion,
@@ -144,9 +144,12 @@ def _url(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
 
 def _text(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = fill(str(criterion.text))
-    return _on_pages(
-        criterion, evidence, lambda page: _contained(wanted, page.get("page_text")), f"the page says {wanted!r}"
-    )
+
+    def says(page: Mapping[str, Any]) -> Found:
+        found = _contained(wanted, page.get("page_text"))
+        return "unknown" if found == "missed" and goes_on(page) else found
+
+    return _on_pages(criterion, evidence, says, f"the page says {wanted!r}")
 
 
 def _answer(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:

@@ -29,6 +29,8 @@ _LISTED = frozenset({"a", "button", "input", "select", "summary", "textarea"})
 """Tags that are always elements of an observation; no other's absence shows there."""
 
 _CUT = re.compile(r"^ *\.\.\. (?:left out|\d+ lines|the page (?:goes on|is longer))", re.MULTILINE)
+_BEYOND = re.compile(r"^[+~]? *\.\.\. the page (?:goes on|is longer)", re.MULTILINE)
+_TEXT_CUT = re.compile(r"\n\.\.\. cut: the page is longer than \d+ characters\Z")
 _STATES = re.compile(r"(level=\S+)?( ?busy)?")
 
 
@@ -46,12 +48,20 @@ def elements_for(wanted: WhichElement, page: Mapping[str, Any]) -> list[Mapping[
 
 
 def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
-    """Could the page have what is not among `elements_for`? By its tag or role, or since only changes were recorded."""
+    """Could the page have what is not among `elements_for`? By its tag or role, or since not all of it was recorded."""
+    if goes_on(page):
+        return True
     if wanted.tag:
         return wanted.tag not in _LISTED and all(one.get("tag") != wanted.tag for one in elements_for(wanted, page))
     dom = page.get("dom")
     whole = isinstance(dom, str) and dom.partition("\n")[0] not in (NO_CHANGE, CHANGED) and not _CUT.search(dom)
     return wanted.role in _UNSEEN or (wanted.role in STRUCTURE and not whole)
+
+
+def goes_on(page: Mapping[str, Any]) -> bool:
+    """Does a page go on beyond what was observed of it?"""
+    dom, text = str(page.get("dom", "")), str(page.get("page_text", ""))
+    return _BEYOND.search(dom) is not None or _TEXT_CUT.search(text) is not None
 
 
 def _structure(line: OutlineLine) -> Mapping[str, Any] | None:

@@ -33,6 +33,8 @@ criteria = [
 ]
 """
 
+LONG = "data:text/html,<button>Order</button><div style=height:9000px></div><p>Thank you</p><button>Delete</button>"
+
 
 class Shop(BaseHTTPRequestHandler):
     def do_GET(self):
@@ -213,6 +215,38 @@ def test_a_heading_is_not_missed_where_only_changes_were_recorded():
     assert stands({"role": "button", "name": "Order"}, "no change") == "failed"
     assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... the page goes on") == "unknown"
     assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... and more") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("criterion", "says"),
+    [
+        ({"element": {"role": "button", "name": "Delete"}}, "unknown"),
+        ({"element": {"role": "button", "name": "Delete", "absent": True}}, "unknown"),
+        ({"element": {"role": "heading", "name": "Delete"}}, "unknown"),
+        ({"element": {"tag": "button", "name": "Delete"}}, "unknown"),
+        ({"element": {"role": "button", "name": "Order"}}, "solved"),
+        ({"element": {"role": "button", "name": "Order", "absent": True}}, "failed"),
+        ({"text": "Thank you"}, "unknown"),
+        ({"text": "Thank you", "at": "ever"}, "unknown"),
+        ({"text": "Order"}, "solved"),
+    ],
+)
+def test_beyond_the_observed_part_of_a_long_page_anything_may_be(criterion, says):
+    env = BrowserEnv(start_url=LONG, goal="g", screenshot=False)
+    try:
+        final, _ = env.reset(seed=0)
+    finally:
+        env.close()
+    spec = spec_of({"goal": "g", "criteria": [criterion]}, "")
+    assert SuccessChecker(spec).judge(Evidence("g", final=final)).says == says
+
+
+def test_a_text_that_was_cut_may_go_on():
+    spec = spec_of({"goal": "g", "criteria": [{"text": "Thank you"}]}, "")
+    page = {"url": "", "dom": "", "page_text": "Sorry\n... cut: the page is longer than 1000000 characters"}
+    assert SuccessChecker(spec).judge(Evidence("g", final=page)).says == "unknown"
+    page["page_text"] = "... cut: the page is longer than it seems"
+    assert SuccessChecker(spec).judge(Evidence("g", final=page)).says == "failed"
 
 
 def test_roles_without_an_id_are_those_of_the_outline():
